@@ -303,6 +303,14 @@ def test_an_error(tmp_path: Path) -> None:
         ChatOpenAI(model="gpt-5-mini", api_key="x", max_retries=0).invoke("Hi")
 
 
+@pytest.mark.parametrize("role", ["system", "developer", "user", "human", "assistant", "ai", "chatbot", "model"])
+def test_roles(tmp_path: Path, role: str) -> None:
+    """A role is known by each of the names that the conventions and the tracers have for it."""
+    asked = json.dumps([{"role": role, "parts": [{"type": "text", "content": "Hi"}]}])
+    (item,) = imported(tmp_path, span({**GENAI, **CONTENT, "gen_ai.input.messages": asked})).items
+    assert item.fidelity == "lossy"
+
+
 @pytest.mark.parametrize(
     ("attributes", "reason"),
     [

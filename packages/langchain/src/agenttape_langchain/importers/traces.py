@@ -30,6 +30,10 @@ from agenttape_core.integration.importing import (
     TracedToolCall,
     Whole,
     parsed,
+    parts_in,
+    results_in,
+    role_in,
+    tool_calls_in,
 )
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
@@ -102,19 +106,15 @@ class TracedCalls:
 
 def _messages(plain: Mapping[str, Any]) -> list[BaseMessage]:
     """Return a message of a trace, which may hold the results of several tools."""
-    parts = [part for part in plain.get("parts") or () if isinstance(part, dict)]
-    role, name = str(plain.get("role")), plain.get("name")
+    parts, name = parts_in(plain), plain.get("name")
     named = {"name": name} if isinstance(name, str) else {}
-    results = [part for part in parts if part.get("type") == "tool_call_response"]
-    if results:
-        return [ToolMessage(_text(_result(part)), tool_call_id=str(part.get("id") or ""), **named) for part in results]
-    if role in {"assistant", "ai", "model"}:
+    if results := results_in(plain):
+        return [ToolMessage(_text(result), tool_call_id=call_id, **named) for call_id, result in results]
+    role = role_in(plain)
+    if role == "assistant":
         return [AIMessage(_content(parts), **_calls(parts), **named)]
-    if role in {"system", "developer"}:
-        return [SystemMessage(_content(parts), **named)]
-    if role in {"user", "human"}:
-        return [HumanMessage(_content(parts), **named)]
-    raise NotImportableError(f"a message has the unknown role {role[:60]!r}")
+    author = SystemMessage if role == "system" else HumanMessage
+    return [author(_content(parts), **named)]
 
 
 def _named(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -126,10 +126,6 @@ def _named(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         else message
         for message in messages
     ]
-
-
-def _result(part: Mapping[str, Any]) -> Any:
-    return part.get("response", part.get("result", part.get("content")))
 
 
 def _content(parts: Sequence[Mapping[str, Any]]) -> str | list[str | dict[Any, Any]]:
@@ -152,13 +148,9 @@ def _block(part: Mapping[str, Any]) -> dict[str, Any] | None:
     return None  # a tool call, which stands beside the content, or reasoning, which is not sent back
 
 
-def _calls(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _calls(parts: list[dict[str, Any]]) -> dict[str, Any]:
     good, bad = [], []
-    for part in parts:
-        if part.get("type") != "tool_call":
-            continue
-        given, call_id, name = part.get("arguments"), part.get("id"), str(part.get("name") or "")
-        args = parsed(given) if isinstance(given, str) else given
+    for call_id, name, given, args in tool_calls_in(parts):
         if isinstance(args, dict) or args is None:
             good.append(ToolCall(name=name, args=args or {}, id=call_id, type="tool_call"))
         else:
@@ -167,8 +159,7 @@ def _calls(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _answer(call: TracedModelCall) -> AIMessage:
-    answered = call.answer or {}
-    parts = [part for part in answered.get("parts") or () if isinstance(part, dict)]
+    parts = parts_in(call.answer)
     told = {"model_name": call.model, "finish_reason": call.finish_reason, "id": call.answer_id}
     sent, got = call.input_tokens, call.output_tokens
     usage = UsageMetadata(input_tokens=sent or 0, output_tokens=got or 0, total_tokens=(sent or 0) + (got or 0))

@@ -18,16 +18,16 @@ from agenttape_core.integration.importing import (
     TracedModelCall,
     TracedRetrieval,
     TracedToolCall,
-    parsed,
+    parts_in,
+    results_in,
+    role_in,
+    tool_calls_in,
 )
 from agenttape_llamaindex.importers.requests import History, assistant, image, image_of, tool_result
 from agenttape_llamaindex.llms import CHAT
 from agenttape_llamaindex.requests import chat_body, retrieval_body, tool_body
 from agenttape_llamaindex.retrievers import RETRIEVAL
 from agenttape_llamaindex.tools import TOOL
-
-_ROLES = {"human": "user", "developer": "system", "chatbot": "assistant", "ai": "assistant", "model": "assistant"}
-_AUTHORS = frozenset({"system", "user"})
 
 
 def import_otel(
@@ -90,33 +90,24 @@ class TracedCalls:
 
 def _messages(plain: Mapping[str, Any]) -> Iterator[ChatMessage]:
     """Yield a message of a trace, which may hold the results of several tools."""
-    parts = [part for part in plain.get("parts") or () if isinstance(part, dict)]
-    role = _ROLES.get(str(plain.get("role")), str(plain.get("role")))
-    results = [part for part in parts if part.get("type") == "tool_call_response"]
-    for part in results:
-        result = part.get("response", part.get("result", part.get("content")))
-        yield tool_result(str(part.get("id") or ""), "" if result is None else str(result))
-    if results:
+    if results := results_in(plain):
+        for call_id, result in results:
+            yield tool_result(call_id, "" if result is None else str(result))
         return
+    role, parts = role_in(plain), parts_in(plain)
     if role == "assistant":
         yield _of_model(parts)
-    elif role in _AUTHORS:
-        blocks = [block for part in parts if (block := _block(part)) is not None]
-        yield ChatMessage(role=role, blocks=blocks)
     else:
-        raise NotImportableError(f"a message has the unknown role {role[:60]!r}")
+        yield ChatMessage(role=role, blocks=[block for part in parts if (block := _block(part)) is not None])
 
 
-def _of_model(parts: Sequence[Mapping[str, Any]]) -> ChatMessage:
+def _of_model(parts: list[dict[str, Any]]) -> ChatMessage:
     text = "".join(str(part.get("content") or "") for part in parts if part.get("type") == "text")
-    calls = [part for part in parts if part.get("type") == "tool_call"]
-    return assistant(text, [_call(part) for part in calls], History())
-
-
-def _call(part: Mapping[str, Any]) -> tuple[str, str, Any]:
-    given = part.get("arguments")
-    read = parsed(given) if isinstance(given, str) else given
-    return str(part.get("id") or ""), str(part.get("name") or ""), read if isinstance(read, dict) else given or {}
+    calls = [
+        (str(call_id or ""), name, read if isinstance(read, dict) else given or {})
+        for call_id, name, given, read in tool_calls_in(parts)
+    ]
+    return assistant(text, calls, History())
 
 
 def _block(part: Mapping[str, Any]) -> ContentBlock | None:
@@ -136,8 +127,7 @@ def _image(url: str) -> ImageBlock:
 
 
 def _response(call: TracedModelCall) -> ChatResponse:
-    answered = call.answer or {}
-    parts = [part for part in answered.get("parts") or () if isinstance(part, dict)]
+    parts = parts_in(call.answer)
     usage = {"prompt_tokens": call.input_tokens, "completion_tokens": call.output_tokens}
     told = {"model": call.model, "id": call.answer_id, "finish_reason": call.finish_reason}
     raw: dict[str, Any] = {key: text for key, text in told.items() if text}

@@ -42,6 +42,7 @@ from agenttape_core.integration.importing.traced_calls import (
     TracedToolCall,
     TraceFramework,
 )
+from agenttape_core.integration.importing.traced_messages import parts_in, results_in, role_in, tool_calls_in
 from agenttape_core.integration.importing.traces import Whole, import_otel
 from agenttape_core.integration.importing.vcr import import_vcr
 from agenttape_core.integration.importing.wire import Wire, apart_class, provider_class, wire_of
@@ -87,7 +88,11 @@ __all__ = [
     "outline_of",
     "parse_json",
     "parsed",
+    "parts_in",
     "provider_class",
     "read_source",
+    "results_in",
+    "role_in",
+    "tool_calls_in",
     "wire_of",
 ]
