@@ -85,7 +85,6 @@ class Line:
         self._looked_at = _NOTHING
         """The last callback of those among which there was no step of the program, their number, and when that was."""
         self._script: Script | None = None
-        self._begun: Counter[str] = Counter()
         self._waiting = Waits()
         self._held = HeldBack()
         self._inside: dict[Key, bool] = {}
@@ -111,7 +110,6 @@ class Line:
         """Note that a call begins."""
         self._open()
         self._has_calls = True
-        self._begun[address] += 1
         is_whole = is_served and self.schedule.has_inside(address)
         if self._script is None:
             self._script = (self.schedule.script_around if is_whole else self.schedule.script_of)(address)
@@ -124,7 +122,6 @@ class Line:
         """Note that the code of a recorded call begins to run, which `end` ends: all that it does has its turns."""
         self._open()
         self._has_calls = True
-        self._begun[address] += 1
         if self._script is None:
             self._script = self.schedule.script_of(address) or self.schedule.script_around(address)
             if self._script is not None:
@@ -132,9 +129,8 @@ class Line:
         if self._script is not None:
             self._script.run_through(address)
 
-    def end(self, address: str) -> None:
+    def end(self) -> None:
         """Note that a call has ended."""
-        self._begun[address] -= 1
         self._close_one()
 
     def _open(self) -> None:
@@ -173,7 +169,6 @@ class Line:
                 del ACTIVE[self.loop]
         self._script = None
         self._looked_at = _NOTHING
-        self._begun.clear()
         self._go_on()
         for handle in self._held.take_all():
             let_through(handle, first=False)

@@ -232,7 +232,7 @@ class Schedule:
         try:
             yield NO_TURN
         finally:
-            line.end(address)
+            line.end()
 
     def script_of_job(self, job: str) -> Script | None:
         """Return the script of the group that began with a job of a thread."""
@@ -371,4 +371,4 @@ class _LineTurn:
         """End it."""
         if self._since is not None:
             self._line.cancelled(self._call)
-        self._line.end(self._call.address)
+        self._line.end()
