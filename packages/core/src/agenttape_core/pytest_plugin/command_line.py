@@ -1,0 +1,179 @@
+"""The options of the command line, and those of them that are refused at the start of a run.
+
+This module is imported at the start of every run of pytest, so it imports nothing that only tests with a cassette need.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("agenttape", "AgentTape cassettes")
+    group.addoption(
+        "--cassette-mode",
+        metavar="MODE",
+        help="open the cassettes of all tests in this mode: none (replay), once, new_episodes, update, all (record)",
+    )
+    group.addoption(
+        "--rerecord",
+        nargs="?",
+        const="all",
+        choices=["all", "failing", "stale", "dirty", "plan"],
+        help="record anew: all selected tests; those that failed in the last run; those older than --cassette-max-age; "
+        "dirty: only those calls that have changed; plan: nothing, and say what dirty would take",
+    )
+    group.addoption("--force-record", dest="rerecord", action="store_const", const="all", help="the same as --rerecord")
+    group.addoption(
+        "--cassette-pending",
+        action="store_true",
+        help="let new recordings of what is recorded already wait for `agenttape review`, beside their cassettes",
+    )
+    group.addoption(
+        "--cassette-pace",
+        metavar="PACE",
+        help="the time that replays take: none, recorded, a factor of it, or virtual, which nobody waits for",
+    )
+    group.addoption(
+        "--cassette-max-usd",
+        metavar="DOLLARS",
+        type=float,
+        help="with --rerecord=dirty: make no call of a model that would cost more than is left of this",
+    )
+    group.addoption(
+        "--cassette-plan", metavar="FILE", help="with --rerecord=plan: write what it would take to a file, as JSON"
+    )
+    group.addoption(
+        "--cassette-max-age",
+        metavar="AGE",
+        help="fail tests whose cassette is older than so many days (90, 90d), hours (12h) or weeks (6w)",
+    )
+    group.addoption(
+        "--fail-on-orphans", action="store_true", help="fail if there are cassettes that belong to no collected test"
+    )
+    group.addoption(
+        "--cassette-artifacts",
+        metavar="DIR",
+        help="keep the report of a failing test, its cassette, and its new recording",
+    )
+    group.addoption(
+        "--cassette-drift",
+        action="store_true",
+        help="run each test that passes once more for real, keep nothing of it, and fail where it differs",
+    )
+    group.addoption(
+        "--cassette-candidate",
+        metavar="MODEL",
+        action="append",
+        default=[],
+        help="try another model, such as openai:gpt-5-mini, on the cassette of each test that passes; repeatable",
+    )
+    group.addoption(
+        "--cassette-samples", metavar="N", type=int, default=3, help="how often a candidate is tried on each test (3)"
+    )
+    group.addoption(
+        "--cassette-baseline",
+        metavar="N",
+        type=int,
+        help="how often the test's own model is asked again, to see its noise; by default as often as a candidate",
+    )
+    group.addoption(
+        "--fail-under",
+        metavar="SHARE",
+        type=float,
+        default=1.0,
+        help="fail a test if fewer samples than this share pass with a candidate (1)",
+    )
+    group.addoption(
+        "--cassette-report",
+        metavar="FILE",
+        help="write the table of the candidates to a file, as JSON or Markdown (.md)",
+    )
+    group.addoption(
+        "--cassette-summary",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="write a report on the tests with a cassette: .md, .sarif, .trx, or .xml for JUnit; repeatable",
+    )
+    group.addoption(
+        "--explore",
+        metavar="ORDERS",
+        nargs="?",
+        const=200,
+        type=int,
+        help="run each test that passes again with its calls answered in other orders, at most so many (200)",
+    )
+    group.addoption(
+        "--cassette-order",
+        metavar="ORDER",
+        help="answer these calls first where several wait, in this order, such as 5,3; as a finding of --explore says",
+    )
+    group.addoption(
+        "--faults",
+        metavar="KINDS",
+        nargs="?",
+        const="all",
+        help="let each recorded call of each test fail once in each way: all, or some such as timeout,cut_stream",
+    )
+    group.addoption(
+        "--faults-report",
+        metavar="FILE",
+        help="write what came of the faults to a file: .json, .md, .sarif, .trx, or .xml for JUnit",
+    )
+    group.addoption(
+        "--cassette-prove",
+        metavar="HOW",
+        choices=["true", "false", "fail"],
+        help="replay a test at once that has recorded: true (report a difference), fail (fail for it), false (do not)",
+    )
+
+
+def refuse(config: pytest.Config) -> None:
+    """Refuse options that say nothing, or that do not go together.
+
+    Raises:
+        pytest.UsageError: If there are such options.
+    """
+    if config.option.faults is not None or config.option.faults_report is not None:
+        from agenttape_core.pytest_plugin.faulting import refuse_unknown as refuse_unknown_faults
+
+        refuse_unknown_faults(config)
+    if config.option.rerecord == "stale" and config.option.cassette_max_age is None:
+        raise pytest.UsageError(
+            "--rerecord=stale needs --cassette-max-age: the age that a cassette may have, for example 90d"
+        )
+    if config.option.cassette_plan is not None and config.option.rerecord != "plan":
+        raise pytest.UsageError("--cassette-plan needs --rerecord=plan")
+    if config.option.cassette_drift and (config.option.cassette_candidate or config.option.rerecord is not None):
+        raise pytest.UsageError("--cassette-drift excludes --cassette-candidate and --rerecord")
+    if config.option.cassette_samples < 1 or (config.option.cassette_baseline or 0) < 0:
+        raise pytest.UsageError("--cassette-samples takes a number from 1, --cassette-baseline one from 0")
+    if config.option.cassette_max_usd is not None:
+        if config.option.rerecord != "dirty":
+            raise pytest.UsageError("--cassette-max-usd needs --rerecord=dirty")
+        from agenttape_core.pytest_plugin.planning import keep_to
+
+        keep_to(config.option.cassette_max_usd)
+    _refuse_pace(config.option.cassette_pace)
+    if config.option.explore is not None or config.option.cassette_order is not None:
+        from agenttape_core.pytest_plugin.exploring import refuse_unknown as refuse_unknown_orders
+
+        refuse_unknown_orders(config)
+    if config.option.cassette_summary:
+        from agenttape_core.pytest_plugin.reporting import refuse_unknown
+
+        refuse_unknown(config.option.cassette_summary)
+
+
+def _refuse_pace(pace: str | None) -> None:
+    if pace is None:
+        return
+    from agenttape_core.errors import ConfigurationError
+    from agenttape_core.settings import pace_of
+
+    try:
+        pace_of(pace)
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"--cassette-pace: {error}") from None
