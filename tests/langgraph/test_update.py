@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from langchain_core.tools import tool
-from langgraph.graph import START, StateGraph
-from langgraph.types import Send
+from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
+from langchain_core.tools import BaseTool, InjectedToolCallId, tool
+from langgraph.config import get_stream_writer
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, Send
 
 from agenttape_core import use_cassette
 
-from .fakes import StreamingChat, World
+from .fakes import PlainChat, StreamingChat, World
 
 
 class Notes(TypedDict):
@@ -80,3 +83,59 @@ async def test_one_of_eight_branches(tmp_path: Path, is_async: bool) -> None:
     assert sum(old != new for old, new in zip(before, after, strict=True)) == 2
     replayed, report = await run(World(), " edited")
     assert (replayed, len(report.served)) == (updated, 18)
+
+
+@tool
+def plain(topic: str) -> str:
+    """Look a topic up."""
+    return f"about {topic}"
+
+
+@tool
+def echoing(topic: str, call: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Look a topic up, and write the id of the call into the state."""
+    get_stream_writer()({"of": call})
+    return Command(update={"messages": [ToolMessage(f"about {topic}", tool_call_id=call)]})
+
+
+@tool
+def failing(topic: str, call: Annotated[str, InjectedToolCallId]) -> str:
+    """Fail, with the id of the call."""
+    raise ValueError(call)
+
+
+@pytest.mark.parametrize("form", ["call-{}", "00000000-0000-4000-8000-00000000000{}"])
+@pytest.mark.parametrize("used", [plain, echoing, failing], ids=lambda used: used.name)
+def test_served_calls_have_the_ids_of_the_new_answer(tmp_path: Path, used: BaseTool, form: str) -> None:
+    """A call that is served below an executed one is kept as a whole new recording would have it, ids included."""
+
+    def run(mode: Any, prompt: str, number: int) -> str:
+        asks = [{"name": used.name, "args": {"topic": "rain"}, "id": form.format(number)}]
+        planner = PlainChat(world=World(), reply=lambda *_: AIMessage("", tool_calls=asks))
+        judge = PlainChat(world=World(), reply=lambda *_: AIMessage("Fine."))
+
+        def plan(state: MessagesState) -> dict[str, Any]:
+            return {"messages": [planner.invoke([SystemMessage(prompt), *state["messages"]])]}
+
+        def conclude(state: MessagesState) -> dict[str, Any]:
+            return {"messages": [judge.invoke(state["messages"][-2:])]}
+
+        tools = ToolNode([used], handle_tool_errors=True)
+        builder = StateGraph(MessagesState).add_node("plan", plan).add_node("tools", tools).add_node("judge", conclude)
+        builder.add_edge(START, "plan").add_edge("plan", "tools").add_edge("tools", "judge")
+        with use_cassette(tmp_path / "desk.yaml", mode=mode) as session:
+            builder.compile().invoke({"messages": [("user", "hi")]})
+        return str(session.report)
+
+    def written() -> list[str]:
+        path = tmp_path / "desk.yaml"
+        stamps = path.read_text().partition("  stamps: |\n")[2].partition("  steps:")[0]
+        return [stamps, *records(path)]
+
+    run("all", "Be brief.", 1)
+    # A request that holds an id which cannot be told from a word is another request: the judge is asked again.
+    assert run("update", "Be kind.", 2).startswith("1 served, 2" if form == "call-{}" else "2 served, 1")
+    healed = written()
+    assert run("none", "Be kind.", 2) == "3 served, 0 executed"
+    run("all", "Be kind.", 2)
+    assert healed == written()

@@ -235,7 +235,7 @@ def _carry_over(session: Session, journal: Journal) -> None:
     """Put what was served, and what stays beside it, beside what was executed, each at its place in this run."""
     orders = dict(session.ledger.served_at)
     for number in sorted({*session.used_numbers(), *_left_alone(session)}):
-        item = session.interaction_now(number)
+        item = session.interaction_kept(number)
         if number not in orders:  # inside a recording that was served, or one that this run did not ask for
             orders[number] = _below(orders.get(item.parent or 0, ()), number)
         timing = (session.timing_of(number) or Timing(duration_ms=0.0)).model_copy(update={"start_ms": None})

@@ -37,13 +37,9 @@ class IdMap:
     Args:
         recorded: The ids of the recorded request in order of first appearance; empty where no answer holds it.
         live: The ids of the live one.
-        only_last: Compare only so many at the end. Of two different requests only the ids that belong to the call, and
-            stand there, have a counterpart.
     """
 
-    def __init__(self, recorded: Sequence[str], live: Sequence[str], only_last: int | None = None) -> None:
-        if only_last is not None:
-            recorded, live = (ids[max(len(ids) - only_last, 0) :] for ids in (recorded, live))
+    def __init__(self, recorded: Sequence[str], live: Sequence[str]) -> None:
         self._live = {old: new for old, new in zip(recorded, live, strict=False) if old not in ("", new)}
         words = [re.escape(old) for old in self._live if RUN_SPECIFIC_ID.fullmatch(old)]
         self._words = re.compile("|".join(words)) if words else None

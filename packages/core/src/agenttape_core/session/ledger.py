@@ -9,6 +9,7 @@ from threading import Lock
 from agenttape_core.matching import Order
 from agenttape_core.schema import Interaction, Step, StepTiming, Timing
 from agenttape_core.session.events import Events
+from agenttape_core.session.ids_of_run import Asked
 from agenttape_core.session.ports import Sink
 from agenttape_core.session.shared_texts import SharedTexts
 
@@ -29,6 +30,8 @@ class Ledger:
         """The long texts of its interactions, if steps refer to them."""
         self.served_at: dict[int, Order] = {}
         """The place in this run of each recording that was served or run through."""
+        self.asked: dict[int, Asked] = {}
+        """The request that each recording has answered in this run, where the request holds ids and a sink is there."""
         self.inside: dict[int, int] = {}
         """The number in this run of the call that each recording was asked for inside, where it was inside one."""
         self.standing_for: dict[int, int] = {}

@@ -15,6 +15,7 @@ from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.began_with import FirstInput
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.codecs import plain_value
+from agenttape_core.session.ids_of_run import as_asked
 from agenttape_core.session.miss import unused_explanation
 from agenttape_core.session.ports import Source
 from agenttape_core.session.report import Crossed
@@ -133,6 +134,14 @@ class RunSession(BaseSession):
     def interaction_now(self, number: int) -> Interaction:
         """Return a recorded interaction; if it was run through and came out otherwise, as it came out in this run."""
         return self.ledger.again.get(number) or self.source.interaction(number)
+
+    def interaction_kept(self, number: int) -> Interaction:
+        """Return a recorded interaction as it is kept in what this run writes: with the ids that were asked with."""
+        asked = self.ledger.asked.get(number)
+        item = self.interaction_now(number)
+        if asked is None or number in self.ledger.again:
+            return item
+        return as_asked(item, asked, self._setup.ignored)
 
     def executed(self) -> list[Interaction]:
         """Return the interactions that were executed in this run and have ended, in its order."""

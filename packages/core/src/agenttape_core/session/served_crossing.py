@@ -12,6 +12,7 @@ from agenttape_core.matching import Candidate, CanonicalRequest, IdMap, Position
 from agenttape_core.schema import Outcome, Plain, RecordedError
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
+from agenttape_core.session.ids_of_run import Asked, id_map
 from agenttape_core.session.landing import answered_with, recorded_value
 from agenttape_core.session.order.cancellation import Patience, until_cancelled
 from agenttape_core.session.order.giving_up import auntil_given_up, until_given_up
@@ -236,22 +237,10 @@ class ServedCrossing(AnsweredCrossing):
         return self.session.miss(self.request, self.position, reason)
 
     def _ids(self) -> IdMap:
-        """Return the ids of this run for the recorded ones.
-
-        Two different requests have their ids in different places, so of another request than the recorded one
-        (`match_on="address"`) only the ids of the call itself have a counterpart: they stand last. The ids around the
-        call have one only where there are as many as there were.
-        """
-        request = self.request
-        if not request.ids:
+        """Return the ids of this run for the recorded ones."""
+        if not self.request.ids:
             return _NO_IDS
-        recorded = self.session.source.ids(self.found.number)
-        if not self.found.same:
-            return IdMap(recorded, request.ids, only_last=request.extra)
-        if not request.around or len(recorded) == len(request.ids):
-            return IdMap(recorded, request.ids)
-        inside, own = len(request.ids_in_it), len(recorded) - request.extra
-        return IdMap([*recorded[:inside], *recorded[own:]], [*request.ids_in_it, *request.own_ids])
+        return id_map(Asked(self.request, self.found.same), self.session.source.ids(self.found.number))
 
     def _value(self, plain: Plain) -> Any:
         """Return a recorded value with the ids and the secrets of this run in the place of the recorded ones."""

@@ -36,6 +36,7 @@ from agenttape_core.session.crossing import Crossing, begun
 from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing, executing
 from agenttape_core.session.faked_crossing import FakedCrossing
 from agenttape_core.session.finding import found_for
+from agenttape_core.session.ids_of_run import Asked
 from agenttape_core.session.miss import refusal_reason
 from agenttape_core.session.order.giving_up import current_work
 from agenttape_core.session.order.schedule import Schedule
@@ -220,7 +221,7 @@ class Session(RunSession):
             self.report.add(served=served)
             self._tell("call.served", served)
             self.ledger.served_at.setdefault(found.number, position.order)
-            self._note_texts(found)
+            self._note_asked(request, found)
             self._note_thread(found)
             return begun(ServedCrossing(self, boundary, request, position, owner=owner, found=found))
         if isinstance(decision, RunThrough):
@@ -232,7 +233,7 @@ class Session(RunSession):
             self.report.add(ran_through=ran_through)
             self._tell("call.run_through", ran_through)
             self.ledger.ran_through(number, found.number, position.order)
-            self._note_texts(found)
+            self._note_asked(request, found)
             return begun(
                 RunThroughCrossing(
                     self, boundary, request, position, number=number, owner=owner, parent=parent, found=found
@@ -287,8 +288,10 @@ class Session(RunSession):
         if self.events is not None:
             self.events.crossed(event, crossed, self.ledger.inside.get(crossed.number))
 
-    def _note_texts(self, found: Candidate) -> None:
-        """Let steps refer to the texts of a recording that stays, as they did when it was recorded."""
+    def _note_asked(self, request: CanonicalRequest, found: Candidate) -> None:
+        """Note what is needed of a recording that stays: the ids that it was asked with, and texts for steps."""
+        if request.ids and self.ledger.writes:
+            self.ledger.asked.setdefault(found.number, Asked(request, found.same))
         if self.policy.updates and self.ledger.texts is not None:
             self.ledger.texts.note(self.source.interaction(found.number))
 
