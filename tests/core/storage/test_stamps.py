@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.format import stamps as stamps_module
+from agenttape_core.format.stamps import stamped
 from agenttape_core.format.timings import dump_step_timings, dump_timings, load_step_timings, load_timings
 from agenttape_core.schema import Header, Interaction, Outcome, Step, StepTiming, Timing, Usage, Volatile
 from agenttape_core.storage import convert, open_cassette, write_cassette
@@ -127,6 +128,21 @@ def test_every_value_comes_back(kind: str, answer: Any, asked: Any) -> None:
         for name in ("a.yaml", "a.jsonl"):
             write_cassette(Path(folder, name), Header(name="a"), written)
             assert repr(list(open_cassette(Path(folder, name)).records())) == repr(written)
+
+
+@example({"id": CALL, "usage": {}, "raw": {"id": "0d1f6a3e9c"}}, "0d1f6a3e9c")
+@example({"tokenUsage": {"totalTokens": 5}}, {"a": {"system_fingerprint": "fp"}})
+@settings(max_examples=30)
+@given(VALUES, VALUES)
+def test_no_step_with_stamps_is_passed_over(answer: Any, asked: Any) -> None:
+    """The quick look at a step finds all that the walk through it would have replaced."""
+    call = {"interaction": 1, "kind": "chat", "address": "a", "request": {}, "outcome": {"value": answer}}
+    for carried in (answer, asked, [{"deep": answer}, asked]):
+        stored = [{**call, "fingerprint": ""}, {"step": 1, "address": "n", "data": carried}]
+        looked = stamped(stored)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(stamps_module, "may_have_stamps", lambda *_: True)
+            assert repr(stamped(stored)) == repr(looked)
 
 
 @pytest.mark.parametrize(

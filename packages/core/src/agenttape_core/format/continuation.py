@@ -50,9 +50,13 @@ class Compactor:
     """Turns requests, in the order of their records, into stored requests; O(messages of each request).
 
     The messages it was given must not be changed afterwards.
+
+    Args:
+        checks: Whether what is new in a request is checked to be plain data.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, checks: bool = True) -> None:
+        self.checks = checks
         self._root = _Node()
         self._large: dict[bytes, _Seen] = {}
         self._pending: tuple[list[bytes], list[bytes], _Seen] | None = None
@@ -79,7 +83,8 @@ class Compactor:
         large = [digest for size, digest in sorted(digests.values(), reverse=True) if size >= _LARGE]
         base, shared = self._find(path, large)
         delta = _delta(request, parts, base, shared) if base else Delta(request)
-        check_plain(delta.request, "request", depth=2)
+        if self.checks:
+            check_plain(delta.request, "request", depth=2)
         seen = _Seen(number, parts, len(path) if isinstance(messages, list) else -1)
         self._pending = (path, large, seen)
         return delta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
@@ -77,6 +78,24 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
         remedy = "cut the journal off before this line to get back what is before it"
         raise CassetteFormatError(path, error.problem, remedy=remedy, line=number) from None
     return header, lines
+
+
+def read_own_journal(path: Path, content: bytes) -> list[Line]:
+    """Read the lines of a journal that this process has written: what no encoder writes is not looked for.
+
+    Args:
+        path: The file, for errors.
+        content: What is in it.
+
+    Raises:
+        CassetteFormatError: It is not as it was written.
+    """
+    requests: list[dict[str, Any]] = []
+    try:
+        values = map(json.loads, content.split(b"\n")[1:-1])
+        return [_line(value, requests) for value in values if "header" not in value]
+    except (ValueError, TypeError, AttributeError, Malformed):
+        return read_journal(path, content)[1]
 
 
 def _header(path: Path, row: bytes) -> Header:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _MODELS = frozenset({"chat", "completion"})
@@ -42,6 +43,16 @@ IN_TEXT = re.compile(
     r'|"(?P<moment>created|created_at)"\s*:\s*(?P<number>[0-9]{9,13})\b'
 )
 """The stamps in the JSON of an answer over HTTP: pairs of groups, a key and its value."""
+
+_SIGN = re.compile(
+    r'"(?:(?i:(?:token_?)?usage(?:_?metadata)?)":\{|system_fingerprint":|(?:'
+    + "|".join(sorted(_OF_MODELS))
+    + r')":[\[{]|'
+    + _PROVIDERS_ID.pattern
+    + '")'
+)
+"""What a line of JSON has somewhere in it if there may be stamps of a program's data in it."""
+_LONG_TEXT = re.compile(r'"([^"\\]{9,})(?=")')
 
 
 class Setting:
@@ -84,6 +95,16 @@ class Setting:
         if _ID_KEY.search(key) is None or key in _NO_ID or not _ID.fullmatch(text) or _WORD_LIKE.fullmatch(text):
             return False
         return self.loose or _PROVIDERS_ID.fullmatch(text) is not None
+
+
+def may_have_stamps(line: str, ids: Mapping[str, str]) -> bool:
+    """Return False if a value of the program's has no stamp in it for certain; that is cheaper than to walk it.
+
+    Args:
+        line: The value as a line of JSON.
+        ids: The ids that stand elsewhere, of which it may have one, too.
+    """
+    return _SIGN.search(line) is not None or (bool(ids) and not ids.keys().isdisjoint(_LONG_TEXT.findall(line)))
 
 
 @functools.lru_cache(4096)

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.format.json_text import dump_line, load_line
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import CARRIED
-from agenttape_core.format.stamp_rules import IN_TEXT, STRICT, Setting, can_stamp, is_header_stamp
+from agenttape_core.format.stamp_rules import (
+    IN_TEXT,
+    STRICT,
+    Setting,
+    can_stamp,
+    is_header_stamp,
+    may_have_stamps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,9 +83,13 @@ class _Taking:
 
     def step(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return a step with references; what it repeats of the one answer below it has the stamps of that."""
+        carried = {part: record[part] for part in CARRIED if part in record}
+        line = dump_line(carried) if carried else ""
+        if not (_MARK in line or may_have_stamps(line, self._ids)):
+            return record
         key, below = f"s{record['step']}", self._below.get(record["address"], ())
         walk = self._walks[key] = _Walk(self._ids, key, repeated=below[0] if len(below) == 1 else None)
-        return {**record, **{part: walk.value(record[part], STRICT) for part in CARRIED if part in record}}
+        return {**record, **{part: walk.value(value, STRICT) for part, value in carried.items()}}
 
     def rest(self, record: dict[str, Any], outcomes: dict[int, dict[str, Any]]) -> dict[str, Any]:
         """Return an interaction with references, also in its request: what that repeats of an answer."""

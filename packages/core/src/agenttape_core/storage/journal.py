@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.errors import CassetteWriteError, SessionStateError, UnrecordableValueError, counted
 from agenttape_core.format.assembly import Retaken, assemble
 from agenttape_core.format.continuation import Compactor
-from agenttape_core.format.journal_text import read_journal
+from agenttape_core.format.journal_text import read_own_journal
 from agenttape_core.format.json_text import dump_line
 from agenttape_core.format.plain import check_plain
 from agenttape_core.format.records import header_to_dict, version_of
@@ -205,9 +205,9 @@ class Journal:
                 raise SessionStateError(f"{self.path.name} is closed: it was committed or abandoned before")
             written = False
             try:
-                _, lines = read_journal(self.path, self._file.content())
+                lines = read_own_journal(self.path, self._file.content())
                 full_header, records = assemble(header, keep, lines, standing_for, retaken)
-                write_cassette(self.target, full_header, records, kept_in=self.path)
+                write_cassette(self.target, full_header, records, kept_in=self.path, are_plain=True)
                 if isinstance(self.target, Path):
                     remove_leftovers(self.target)
                 written = True

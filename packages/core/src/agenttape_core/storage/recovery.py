@@ -70,7 +70,7 @@ def recover(journal: Path | str, target: Path | str | None = None) -> Location:
     try:
         header, lines = read_journal(journal, _content(journal))
         full_header, records = assemble(header, (), lines)
-        write_cassette(written, full_header, records, kept_in=journal)
+        write_cassette(written, full_header, records, kept_in=journal, are_plain=True)
     finally:
         lock.release()
     with contextlib.suppress(OSError):

@@ -45,7 +45,12 @@ class Composed(NamedTuple):
 
 
 def write_cassette(
-    path: Location, header: Header, records: Sequence[Interaction | Step], *, kept_in: Path | None = None
+    path: Location,
+    header: Header,
+    records: Sequence[Interaction | Step],
+    *,
+    kept_in: Path | None = None,
+    are_plain: bool = False,
 ) -> None:
     """Write a cassette so that a crash leaves the old file or the new one, whole.
 
@@ -57,6 +62,7 @@ def write_cassette(
         header: The header, with the timings of the records by number.
         records: The interactions and steps in the order of the file, the numbers of either sort growing.
         kept_in: A journal that holds the same recording, named when the file cannot be written.
+        are_plain: Whether all records were read from files, and are plain data for certain.
 
     Raises:
         CassetteWriteError: It could not be written; the old file is untouched and the error says where the
@@ -64,7 +70,7 @@ def write_cassette(
         UnrecordableValueError: Something in it is not plain data.
         ConfigurationError: The suffix is not known.
     """
-    composed = compose(path, header, records, kept_in=kept_in)
+    composed = compose(path, header, records, kept_in=kept_in, are_plain=are_plain)
     store, key = store_of(path)
     kind = file_kind(path)
     folder = AssetFolder(path)
@@ -77,10 +83,15 @@ def write_cassette(
 
 
 def compose(
-    path: Location, header: Header, records: Sequence[Interaction | Step], *, kept_in: Path | None = None
+    path: Location,
+    header: Header,
+    records: Sequence[Interaction | Step],
+    *,
+    kept_in: Path | None = None,
+    are_plain: bool = False,
 ) -> Composed:
     """Return what `write_cassette` would write. Takes and raises the same, and touches no file."""
-    stored, stamps = stamped(list(stored_records(path, records)))
+    stored, stamps = stamped(list(stored_records(path, records, are_plain=are_plain)))
     version = FORMAT_VERSION if stamps else version_of(header, stored)
     stored, assets = _detached(stored, always=version >= FORMAT_VERSION)
     version = FORMAT_VERSION if assets else version
@@ -141,9 +152,11 @@ def _text(path: Location, header: dict[str, Any], records: list[dict[str, Any]],
     return b"".join(pieces)
 
 
-def stored_records(path: Location, records: Sequence[Interaction | Step]) -> Iterator[dict[str, Any]]:
-    """The records as they are stored, checked."""
-    compactor = Compactor()
+def stored_records(
+    path: Location, records: Sequence[Interaction | Step], *, are_plain: bool = False
+) -> Iterator[dict[str, Any]]:
+    """The records as they are stored, checked unless they are known to be plain data."""
+    compactor = Compactor(checks=not are_plain)
     last = {Interaction: 0, Step: 0}
     for record in records:
         sort = Step if isinstance(record, Step) else Interaction
@@ -152,7 +165,7 @@ def stored_records(path: Location, records: Sequence[Interaction | Step]) -> Ite
             raise CassetteWriteError(path, problem, remedy="number the records in the order of the file")
         last[sort] = record.number
         if isinstance(record, Step):
-            yield stored_step(record)
+            yield step_to_dict(record) if are_plain else stored_step(record)
         else:
             yield stored_record(compactor, record, record.number)
             compactor.confirm()
@@ -167,11 +180,12 @@ def stored_step(step: Step) -> dict[str, Any]:
 
 
 def stored_record(compactor: Compactor, interaction: Interaction, number: int) -> dict[str, Any]:
-    """One interaction as it is stored, checked; `number` is what later records call it once it is confirmed."""
+    """One interaction as it is stored, checked if its compactor checks; `number` is what later records call it once it is confirmed."""
     record = interaction_to_dict(interaction, compactor.add(number, interaction.request))
-    for key, value in record.items():
-        if key != "request":  # the compactor has checked what is new in it
-            check_plain(value, key, depth=2)
+    if compactor.checks:
+        for key, value in record.items():
+            if key != "request":  # the compactor has checked what is new in it
+                check_plain(value, key, depth=2)
     return record
 
 
