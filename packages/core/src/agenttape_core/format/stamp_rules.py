@@ -51,7 +51,7 @@ _SIGN = re.compile(
     + _PROVIDERS_ID.pattern
     + '")'
 )
-"""What a line of JSON has somewhere in it if there may be stamps of a program's data in it."""
+"""The signs of stamps in a line of JSON: a line without any has no stamps of a program's data."""
 _LONG_TEXT = re.compile(r'"([^"\\]{9,})(?=")')
 
 

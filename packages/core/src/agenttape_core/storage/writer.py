@@ -180,7 +180,13 @@ def stored_step(step: Step) -> dict[str, Any]:
 
 
 def stored_record(compactor: Compactor, interaction: Interaction, number: int) -> dict[str, Any]:
-    """One interaction as it is stored, checked if its compactor checks; `number` is what later records call it once it is confirmed."""
+    """One interaction as it is stored, checked if its compactor checks.
+
+    Args:
+        compactor: Finds the earlier request that this one continues.
+        interaction: The interaction.
+        number: The number by which later records call it once it is confirmed.
+    """
     record = interaction_to_dict(interaction, compactor.add(number, interaction.request))
     if compactor.checks:
         for key, value in record.items():
