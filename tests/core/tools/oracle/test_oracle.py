@@ -17,9 +17,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import ToolMessage
-from langchain_core.tools import tool
-from llama_index.core.tools import FunctionTool
 
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.cli.app import run
@@ -96,29 +93,6 @@ def test_arguments_without_canonical_form_are_refused(number: float) -> None:
     """A number that JSON of other languages cannot hold is an error that says what to do."""
     with pytest.raises(ConfigurationError, match="as text"):
         args_hash({"n": number})
-
-
-def test_frameworks_are_made_plain(project: Path) -> None:
-    """What a tool of LangChain or LlamaIndex answered is its content, without the objects around it."""
-
-    @tool
-    def search(query: str) -> str:
-        """Search."""
-        return f"found {query}"
-
-    def find(query: str) -> str:
-        """Find."""
-        return f"found {query}"
-
-    with use_cassette("frameworks", mode="once"):
-        message = search.invoke({"name": "search", "args": {"query": "a"}, "id": "call_1", "type": "tool_call"})
-        FunctionTool.from_defaults(find)(query="b")
-    assert isinstance(message, ToolMessage)
-    entries = entries_of(open_cassette("cassettes/frameworks.yaml"))
-    assert [(entry.tool_name, entry.args, entry.response) for entry in entries] == [
-        ("search", {"query": "a"}, "found a"),
-        ("find", {"query": "b"}, "found b"),
-    ]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.dictionaries(st.text(), st.text()), st.text() | st.none())))

@@ -17,13 +17,13 @@ import pytest
 from agenttape_core import use_cassette
 from agenttape_core.transports.httpx2 import AsyncTapeTransport, TapeTransport
 
-from .faces import settled
-from .service import JSON, Answer, Service
+from ..core.transports.faces import settled
+from ..core.transports.service import JSON, Answer, Service
 
 if TYPE_CHECKING:
     from examples.weather_agent.server import OpenAILoopback
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 QUESTION: list[Any] = [{"role": "user", "content": "How are you in Zürich?"}]
 KEY = "sk-" + "proj-" + "A1b2C3d4E5f6G7h8I9j0K1l2"
 
