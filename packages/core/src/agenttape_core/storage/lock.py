@@ -82,7 +82,8 @@ class WriterLock:
         self._descriptor: int | None = _acquire(target, self.path)
         _held.add(self)
         try:
-            os.ftruncate(self._descriptor, 0)
+            if os.fstat(self._descriptor).st_size:  # ext4 writes a file to the disk at once that was emptied before
+                os.ftruncate(self._descriptor, 0)
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             os.write(self._descriptor, _LINE_BREAKS.sub("?", note).encode("utf-8", "backslashreplace"))
         except OSError as error:
