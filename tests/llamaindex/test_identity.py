@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.tools import FunctionTool
+from pydantic import BaseModel
 
 from agenttape_core import CassetteMissError, use_cassette
+from agenttape_llamaindex.requests import params_body
 
 
 class InHouse(CustomLLM):
@@ -66,3 +69,25 @@ def test_another_embedding_is_missed(tmp_path: Any) -> None:
         use_cassette(tmp_path / "a.yaml", unused="ignore"),
     ):
         InHouseEmbedding(flavour="b").get_query_embedding("one")
+
+
+def test_a_tool_that_says_something_else_is_another_request() -> None:
+    """The tools of a request are what the provider would receive now, also if their class has changed in place."""
+
+    class Place(BaseModel):
+        city: str
+
+    def go(city: str) -> str:
+        return city
+
+    def asked() -> Any:
+        return params_body({"tools": [FunctionTool.from_defaults(go, description=says, fn_schema=Place)]})["tools"]
+
+    says = "one"
+    first, again = asked(), asked()
+    assert first == again
+    says = "two"
+    assert [tool["function"]["description"] for tool in (*first, *asked())] == ["one", "two"]
+    Place.model_fields["city"].description = "Where"
+    Place.model_rebuild(force=True)
+    assert asked()[0]["function"]["parameters"]["properties"]["city"]["description"] == "Where"

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from operator import is_not
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms.llm import LLM
+from llama_index.core.tools import ToolMetadata
+from pydantic import BaseModel
 
 from agenttape_core.integration import MODEL_SETTINGS, model_of, public_fields, request_value, settings_of
 from agenttape_llamaindex.request_values import keyed_message, plain_argument, plain_field
 
 _TRANSPORT = frozenset({"stream", "streaming", "stream_options"})
 """Parameters that say how the answer travels, and are no part of the request."""
+_PYDANTICS: Any = getattr(BaseModel.model_json_schema, "__func__")  # noqa: B009 - mypy knows no such attribute
 
 
 def chat_body(messages: Sequence[ChatMessage], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,10 +80,11 @@ def _model_name(llm: Any) -> str | None:
 
 def params_body(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return a request without its messages or its prompt."""
-    body = _given({key: value for key, value in params.items() if key not in _TRANSPORT})
-    if isinstance(params.get("tools"), Sequence):
-        body["tools"] = [_tool(tool) for tool in params["tools"]]
-    return body
+    tools = params.get("tools")
+    if not isinstance(tools, Sequence):
+        return _given({key: value for key, value in params.items() if key not in _TRANSPORT})
+    body = _given({key: value for key, value in params.items() if key not in _TRANSPORT and key != "tools"})
+    return {**body, "tools": [_tool(tool) for tool in tools]}
 
 
 def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,8 +93,31 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tool(tool: Any) -> Any:
     metadata: Any = getattr(tool, "metadata", None)
+    if type(metadata) is ToolMetadata and metadata.fn_schema is not None:
+        return _of_schema(metadata, metadata.fn_schema)
     if hasattr(metadata, "to_openai_tool"):
         tool = metadata.to_openai_tool(skip_length_check=True)
+    return _plain_tool(tool)
+
+
+_of_schemas: WeakKeyDictionary[type, tuple[tuple[Any, ...], Any]] = WeakKeyDictionary()
+"""Tools as plain data with what they were made of, by the class of their arguments.
+
+An agent passes its tools on each call, and pydantic makes the schema of a class anew whenever it is wanted.
+"""
+
+
+def _of_schema(metadata: ToolMetadata, cls: type[BaseModel]) -> Any:
+    if getattr(cls.model_json_schema, "__func__", None) is not _PYDANTICS:
+        return _plain_tool(metadata.to_openai_tool(skip_length_check=True))  # it may say something else each time
+    made_of = metadata.name, metadata.description, cls.__pydantic_core_schema__
+    known = _of_schemas.get(cls)
+    if known is None or any(map(is_not, known[0], made_of)):
+        known = _of_schemas[cls] = made_of, _plain_tool(metadata.to_openai_tool(skip_length_check=True))
+    return known[1]
+
+
+def _plain_tool(tool: Any) -> Any:
     plain = request_value(tool)
     function = plain.get("function") if isinstance(plain, dict) else None
     if isinstance(function, dict) and isinstance(function.get("description"), str):
