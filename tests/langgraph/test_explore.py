@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from langchain_core.runnables import RunnableParallel
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
@@ -16,7 +17,7 @@ from langgraph.types import Send
 
 from agenttape_core import explore, use_cassette
 
-from .fakes import AsyncChat, World, calling, numbered
+from .fakes import AsyncChat, StreamingChat, World, calling, numbered
 
 
 class State(TypedDict):
@@ -112,3 +113,53 @@ def test_parallel_tools_come_back_in_every_order(
 
     found = explored(program, tmp_path / "run.yaml")
     assert (found.orders, found.is_exhaustive, found.failing) == (6, True, 5 * is_racy)
+
+
+def sync_fan_out(model: Any, *, is_racy: bool) -> Any:
+    """Return a synchronous graph with three branches that ask; a racy one reports whatever was said first."""
+    said: list[str] = []
+
+    def research(state: State) -> Any:
+        answer = model.invoke(f"search {state['topic']}")
+        said.append(state["topic"])
+        return {"notes": [answer.text]}
+
+    def report(state: State) -> Any:
+        return {"notes": [model.invoke(f"write {said[0] if is_racy else state['notes']}").text]}
+
+    builder = StateGraph(State).add_node("research", research).add_node("report", report)
+    builder.add_conditional_edges(
+        START, lambda _: [Send("research", {"topic": topic}) for topic in "abc"], ["research"]
+    )
+    return builder.add_edge("research", "report").compile()
+
+
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+@pytest.mark.parametrize("is_racy", [True, False])
+def test_branches_in_threads_are_answered_in_every_order(tmp_path: Path, is_racy: bool, way: str) -> None:
+    """Synchronous graphs run their branches in a pool: a race in it is found, and a sound one raises no alarm."""
+    model = StreamingChat(world=World())
+
+    def program() -> Any:
+        graph = sync_fan_out(model, is_racy=is_racy)
+        asked: Any = {"notes": [], "topic": ""}
+        return graph.invoke(asked) if way == "invoke" else [*graph.stream(asked, stream_mode="values")]
+
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        program()
+    found = explore(program, tmp_path / "run.yaml")
+    assert (found.orders, found.is_exhaustive, bool(found.findings)) == (6, True, is_racy)
+
+
+def test_a_batch_is_answered_in_every_order(tmp_path: Path) -> None:
+    """The calls of a batch, and the parts of a parallel chain, are made in threads."""
+    model = StreamingChat(world=World())
+    chain = RunnableParallel(first=model, second=model)
+
+    def program() -> Any:
+        return [message.text for message in model.batch(["a", "b"])], sorted(chain.invoke("c"))
+
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        program()
+    found = explore(program, tmp_path / "run.yaml").raise_if_different()
+    assert (found.orders, found.is_exhaustive) == (4, True)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -195,26 +194,6 @@ def test_a_program_that_changes_by_itself_is_named_first(tmp_path: Path) -> None
     found = explore(program, tmp_path / "own.yaml")
     assert "two replays in the recorded order differ" in found.unstable
     assert not found.ok
-
-
-def test_calls_in_threads_are_refused(tmp_path: Path) -> None:
-    """Threads that no event loop waits for are in no order that could be chosen, and the exploration says so."""
-
-    @boundary("tool")
-    def ask(question: str) -> str:
-        return question
-
-    def program() -> None:
-        threads = [threading.Thread(target=ask, args=(name,)) for name in "ab"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(20)
-
-    with use_cassette(tmp_path / "own.yaml", mode="all"):
-        program()
-    with pytest.raises(ConfigurationError, match="overlap in threads"):
-        explore(program, tmp_path / "own.yaml")
 
 
 @pytest.mark.usefixtures("desk")

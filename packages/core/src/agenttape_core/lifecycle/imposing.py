@@ -27,11 +27,17 @@ class Imposing:
     Args:
         order: The order; empty to answer calls in the recorded one.
         pick: Returns the call that is answered next of those that no order names; by default the recorded one.
+        holds_threads: Whether calls of threads are answered in it, too.
+        is_recorded: Whether the session keeps the recorded order in all, and is only looked at.
     """
 
-    def __init__(self, order: Order, pick: Pick = recorded_first) -> None:
+    def __init__(
+        self, order: Order, pick: Pick = recorded_first, *, holds_threads: bool = True, is_recorded: bool = False
+    ) -> None:
         self.order = order
         self.pick = pick
+        self.holds_threads = holds_threads
+        self.is_recorded = is_recorded
         self.choices: Choices | None = None
         """The choices of the session, once one is open."""
         self.rows: Sequence[IndexRow] = ()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agenttape_core.engine import Policy
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.lifecycle.imposing import Imposing, Order, Pick, recorded_first
+from agenttape_core.lifecycle.imposing import Imposing, Order
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, IndexRow
@@ -20,9 +20,13 @@ _imposed: ContextVar[Imposing | None] = ContextVar("agenttape_order", default=No
 
 
 @contextmanager
-def imposing(order: Order, pick: Pick = recorded_first) -> Iterator[Imposing]:
-    """Let the first replay that is opened inside answer its calls in this order, whoever opens it; see `Imposing`."""
-    imposed, test = Imposing(order, pick), this_test()
+def imposing(imposed: Imposing) -> Iterator[Imposing]:
+    """Let the first replay that is opened inside answer its calls in an order, whoever opens it.
+
+    Args:
+        imposed: The order.
+    """
+    test = this_test()
     token = _imposed.set(imposed)
     if test is not None:
         test.imposed.append(imposed)
@@ -83,11 +87,14 @@ def choices_of(
                 "  leave out `live` and `candidate`, and replay with mode='none'"
             )
         return Choices(parsed_order(order, rows), _ranks(header, rows))
-    if imposed is None or imposed.choices is not None or not policy.offline:
+    if imposed is None or imposed.redactor is not None or not policy.offline:
         return None
-    imposed.choices = choices = Choices(parsed_order(imposed.order, rows), _ranks(header, rows), imposed.pick)
     imposed.redactor, imposed.rows = redactor, rows
-    return choices
+    if not imposed.is_recorded:
+        ranks = _ranks(header, rows)
+        named = parsed_order(imposed.order, rows)
+        imposed.choices = Choices(named, ranks, imposed.pick, holds_threads=imposed.holds_threads)
+    return imposed.choices
 
 
 def _imposed_on(path: str) -> Imposing | None:
@@ -98,4 +105,11 @@ def _imposed_on(path: str) -> Imposing | None:
 
 
 def _ranks(header: Header, rows: Sequence[IndexRow]) -> dict[int, tuple[int, int]]:
-    return ranks_of(header.volatile.scheduled(), {row.address: row.number for row in rows})
+    numbers = [row.number for row in rows]
+    timings = {number: header.volatile.timings[number] for number in numbers if number in header.volatile.timings}
+    ends = {
+        number: timing.start_ms + timing.duration_ms
+        for number, timing in timings.items()
+        if timing.start_ms is not None
+    }
+    return ranks_of(header.volatile.scheduled(), {row.address: row.number for row in rows}, ends)

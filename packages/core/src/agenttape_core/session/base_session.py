@@ -26,6 +26,7 @@ from agenttape_core.session.held_secrets import HeldSecrets
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.miss import differences_around, explanation, nearest_to
 from agenttape_core.session.order.cancellation import Patience
+from agenttape_core.session.order.choosing_threads import ChoosingStrands
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.order.taking_turns import Strands
 from agenttape_core.session.report import Crossed, Departure, Landed, Report, answered_without, why_not_run
@@ -81,13 +82,7 @@ class BaseSession:
         """True if what calls do outside the process is seen."""
         self.report = self._new_report()
         self.ledger = Ledger(setup.sink, setup.revise, setup.events)
-        self.strands = Strands(
-            setup.threads,
-            unordered=setup.loose,
-            imposes=setup.imposes_threads,
-            notes=setup.sink is not None and not (setup.policy.offline and setup.imposes_threads),
-            tell=self._tell_disorder,
-        )
+        self.strands = self._new_strands(setup)
         self._failure = FirstFailure()
         self._depart: Callable[[], None] = _go_on
         self._extensions: dict[Slot[Any], Any] = {}
@@ -198,6 +193,17 @@ class BaseSession:
     def when_landed(self, depart: Callable[[], None]) -> None:
         """Call this when a change lands: what follows departs from what was recorded."""
         self._depart = depart
+
+    def _new_strands(self, setup: Setup) -> Strands:
+        if setup.choices is not None and setup.choices.holds_threads:
+            return ChoosingStrands(setup.choices, self._tell_disorder)
+        return Strands(
+            setup.threads,
+            unordered=setup.loose,
+            imposes=setup.imposes_threads,
+            notes=setup.sink is not None and not (setup.policy.offline and setup.imposes_threads),
+            tell=self._tell_disorder,
+        )
 
     def landed(self, landed: Landed) -> None:
         """Note a change that lands. The recorded order of threads holds up to here."""

@@ -110,6 +110,9 @@ class AnsweredCrossing(BaseCrossing):
         """True if the recorded stream ended after so many chunks because it was closed or cancelled."""
         return False
 
+    def come(self) -> None:
+        """Wait until the call is to be answered, or the next chunk of it, where somebody chooses that for threads."""
+
     def wait_to_be_given_up(self, after: int | None = None) -> None:
         """Wait until the work of this thread is given up, if the recorded one was during the call.
 

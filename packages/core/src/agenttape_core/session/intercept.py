@@ -35,6 +35,7 @@ def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
     paced = crossing.paced()
     strands = crossing.session.strands
     try:
+        crossing.come()
         with strands.inside(crossing.inside, leaves=paced is not None):
             if paced is not None:
                 paced.wait()
@@ -111,6 +112,7 @@ def serve_stream(
     strands = crossing.session.strands
     for number in count():
         try:
+            crossing.come()
             with strands.inside(crossing.inside, leaves=paced is not None):
                 if paced is not None:
                     paced.wait(number)

@@ -115,4 +115,4 @@ def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
         with SCOPES.beginning(origin), being(strand):
             run()
 
-    thread.run = run_from_origin
+    thread.run, thread._agenttape_strand = run_from_origin, strand  # noqa: SLF001 - by our own name

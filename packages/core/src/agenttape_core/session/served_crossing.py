@@ -114,6 +114,10 @@ class ServedCrossing(AnsweredCrossing):
         with under_way(session):
             await until_cancelled(self._patience(), passes_time=self._passes_time())
 
+    def come(self) -> None:
+        """Wait until the call is to be answered, or the next chunk of it, where somebody chooses that for threads."""
+        self.session.strands.answer(self.found.number)
+
     def wait_to_be_given_up(self, after: int | None = None) -> None:
         """Wait until the work of this thread is given up, if the recorded one was during the call.
 

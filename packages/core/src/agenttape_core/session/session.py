@@ -302,7 +302,7 @@ class Session(RunSession):
         work = current_work()
         if work is not None:
             work.is_served(found.number)
-        if self.strands.are_several_here and (work is None or work.line is None):
+        if self.strands.are_several_here and not self.strands.are_chosen and (work is None or work.line is None):
             self._setup.choices.in_threads.add(found.number)
 
     def unreported_crossing(

@@ -24,8 +24,8 @@ def explore(function: str, cassette: str, *, orders: int, seed: int, order: str 
     """Replay FUNCTION with the calls of CASSETTE answered in other orders, and say which change the outcome.
 
     FUNCTION is module:function or path/to/file.py:function, without arguments; CASSETTE is opened around it. Calls that
-    wait side by side in an event loop are answered in every order, or in those nearest to the recorded one and others
-    by chance. Exits with 1 if an order changes the outcome, with 3 if CASSETTE cannot be read.
+    wait side by side in an event loop or in threads are answered in every order, or in those nearest to the recorded
+    one and others by chance. Exits with 1 if an order changes the outcome, with 3 if CASSETTE cannot be read.
     """
     if cassette == STDIN:
         raise click.UsageError("a cassette that is replayed many times cannot be read from standard input")

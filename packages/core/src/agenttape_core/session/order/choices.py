@@ -55,6 +55,7 @@ class Choices:
             before it have been chosen; one that is not named is answered when it waits and no named one is next.
         ranks: The groups of calls that overlapped in the recording, and the place of each in the order of its group.
         pick: Returns the call that is answered next of those that no order names; by default the recorded one.
+        holds_threads: Whether calls of threads wait to be chosen, too.
     """
 
     def __init__(
@@ -62,6 +63,8 @@ class Choices:
         order: Iterable[int] = (),
         ranks: Mapping[int, tuple[int, int]] | None = None,
         pick: Callable[[Sequence[int]], int] = _first,
+        *,
+        holds_threads: bool = True,
     ) -> None:
         self.order = tuple(order)
         self.points: list[ChoicePoint] = []
@@ -71,10 +74,16 @@ class Choices:
         self._pick = pick
         self._current: int | None = None
         self._lock = Lock()
+        self.holds_threads = holds_threads
+        """True if calls of threads wait to be chosen, too."""
+        self.are_threads = False
+        """True once a call of a thread was chosen."""
         self.unreachable: list[int] = []
         """The calls that others were to wait for, and that were not made before these were answered."""
         self.in_threads: set[int] = set()
         """The calls that were served in threads beside others: they are answered at once, in no chosen order."""
+        self.is_held = True
+        """False once a thread has not waited where it could be held."""
 
     def choose(self, waiting: Sequence[int]) -> int | None:
         """Return the call that is answered next, or `None` if each has to wait for another one.
@@ -132,20 +141,24 @@ class Choices:
         return tuple(self._left)
 
 
-def ranks_of(groups: Iterable[Scheduled], numbers: Mapping[str, int]) -> dict[int, tuple[int, int]]:
-    """Return the group of each call whose order was recorded, and the place at which it was answered.
+def ranks_of(
+    groups: Iterable[Scheduled], numbers: Mapping[str, int], ends: Mapping[int, float]
+) -> dict[int, tuple[int, int]]:
+    """Return the group of each call whose order is known, and the place at which it was answered.
 
     Args:
-        groups: The recorded groups.
+        groups: The recorded groups. Those calls that are in none, as they were made in threads, are a group.
         numbers: The numbers of the calls by their addresses.
+        ends: The recorded ends of calls, of any clock.
     """
-    ranks: dict[int, tuple[int, int]] = {}
+    in_time = sorted(ends, key=lambda number: (ends[number], number))
+    ranks = {number: (-1, place) for place, number in enumerate(in_time)}
     for place, group in enumerate(groups):
         deliveries = group.deliveries()
-        ends = {delivery.which: at for at, delivery in enumerate(deliveries) if delivery.sender == "call"}
+        answered = {delivery.which: at for at, delivery in enumerate(deliveries) if delivery.sender == "call"}
         for which, address in enumerate(group.calls):
             if address in numbers:
-                ranks[numbers[address]] = place, ends.get(which, len(deliveries) + which)
+                ranks[numbers[address]] = place, answered.get(which, len(deliveries) + which)
     return ranks
 
 

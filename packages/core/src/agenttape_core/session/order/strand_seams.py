@@ -18,7 +18,7 @@ from agenttape_core.session.order.strands import blocking, current_strand
 def _joining(real: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(real)
     def join(self: Thread, timeout: float | None = None) -> None:
-        with blocking(timed=timeout is not None):
+        with blocking(self, timed=timeout is not None):
             real(self, timeout)
 
     return join
@@ -31,7 +31,7 @@ def _shutting_down(real: Callable[..., None]) -> Callable[..., None]:
     def shutdown(self: Any, wait: bool = True, **kwargs: Any) -> None:
         if not wait:
             return real(self, wait, **kwargs)
-        with blocking():
+        with blocking(self):
             return real(self, wait, **kwargs)
 
     return shutdown

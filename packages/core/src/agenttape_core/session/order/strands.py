@@ -71,6 +71,7 @@ class Strand:
         "is_own",
         "is_real",
         "is_thread",
+        "joins",
         "labels",
         "met",
         "native",
@@ -109,6 +110,8 @@ class Strand:
         self.is_held = False
         self.wait: Any = None
         """The wait for which it has left the turn; `None` if it is in none that ends when somebody tells it."""
+        self.joins: Any = None
+        """The thread or the pool whose end it waits for; `None` if it waits for none."""
         self.is_loose = False
         """True if it comes to what others can see in no fixed order."""
         self.is_real = False
@@ -278,22 +281,24 @@ def unbroken() -> Iterator[None]:
 
 
 @contextmanager
-def blocking(*, timed: bool = False) -> Iterator[None]:
+def blocking(joins: Any, *, timed: bool = False) -> Iterator[None]:
     """Let others have the turn while the caller waits inside; afterwards it passes a gate.
 
     Args:
+        joins: The thread or the pool whose end it waits for.
         timed: Whether it waits for no longer than a time.
     """
     strand = HERE.strand
     if strand is None or HERE.is_internal or not strand.strands.is_on or in_loop():
         yield
         return
+    strand.joins = joins
     strand.strands.leave_turn(strand, SLEEPING if timed else BLOCKING)
     HERE.is_internal = True
     try:
         yield
     finally:
-        HERE.is_internal = False
+        HERE.is_internal, strand.joins = False, None
         strand.strands.gate(is_call=False)
 
 

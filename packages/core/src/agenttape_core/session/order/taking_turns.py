@@ -22,7 +22,6 @@ from typing import Any
 
 from agenttape_core.schema import thread_number
 from agenttape_core.session.order.holder import is_waiting
-from agenttape_core.session.order.imposing import Imposed
 from agenttape_core.session.order.interleaving import ROOT, Notes, Script, effect_of, outwards, strand_of
 from agenttape_core.session.order.locks import take_no_turns, take_turns
 from agenttape_core.session.order.loose import STRANGER, Loose
@@ -216,6 +215,18 @@ class Strands(Turns):
             return any(strand.state not in (NEW, BLOCKING) for strand in list(self._live.values()))
         return self._root is not None and not is_waiting(self._root)
 
+    @property
+    def are_chosen(self) -> bool:
+        """True while the calls of threads are answered in a chosen order: see `choosing_threads`."""
+        return False
+
+    def answer(self, number: int) -> None:
+        """Let a served call, or a chunk of it, wait until it is chosen, where somebody chooses.
+
+        Args:
+            number: The number of its recording.
+        """
+
     def call_here(self) -> str | None:
         """Return the label for what happens inside of the call that the caller's strand has begun last."""
         strand = self._mine()
@@ -300,8 +311,11 @@ class Strands(Turns):
             return now - self._since > _HELD
         return self._holding is not None and self._holding.is_over(now, is_late=is_late)
 
-    def _wait_no_longer(self, imposed: Imposed, now: float) -> None:
+    def _wait_no_longer(self, now: float) -> None:
         """Let somebody go on, if the one whose turn it is does not come for too long."""
+        imposed = self._imposed
+        if imposed is None:
+            return
         others = tuple(
             strand
             for strand in self._live.values()

@@ -352,15 +352,15 @@ class Turns(ABC):
                     self._grant()
             elif self._waiting:
                 self._grant()
-                if self._holder is None and self._imposed is not None:
-                    self._wait_no_longer(self._imposed, now)
+                if self._holder is None:
+                    self._wait_no_longer(now)
 
     @abstractmethod
     def _is_given_up(self, holder: Strand, now: float, *, is_late: bool) -> bool:
         """Return whether the turn is to be taken from its holder."""
 
     @abstractmethod
-    def _wait_no_longer(self, imposed: Imposed, now: float) -> None:
+    def _wait_no_longer(self, now: float) -> None:
         """Let somebody go on, if the one whose turn it is does not come for too long."""
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agenttape_core.errors import CassetteMissError, ConfigurationError
+from agenttape_core.lifecycle.imposing import Imposing
 from agenttape_core.lifecycle.ordering import imposing
 from agenttape_core.lifecycle.request import no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
@@ -16,7 +17,6 @@ from agenttape_core.matching import differences
 from agenttape_core.schema import IndexRow
 from agenttape_core.session import ChoicePoint
 from agenttape_core.tools.explore.result import What
-from agenttape_core.tools.explore.search import Order, Pick
 from agenttape_core.tools.verify.ending import Ending
 
 _ID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
@@ -31,9 +31,11 @@ class Replay:
         ending: How it ended; redacted, with the ids that were made in it numbered.
         points: The choices of the run.
         unreachable: The calls that others were to wait for in vain.
-        in_threads: The calls that were answered at once, as they were made in threads beside others.
+        in_threads: The calls that were answered at once, as they were made in threads that could not be held.
         rows: The recordings.
         has_opened: Whether a session was open.
+        are_threads: Whether calls of threads were among those that were chosen.
+        is_held: Whether each thread waited where it could be held.
     """
 
     ending: Ending
@@ -42,6 +44,8 @@ class Replay:
     in_threads: Collection[int] = ()
     rows: Sequence[IndexRow] = ()
     has_opened: bool = True
+    are_threads: bool = False
+    is_held: bool = True
 
     @property
     def what(self) -> What:
@@ -51,30 +55,33 @@ class Replay:
         return "miss" if CassetteMissError.__name__ in self.ending.outcome.partition("\n")[0] else "exception"
 
 
-def replayed(run: Callable[[], Ending], order: Order = (), pick: Pick | None = None) -> Replay:
+def replayed(run: Callable[[], Ending], imposed: Imposing) -> Replay:
     """Replay in an order.
 
     Args:
         run: Runs the program, which opens one cassette.
-        order: The calls to answer first.
-        pick: Returns the call that is answered next of those that the order does not name.
+        imposed: The order.
     """
-    with imposing(order, pick) if pick is not None else imposing(order) as imposed:
+    with imposing(imposed):
         ending = run()
     if ending.outcome.startswith("raised KeyboardInterrupt"):
         raise KeyboardInterrupt
-    if imposed.choices is None or imposed.redactor is None:
+    if imposed.redactor is None:
         return Replay(ending, has_opened=False)
     text, plain = imposed.redactor.text(ending.outcome), imposed.redactor.value(ending.value)
     numbered = _numbered(json.dumps([text, plain], sort_keys=True))
     outcome, value = json.loads(numbered)
-    choices = imposed.choices
+    redacted, choices = Ending(outcome, ending.failed, value), imposed.choices
+    if choices is None:
+        return Replay(redacted, rows=imposed.rows)
     return Replay(
-        Ending(outcome, ending.failed, value),
+        redacted,
         list(choices.points),
         (*choices.unreachable, *choices.never_came),
         frozenset(choices.in_threads),
         imposed.rows,
+        are_threads=choices.are_threads,
+        is_held=choices.is_held,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError, SessionStateError, UnusedInteractionsError, shown_path
+from agenttape_core.lifecycle.imposing import Imposing, recorded_first
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.schema import IndexRow
 from agenttape_core.session import ChoicePoint, current_session, parsed_order
@@ -39,6 +40,7 @@ class Program:
         rows: The recordings of the cassette.
         run: Runs it once, and opens the cassette.
         again: Returns the command that replays it in an order, as a text.
+        holds_threads: Whether calls of threads are answered in other orders, too.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Program:
     rows: Sequence[IndexRow]
     run: Callable[[], Ending]
     again: Callable[[str], str]
+    holds_threads: bool = True
 
 
 def explored(program: Program, orders: int, seed: int, on_replay: Callable[[], object] | None = None) -> Exploration:
@@ -92,7 +95,9 @@ class _Exploring:
         self._overlapping: set[int] = set()
 
     def _replay(self, order: Order = (), pick: Pick | None = None) -> Replay:
-        self._last = replay = replayed(self._program.run, order, pick)
+        pick = pick or recorded_first
+        imposed = Imposing(order, pick, holds_threads=self._program.holds_threads)
+        self._last = replay = replayed(self._program.run, imposed)
         self._rows |= {row.number: row for row in replay.rows}
         for point in replay.points:
             if len(point.waiting) > 1:
@@ -105,14 +110,15 @@ class _Exploring:
 
     def _begin(self) -> str:
         """Replay in the recorded order, and return why that is nothing to compare with; empty if it is."""
-        recorded = self._program.run()
+        recorded = replayed(self._program.run, Imposing((), is_recorded=True))
         self._base = self._replay()
         if not self._base.has_opened:
             raise refuse_unopened(self._program.name)
-        if self._base.in_threads and not self._overlapping:
+        if not self._base.is_held or (self._base.in_threads and not self._overlapping):
             raise ConfigurationError(
                 f"{self._program.name}: its calls overlap in threads, whose order cannot be chosen\n"
-                "  run it with ainvoke, astream or asyncio.gather: calls that wait in an event loop are explored"
+                "  a thread waits for another one outside of Python, or was begun before the session: calls are\n"
+                "  explored that wait in an event loop, in a ThreadPoolExecutor, or in a threading.Thread begun inside"
             )
         return self._unstable(recorded)
 
@@ -148,17 +154,23 @@ class _Exploring:
     def _branch_of(self, number: int) -> Hashable:
         return self._rows[number].address.rpartition("/")[0] or number if number in self._rows else number
 
-    def _unstable(self, recorded: Ending) -> str:
-        """Return why the outcome in the recorded order is none to compare with; empty if it is one."""
+    def _unstable(self, recorded: Replay) -> str:
+        """Return why the outcome in the recorded order is none to compare with; empty if it is one.
+
+        Threads are recorded with all that they did to each other, and held from call to call: the recorded run itself
+        is compared with, as there may be no order of calls in which all of that is the same.
+        """
         first, second = self._base, self._replay()
-        if first.ending.failed:
-            return first.ending.outcome
+        if first.are_threads:
+            self._base = recorded
+        if self._base.ending.failed:
+            return self._base.ending.outcome
         if told := change_of(first.ending, second.ending):
             return f"two replays in the recorded order differ\n  {told}"
         if first.points != second.points:
             return "two replays in the recorded order make other calls, or make them in another order"
-        if first.ending.outcome != recorded.outcome and recorded.failed:
-            return recorded.outcome
+        if first.ending.outcome != recorded.ending.outcome and recorded.ending.failed:
+            return recorded.ending.outcome
         return ""
 
     @staticmethod
@@ -171,7 +183,8 @@ class _Exploring:
             again = self._replay(order)
             return bool(change_of(self._base.ending, again.ending)) and self._kind(again) == kind
 
-        order = smaller(found.tried.order, found.replay.points, fails, _SHRINKING)
+        points = found.replay.points
+        order = smaller(found.tried.order, points, fails, _SHRINKING) or tuple(point.chosen for point in points)
         last = self._replay(order)
         told = change_of(self._base.ending, last.ending)
         if not told or self._kind(last) != kind:  # it does so by chance
@@ -227,7 +240,7 @@ def outcomes_in_other_orders(run: Callable[[], Ending], orders: int) -> dict[str
         # What it no longer asks for is no failure of its own, and hides what it returned.
         return first[0] if ending.outcome.startswith(_UNUSED) else ending
 
-    program = Program(name="", cassette="", rows=(), run=runs, again=str)
+    program = Program(name="", cassette="", rows=(), run=runs, again=str, holds_threads=False)
     try:
         found = explored(program, orders, SEED)
     except ConfigurationError:
@@ -246,10 +259,10 @@ def explore(
 ) -> Exploration:
     """Replay a function with its recorded calls answered in other orders, and report which of them change the outcome.
 
-    Wherever several served calls wait in an event loop, any of them may be answered next. If there are at most `orders`
-    orders, all are tried; else those nearest to the recorded one, and others by chance. A change of the outcome is a
-    call that was not recorded, another exception or another result; the smallest order that makes it is reported with
-    a command that replays it. The network is closed, and nothing is executed.
+    Wherever several served calls wait in an event loop or in threads, any of them may be answered next. If there are at
+    most `orders` orders, all are tried; else those nearest to the recorded one, and others by chance. A change of the
+    outcome is a call that was not recorded, another exception or another result; the smallest order that makes it is
+    reported with a command that replays it. The network is closed, and nothing is executed.
 
     Args:
         function: A function without arguments, a coroutine function, or its name as `module:function` or
