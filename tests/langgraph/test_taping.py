@@ -15,7 +15,13 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
-from agenttape_core import ConfigurationError, open_cassette, use_cassette
+from agenttape_core import (
+    CassetteMissError,
+    ConfigurationError,
+    OutlivedReplayWarning,
+    open_cassette,
+    use_cassette,
+)
 from agenttape_langchain import tape as tape_of_langchain
 from agenttape_langgraph import tape
 
@@ -211,3 +217,29 @@ def test_header_names_the_packages(world: World, tmp_path: Path) -> None:
     assert {"agenttape-core", "agenttape-langchain", "agenttape-langgraph", "langchain-core", "langgraph"} <= set(
         packages
     )
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_streams_that_are_read_after_a_replay(world: World, *, begun: bool) -> None:
+    """Neither a graph's stream nor the rest of one that was begun in the session reaches anything after its end."""
+
+    def twice() -> Any:
+        graph = StateGraph(State).add_sequence([("one", builder(world).compile()), ("two", builder(world).compile())])
+        return graph.add_edge(START, "one").compile()
+
+    def program() -> tuple[Any, Any]:
+        plain, asynchronous = twice().stream(QUESTION), twice().astream(QUESTION)
+        return plain, asynchronous
+
+    with use_cassette("c", mode="all"):
+        list(twice().stream(QUESTION))
+    with use_cassette("c", unused="ignore"):
+        plain, asynchronous = program()
+        if begun:
+            next(plain)
+    reached = len(world.reached)
+    with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
+        next(plain)
+    with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
+        await anext(asynchronous)
+    assert len(world.reached) == reached

@@ -247,6 +247,10 @@ class OutlivedReplayWarning(UserWarning):
     """Something that a replay had started went on after its end, and was refused what it tried."""
 
 
+class OutlivedRecordingWarning(UserWarning):
+    """A stream or coroutine that was made in a recording is first read after its end, so its calls are not recorded."""
+
+
 class SessionStateError(AgentTapeError):
     """A session was entered twice, or its results were asked for at the wrong time."""
 

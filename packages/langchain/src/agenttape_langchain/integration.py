@@ -17,7 +17,7 @@ from agenttape_langchain.graphs import register_tape
 from agenttape_langchain.inputs import plain_without_run_ids
 from agenttape_langchain.requests import method_body, runnable_body
 from agenttape_langchain.run_tree import ChainFacts, Run
-from agenttape_langchain.session_tree import register_follower
+from agenttape_langchain.session_tree import position_of, register_follower
 from agenttape_langchain.vector_stores import MEMORY
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "method_body",
     "noting_effects",
     "plain_without_run_ids",
+    "position_of",
     "register_effects",
     "register_follower",
     "register_tape",

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.pregel import Pregel
 
 from agenttape_core.integration import (
+    Session,
     Source,
     Stored,
     holding_in_memory,
+    register_lazy_stream,
     register_restart,
     register_thread_files,
     wrapping,
 )
+from agenttape_langchain.integration import position_of
 from agenttape_langgraph._compat import searching_in_context
 from agenttape_langgraph.node_steps import tracking_tasks
 from agenttape_langgraph.scheduling import independent_of_schedule
@@ -51,5 +55,11 @@ def _restart(app: Any, source: Source) -> Callable[[], Any] | None:
     return restart(app, source)
 
 
+def _began(session: Session, variables: Mapping[str, Any]) -> bool:
+    return position_of(session, variables.get("run_manager")) is not None
+
+
 register_thread_files(_stored)
 register_restart(_restart)
+for stream in (Pregel.stream, Pregel.astream):
+    register_lazy_stream(stream, _began)

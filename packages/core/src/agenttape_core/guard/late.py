@@ -8,7 +8,8 @@ from agenttape_core.errors import AgentTapeHalt, OutlivedReplayWarning
 
 WAIT_FOR_IT = (
     "a thread, task or piece of work of the replay tried this; nothing that a replay has started reaches the outside:\n"
-    "  wait for it before the block ends (join the thread, await the task, shut the pool down), or start it outside"
+    "  wait for it before the block ends (join the thread, await the task, shut the pool down, read the stream), or "
+    "start it outside"
 )
 """The explanation, and the remedy."""
 

@@ -39,7 +39,7 @@ and `forking_pools` for thread pools. `RecordedRuns` finds the recorded run that
 conversation and its input (compared `without_ids`), and an address for one that is added.
 
 **Threads.** `in_turn`, `steps_in_turn` and `seen_by_others` are for what a framework lets threads, and the event loop
-beside them, do to each other between calls.
+beside them, do to each other between calls. `register_lazy_stream` names a stream that works while it is read.
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
 recorded chunks in `CallPiece`s, `register_drawing` a `Drawing` of its programs with each `EventType` of theirs, for
@@ -168,6 +168,7 @@ from agenttape_core.session import (
     register_address_reader,
     register_candidates,
     register_codecs,
+    register_lazy_stream,
     register_position,
     register_run_reader,
     register_scope,
@@ -276,6 +277,7 @@ __all__ = [
     "register_codecs",
     "register_damage",
     "register_drawing",
+    "register_lazy_stream",
     "register_packages",
     "register_position",
     "register_reader",

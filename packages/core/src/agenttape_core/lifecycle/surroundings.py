@@ -22,6 +22,7 @@ from agenttape_core.lifecycle.failures_of_children import FAILURES
 from agenttape_core.lifecycle.open_session import Opened
 from agenttape_core.lifecycle.pool_workers import carrying_halts
 from agenttape_core.session import (
+    UNREAD,
     Session,
     context_session,
     executing_of,
@@ -90,18 +91,24 @@ class Surroundings:
 
     def _end(self) -> None:
         """End what surrounded the session, or leave it to what outlives a replay until that has ended."""
-        if self._membership() is not None and self._guard is not None:
+        if self._is_outlived():
             gc.collect(1)  # what is garbage only holds on to it
         membership = self._membership()
-        if membership is None or self._guard is None:
+        if membership is None or not self._is_outlived():
             self._lasting.close()
             return
-        self._guard.is_over = True
+        if self._guard is not None:
+            self._guard.is_over = True
         stack = self._lasting.pop_all()
         _new.append(id(stack))
         ended = weakref.finalize(membership, _ended.append, stack)
         ended.atexit = False
         _outlived[id(stack)] = stack
+
+    def _is_outlived(self) -> bool:
+        """Return whether a replay has started something that goes on, or a session has made a stream to be read."""
+        membership = self._membership()
+        return membership is not None and (self._guard is not None or UNREAD.holds(membership))
 
     def open_up(self) -> None:
         """Let the run wait between attempts from now on as it really would, because some are made for real."""

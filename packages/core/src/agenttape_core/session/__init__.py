@@ -75,6 +75,7 @@ from agenttape_core.session.setup import UNAVAILABLE, Setup
 from agenttape_core.session.sources import EMPTY, Edited, RecordedCall, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
+from agenttape_core.session.unread import UNREAD, register_lazy_stream
 
 __all__ = [
     "EMPTY",
@@ -82,6 +83,7 @@ __all__ = [
     "HASH_SEED",
     "OWN",
     "UNAVAILABLE",
+    "UNREAD",
     "ActsOfCall",
     "BaseSession",
     "Begun",
@@ -159,6 +161,7 @@ __all__ = [
     "register_address_reader",
     "register_candidates",
     "register_codecs",
+    "register_lazy_stream",
     "register_position",
     "register_run_reader",
     "register_scope",

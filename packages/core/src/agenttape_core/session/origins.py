@@ -17,6 +17,7 @@ from agenttape_core.session.executed_crossing import ExecutedCrossing, executing
 from agenttape_core.session.order.strands import Strand, begun_here, being, starting
 from agenttape_core.session.scopes import Origin
 from agenttape_core.session.session import SCOPES, Session
+from agenttape_core.session.unread import UNREAD
 
 _POOLS = "concurrent.futures.thread"
 
@@ -28,6 +29,8 @@ def origin_here(*, is_work: bool) -> Origin | None:
         is_work: Whether it is work for a thread pool; else it is a thread.
     """
     membership, above = SCOPES.membership(), SCOPES.origin()
+    if membership is None and above is None:
+        membership = UNREAD.membership()
     if membership is not None:
         return Origin(membership, executing(), is_work)
     return above._replace(crossing=executing() or above.crossing, is_work=is_work) if above is not None else None
@@ -64,6 +67,7 @@ class _Starts:
     def wrap(self) -> None:
         with self._lock:
             if not self._uses:
+                self._wrapper.enter_context(replaced(Thread, "__init__", _noting(Thread.__init__)))
                 self._wrapper.enter_context(replaced(Thread, "start", _remembering(Thread.start)))
             self._uses += 1
 
@@ -87,11 +91,36 @@ def remembering_threads() -> Iterator[None]:
         _starts.unwrap()
 
 
+def _noting(real: Callable[..., None]) -> Callable[..., None]:
+    """Let a thread know the session that it is made in: it may be started after its end, by somebody else."""
+
+    @functools.wraps(real)
+    def __init__(self: Thread, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
+        real(self, *args, **kwargs)
+        membership = SCOPES.membership()
+        if membership is not None:
+            vars(self)[_MADE_IN] = membership
+
+    return __init__
+
+
+_MADE_IN = "_agenttape_made_in"
+
+
+def _origin_of_making(thread: Thread) -> Origin | None:
+    """Return the beginning of a thread that is started where no session is, and was made in a replay that has ended."""
+    membership = vars(thread).get(_MADE_IN)
+    if membership is None or not membership.session.closed or not membership.session.is_replay:
+        return None
+    return Origin(membership, None, is_work=False)
+
+
 def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
     @functools.wraps(real)
     def start(self: Thread) -> None:
         serves_a_pool = getattr(getattr(self, "_target", None), "__module__", "") == _POOLS
-        origin = None if serves_a_pool else origin_here(is_work=False)
+        origin = None if serves_a_pool else origin_here(is_work=False) or _origin_of_making(self)
+        vars(self).pop(_MADE_IN, None)
         if origin is not None:
             _give(self, origin, begun_here(_code_of(self)))
         with starting():

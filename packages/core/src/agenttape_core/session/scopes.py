@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager, suppress
+from contextvars import Context, ContextVar
 from threading import Lock
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakSet, ref
+
+from agenttape_core.session.unread import UNREAD
 
 
 class Scoped(Protocol):
@@ -123,7 +125,7 @@ class Scopes(Generic[S]):
         membership = self.variable.get()
         if membership is not None and not membership.session.closed:
             return membership.session
-        if membership is None and not self._open and not self._outlived:
+        if membership is None and not self._open and not self._outlived and not UNREAD:
             return None
         owner = self.owner()
         return owner if owner is not None else self._of_process()
@@ -137,6 +139,8 @@ class Scopes(Generic[S]):
         origin = self._origin.get()
         if found is None and origin is not None:
             found = _first(origin.membership)
+        if found is None and UNREAD and (unread := UNREAD.membership()) is not None:
+            found = unread.session
         if found is None or not found.closed or not self._open:
             return found
         if all(session.is_replay for session in self._open):
@@ -174,6 +178,13 @@ class Scopes(Generic[S]):
         if membership.session.is_replay:
             self._outlived.add(membership)
         return mine
+
+    def hand_on(self, context: Context) -> None:
+        """Let what begins in a context belong to the replay in which a stream was made that the caller reads late."""
+        membership = UNREAD.membership()
+        if membership is not None and context.get(self.variable) is None:
+            with suppress(RuntimeError):  # it is entered already
+                context.run(self.variable.set, membership)
 
     def swap(self, membership: Membership[S] | None) -> Membership[S] | None:
         """Give this context another membership, and return the one that was."""

@@ -51,6 +51,7 @@ from agenttape_core.session.served_writes import ServedWrite, note_served_write,
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import original
 from agenttape_core.session.under_way import under_way
+from agenttape_core.session.unread import UNREAD, collections
 
 
 class Session(RunSession):
@@ -70,6 +71,7 @@ class Session(RunSession):
         """The order of what event loops wait for."""
         self._membership: Membership[Session] | None = None
         self._has_left = False
+        self._collections = 0
         self.was_cut = False
         """True if a stream was open when the session ended."""
         self._branch: Branch | None = None
@@ -101,7 +103,7 @@ class Session(RunSession):
         self._branch_outside = current_branch()
         self._branch = new_branch()
         enter_branch(self._branch)
-        self._membership = SCOPES.enter(self)
+        self._membership, self._collections = SCOPES.enter(self), collections()
         self.first_input.entered()
         self.strands.enter()
         return ref(self._membership)
@@ -146,8 +148,10 @@ class Session(RunSession):
         self.close()
         self.strands.leave()
         membership, self._membership, self._has_left = self._membership, None, True
-        if membership is not None and SCOPES.leave(membership):
-            enter_branch(self._branch_outside)
+        if membership is not None:
+            UNREAD.note(membership, self._collections, thoroughly=self.is_replay and self.has_unused())
+            if SCOPES.leave(membership):
+                enter_branch(self._branch_outside)
 
     def close(self) -> None:
         """End a session that no context entered: it serves and executes nothing more."""

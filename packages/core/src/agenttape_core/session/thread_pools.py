@@ -25,6 +25,7 @@ from agenttape_core.session.origins import origin_here
 from agenttape_core.session.positions import here, scope_seen
 from agenttape_core.session.scopes import Origin
 from agenttape_core.session.session import SCOPES
+from agenttape_core.session.unread import UNREAD
 
 
 class _Wrapped:
@@ -117,6 +118,8 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
         fork = _fork(self, wrapped)
         context = getattr(fn.func if isinstance(fn, functools.partial) else fn, "__self__", None)
         if isinstance(context, Context):  # the work brings its own context
+            if UNREAD:
+                SCOPES.hand_on(context)
             if fork is not None:
                 with suppress(RuntimeError):  # a context that is in use already, for several pieces of work
                     context.run(enter_branch, fork)

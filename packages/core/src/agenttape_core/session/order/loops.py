@@ -12,6 +12,7 @@ import threading
 from asyncio import events
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any
 
 from agenttape_core.freeze.backoff import register_turns
@@ -23,6 +24,7 @@ from agenttape_core.session.order.handles import ACTIVE, TIMED, Posted, are_time
 from agenttape_core.session.order.line import Line
 from agenttape_core.session.order.virtual_time import VIRTUAL
 from agenttape_core.session.scopes import SCOPES
+from agenttape_core.session.unread import UNREAD
 
 _Loop = asyncio.BaseEventLoop
 _Timer: Any = asyncio.TimerHandle
@@ -158,6 +160,9 @@ def _in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
 def _create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
     if VIRTUAL:
         line_of_program(None, self)  # time stands still from the first task on
+    if UNREAD:
+        kwargs["context"] = context = kwargs.get("context") or copy_context()
+        SCOPES.hand_on(context)
     return number(_real_create(self, *args, **kwargs))
 
 

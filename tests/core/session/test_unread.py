@@ -1,0 +1,189 @@
+"""A stream, a coroutine or a thread that is made in a session, and begins after its end, belongs to the session."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import warnings
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from agenttape_core import CassetteMissError, OutlivedRecordingWarning, OutlivedReplayWarning, boundary, use_cassette
+
+from .world import World, reaches_out, record
+
+Make = Callable[[World], Any]
+
+
+def _sync(world: World) -> Iterator[str]:
+    yield world.tool("late")
+
+
+async def _async(world: World) -> AsyncIterator[str]:
+    yield await world.atool("late")
+
+
+async def _awaited(world: World) -> str:
+    return await world.atool("late")
+
+
+async def _in_a_task(world: World) -> str:
+    return await asyncio.create_task(world.atool("late"))
+
+
+def _in_a_pool(world: World) -> Coroutine[Any, Any, str]:
+    async def work() -> str:
+        return await asyncio.to_thread(world.tool, "late")
+
+    return work()
+
+
+def _in_a_thread(world: World) -> Iterator[str]:
+    got: list[Any] = []
+
+    def run() -> None:
+        try:
+            got.append(world.tool("late"))
+        except BaseException as error:
+            got.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if isinstance(got[0], BaseException):
+        raise got[0]
+    yield got[0]
+
+
+def read(stream: Any) -> Any:
+    """Return what a stream or a coroutine gives."""
+    if isinstance(stream, Iterator):
+        return "".join(stream)
+
+    async def awaited() -> str:
+        if isinstance(stream, AsyncIterator):
+            return "".join([chunk async for chunk in stream])
+        return str(await stream)
+
+    return asyncio.run(awaited())
+
+
+EVERY = pytest.mark.parametrize("make", [_sync, _async, _awaited, _in_a_task, _in_a_pool, _in_a_thread])
+
+
+@EVERY
+def test_read_after_a_replay(world: World, make: Make) -> None:
+    """Its call is refused as that of a task is, although Python gives it the context of its reader."""
+    record(world, "a")
+    with use_cassette("c", unused="ignore"):
+        stream = make(world)
+    with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError, match="had ended"):
+        read(stream)
+    assert world.reached == ["a"]
+    assert world.tool("b") == "b 2", "what is made outside is real"
+
+
+@EVERY
+def test_read_after_a_recording(world: World, make: Make) -> None:
+    """Its call is made, and its reader is told once that it is not recorded."""
+    with use_cassette("c", mode="all") as session:
+        stream = make(world)
+    with pytest.warns(OutlivedRecordingWarning, match=r"was made in the recording of cassettes/c\.yaml") as told:
+        assert read(stream) == "late 1"
+    assert len(told) == 1
+    assert session.report.executed == ()
+
+
+def test_thread_that_is_started_after_a_replay(world: World) -> None:
+    """It belongs to the replay that it was made in."""
+    record(world, "a")
+    missed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            world.tool("late")
+        except CassetteMissError as error:
+            missed.append(error)
+
+    with use_cassette("c", unused="ignore"):
+        thread = threading.Thread(target=run)
+
+    def late() -> None:
+        thread.start()
+        thread.join()
+
+    with pytest.warns(OutlivedReplayWarning):
+        late()
+    assert len(missed) == 1
+    assert world.reached == ["a"]
+
+
+def test_boundaries_that_stream(world: World) -> None:
+    """A function that yields or is awaited, and is a boundary itself, is refused as what it calls would be."""
+
+    @boundary
+    def pieces() -> Iterator[str]:
+        yield world.reach("pieces")
+
+    @boundary
+    async def answer() -> str:
+        return world.reach("answer")
+
+    record(world, "a")
+    with use_cassette("c", unused="ignore"):
+        made = [pieces(), answer()]
+    for each in made:
+        with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
+            read(each)
+    assert world.reached == ["a"]
+
+
+def test_old_streams_of_a_replay_with_unused_recordings(world: World) -> None:
+    """One that the collector of garbage counts among the old objects is found where recordings are left."""
+    record(world, "a")
+    with use_cassette("c", unused="ignore"):
+        stream = _sync(world)
+        gc.collect()
+    with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
+        read(stream)
+
+
+def test_a_stream_that_is_read_in_another_session(world: World) -> None:
+    """It belongs to the session that its reader is in."""
+    record(world, "a")
+    with use_cassette("c", unused="ignore"):
+        stream = _sync(world)
+    with use_cassette("d", mode="all") as session:
+        assert read(stream) == "late 2"
+    assert [crossed.name for crossed in session.report.executed] == ["late"]
+
+
+def test_coroutines_of_tasks_outside(world: World) -> None:
+    """A task that was made outside of a replay, and begins after it, is outside; so is what it was given to await."""
+    record(world, "a")
+
+    async def bounded(given: Coroutine[Any, Any, str]) -> str:
+        return await given
+
+    async def program() -> str:
+        live = asyncio.create_task(bounded(world.atool("live")))
+        with use_cassette("c", unused="ignore"):
+            pass
+        return await live
+
+    assert asyncio.run(program()) == "live 2"
+
+
+def test_nothing_stays_of_what_is_never_read(world: World) -> None:
+    """A stream that nobody reads holds nothing of its replay when it is gone, and warns nobody."""
+    record(world, "a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with use_cassette("c", unused="ignore"):
+            stream = _sync(world)
+        del stream
+        assert reaches_out()
+        assert world.tool("b") == "b 2"
