@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.matching import Canonicaliser, CanonicalRequest, Keyed, canonical_json
+from agenttape_core.matching import RUN_SPECIFIC_ID, Canonicaliser, CanonicalRequest, Keyed, canonical_json
+from agenttape_core.matching.canonical_text import canonical_bytes
 from agenttape_core.schema import PYTHON_VALUES, Plain
 
 A, B = "3f2b8c1e-9a4d-4c7b-8e5f-0a1b2c3d4e5f", "77777777-9a4d-4c7b-8e5f-0a1b2c3d4e5f"
@@ -248,3 +249,16 @@ def test_many_threads() -> None:
     for thread in threads:
         thread.join()
     assert results == [expected] * 4
+
+
+ESCAPED = st.lists(
+    st.sampled_from(["a", "n", "\\", '"', "\n", "\t", "\x00", "\x7f", "~", "\u00e9", "\U0001f600", A, HEX])
+).map("".join)
+
+
+@given(st.dictionaries(ESCAPED, ESCAPED | st.lists(ESCAPED | st.floats(allow_nan=False)) | st.none()) | ESCAPED)
+def test_canonical_bytes(plain: Any) -> None:
+    """The quick way to the canonical JSON writes what JSON does, and never denies that there is an id."""
+    written, may_hold_id = canonical_bytes(plain)
+    assert written.decode() == canonical_json(plain)
+    assert may_hold_id or not RUN_SPECIFIC_ID.search(written.decode())

@@ -12,6 +12,7 @@ from agenttape_core.matching.address import (
     rank_name,
     task_branch,
 )
+from agenttape_core.matching.canonical_text import canonical_json
 from agenttape_core.matching.difference import (
     ABSENT,
     Difference,
@@ -21,7 +22,7 @@ from agenttape_core.matching.difference import (
     is_identical,
     spelled,
 )
-from agenttape_core.matching.fingerprint import Canonicaliser, CanonicalRequest, Keyed, canonical_json, recorded_request
+from agenttape_core.matching.fingerprint import Canonicaliser, CanonicalRequest, Keyed, recorded_request
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
 from agenttape_core.matching.nearest import Nearest, nearest
 from agenttape_core.matching.permutation import is_permuted

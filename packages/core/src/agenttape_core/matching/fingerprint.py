@@ -18,7 +18,6 @@ digested once and looked up for ever after: agents send the same messages again 
 
 from __future__ import annotations
 
-import json
 import marshal
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -27,18 +26,13 @@ from hashlib import sha256
 from threading import Lock
 from typing import Any, NamedTuple
 
+from agenttape_core.matching.canonical_text import canonical_bytes
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored, Paths, below, ignores, stripped
-from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID, may_hold_id
+from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID
 from agenttape_core.schema import Plain
 
 _CACHED_PARTS = 8192
 _KEYABLE = (str, int, float, bool, list, dict, tuple, bytes, type(None))
-_json_text = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-
-
-def canonical_json(plain: Plain) -> str:
-    """Return the one JSON text of plain data: ASCII, keys sorted, no white space; `1`, `1.0` and `true` differ."""
-    return _json_text(plain)
 
 
 class Keyed(NamedTuple):
@@ -245,11 +239,10 @@ def _request(
 def _digest(plain: Plain, paths: Paths = ()) -> Part:
     if ignores(paths):
         return Part(plain, "", ())
-    text = canonical_json(stripped(plain, paths))
-    written = text.encode()
-    ids = tuple(RUN_SPECIFIC_ID.findall(text)) if may_hold_id(written) else ()
+    written, may_hold_id = canonical_bytes(stripped(plain, paths))
+    ids = tuple(RUN_SPECIFIC_ID.findall(written.decode())) if may_hold_id else ()
     if ids:
-        written = RUN_SPECIFIC_ID.sub("<id>", text).encode()
+        written = RUN_SPECIFIC_ID.sub("<id>", written.decode()).encode()
     return Part(plain, sha256(written).hexdigest(), ids)
 
 

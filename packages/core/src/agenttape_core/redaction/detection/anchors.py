@@ -9,7 +9,7 @@ nothing of what it makes of it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.assignments import may_be_given
@@ -17,8 +17,9 @@ from agenttape_core.redaction.detection.columns import may_head_column
 from agenttape_core.redaction.detection.endings import holds_foreign, last_words
 from agenttape_core.redaction.detection.normal import Normal, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.detection.stems import stems_in
 from agenttape_core.redaction.detection.tags import ANCHORS as TAGS
-from agenttape_core.redaction.detection.views import LONG, View
+from agenttape_core.redaction.detection.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
 _BETWEEN = "\n"
 _SIGNS = (b"@", b"%", b"+", b"\\", b"\x1b")
 """Characters that are rare in prose, and that an address, an escape or a phone number holds."""
-_FORMS = (b"-----BEGIN", *(anchor for found in PROVIDER_KEYS if found.near == "base64" for anchor in found.anchors))
-_FOLDED = (b"bearer", b"basic", b"curl", b" -p", b"identified by")
+_FORMS = (
+    (b"-", b"-----BEGIN"),
+    *((anchor[-1:], anchor) for found in PROVIDER_KEYS if found.near == "base64" for anchor in found.anchors),
+)
+"""Literals of secrets, each with a character that is cheaper to look for: no text that lacks it has the literal."""
+_FOLDED = ((b"0", b"bearer"), (b"-", b" -p"), (b"-", b"curl"), (b"'\"", b"identified by"), (b"0+=", b"basic"))
+"""Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
 _ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=", *TAGS)
 _SHAPES = (b"0000", b"AA00")
-_RUN = b"a" * LONG
 
 
 def without_anchors(texts: Sequence[str], names: Names, *, signs: tuple[bytes, ...] = ()) -> Iterator[int]:
@@ -72,18 +77,21 @@ class _Marked:
 
     def literals(self, names: Names) -> None:
         view = self._view
+        for near, literal in _FORMS:
+            if near in view.raw:
+                self._mark(view.raw, literal)
+        for given, literal in _FOLDED:
+            if any(sign in view.shape for sign in given):
+                self._mark(view.low, literal)
         for searched, literals in (
-            (view.raw, _FORMS),
-            (view.low, _FOLDED),
             (view.low, _ASSIGNED if b"=" in view.raw else ()),
             (view.shape, _SHAPES if b"0" in view.shape else ()),
-            (view.runs, (_RUN,)),
         ):
             for literal in literals:
                 self._mark(searched, literal)
-        for stem in names.stems:
-            self._mark_names(stem, names)
-        for at in last_words(view):
+        for stem, at in stems_in(view.low, names.stems):
+            self._mark_names(stem, at, names)
+        for at in chain(view.long_runs, last_words(view)):
             self.numbers.add(bisect_right(self._ends, at))
 
     def _mark(self, searched: bytes, literal: bytes) -> None:
@@ -94,9 +102,8 @@ class _Marked:
             self.numbers.add(number)
             at = searched.find(literal, self._ends[number])
 
-    def _mark_names(self, stem: bytes, names: Names) -> None:
+    def _mark_names(self, stem: bytes, at: int, names: Names) -> None:
         view = self._view
-        at = view.low.find(stem)
         while at >= 0:
             number = bisect_right(self._ends, at)
             after = at + len(stem)

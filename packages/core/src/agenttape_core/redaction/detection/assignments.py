@@ -20,10 +20,12 @@ from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
 from agenttape_core.redaction.detection.nested import Nested
+from agenttape_core.redaction.detection.stems import stems_in
 from agenttape_core.redaction.detection.values import is_opaque
+from agenttape_core.redaction.detection.vocabulary import STEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
@@ -51,6 +53,11 @@ _LOOSE = Lazy(
       | (?P<listed>\\{0,7}["'],)[ \t\r\n]{0,8}(?=\\{0,7}["'][^-])
       | (?P<blank>[ \t]{1,4})(?!-) )"""
 )
+_OF_PROSE = Lazy(
+    rf"""(?x) [A-Za-z](?:{"|".join(stem[1:].decode() for stem in STEMS)})[a-z]{{0,12}}+ ,?[ ]
+    (?!(?:is|was|value|provided|given|supplied|used)\b) [a-z]{{1,19}} (?=[ ,]|\.(?:\s|\Z))"""
+)
+"""A word with a stem before another word. A word is a value behind some separator, or for a name in capitals."""
 _LABEL = Lazy(r"""(?:name|key)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}["']?\Z""", re.IGNORECASE)
 _LOGIN = Lazy(r"\blogin[ \t]+\S{1,64}\s+\Z")
 _SETTER = Lazy(
@@ -84,11 +91,9 @@ _OPENING = ("{", "[")
 
 def find_assignments(view: View, names: Names) -> list[Finding]:
     """Find values of denied names, and values of names such as `key` that look like one."""
-    low = view.low
     found: list[Finding] = []
-    at_names = [stem for stem in names.stems if low.find(stem) >= 0]
-    if at_names:
-        found += _by_stems(view, names, at_names)
+    if stems := list(stems_in(view.low, names.stems)):
+        found += _by_stems(view, names, stems)
     start = end = 0
     for at in last_words(view):
         if start <= at < end:
@@ -102,11 +107,11 @@ def find_assignments(view: View, names: Names) -> list[Finding]:
     return found
 
 
-def _by_stems(view: View, names: Names, stems: Sequence[bytes]) -> Iterator[Finding]:
+def _by_stems(view: View, names: Names, stems: Iterable[tuple[bytes, int]]) -> Iterator[Finding]:
     text = view.text
     tables, nested = Tables(view, names), Nested(view, names)
-    for stem in stems:
-        at = view.low.find(stem)
+    for stem, first in stems:
+        at = first
         while at >= 0:
             found = _named(view, at, names)
             below = list(nested.find(found)) if _is_opening(found, text) else []
@@ -134,7 +139,7 @@ def _found(view: View, named: Assignment | Finding | None) -> Finding | None:
 def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
     """Return the name with a stem or a last word at a position and where its value is, or the secret itself."""
     text = view.text
-    named = _name(view, at, names)
+    named = None if _OF_PROSE.match(text, at) else _name(view, at, names)
     if named is None:
         return None
     left, name, demand = named
