@@ -28,5 +28,5 @@ def imported(path: Path) -> list[str]:
 
 def test_tests_of_core_import_no_framework() -> None:
     """No module of core's tests imports one where it is collected; `tests/conformance` has those that need one."""
-    dear = {path.name: DEAR.intersection(imported(path)) for path in (TESTS / "core").rglob("*.py")}
+    dear = {str(path): DEAR.intersection(imported(path)) for path in (TESTS / "core").rglob("*.py")}
     assert {name: found for name, found in dear.items() if found} == {}
