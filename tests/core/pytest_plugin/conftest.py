@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
-import agenttape_core.pytest_plugin.proof
-import agenttape_core.pytest_plugin.running  # noqa: F401 - runs in this process forget what only they have imported
+for each in (  # runs in this process forget what only they have imported
+    "_pytest.stepwise",
+    "agenttape_core.lifecycle.cassette_in_use",
+    "agenttape_core.lifecycle.judgement",
+    "agenttape_core.lifecycle.missing",
+    "agenttape_core.lifecycle.proof",
+    "agenttape_core.pytest_plugin.causes",
+    "agenttape_core.pytest_plugin.running",
+    "agenttape_core.redaction.detection.detector",
+    "agenttape_core.redaction.scanner",
+    "agenttape_core.storage.pending",
+    "multiprocessing.reduction",
+):
+    import_module(each)
 
 INI = """
 [pytest]
@@ -61,7 +75,7 @@ class Project:
 
     def run(self, *args: str) -> pytest.RunResult:
         """Run pytest in the project."""
-        return self.pytester.runpytest_inprocess(*args)
+        return self.pytester.runpytest_inprocess(*args, plugins=[import_module(name) for name in LOADED])
 
     def record(self, *args: str) -> pytest.RunResult:
         """Record what is missing; it must pass."""

@@ -18,6 +18,9 @@ that modules which make garbage all the time cannot fill the memory."""
 _FREEZING = 2_000
 """The objects that are frozen where a program has frozen what it had; Python 3.12 puts those there that never end."""
 
+_has_frozen: list[int] = []
+"""The number of objects of a program that has frozen what it had. They are counted once: Python walks over all."""
+
 
 @contextmanager
 def collecting_late() -> Iterator[None]:
@@ -29,16 +32,25 @@ def collecting_late() -> Iterator[None]:
     if not 0 < usual[0] < _LATE:  # switched off, or within such a block
         yield
         return
-    late, frozen = (_LATE, *usual[1:]), gc.get_freeze_count()
+    late, frozen = (_LATE, *usual[1:]), _frozen()
     gc.set_threshold(*late)
     try:
         yield
     finally:
         if gc.get_threshold() == late:
             gc.set_threshold(*usual)
-            if gc.get_freeze_count() == frozen < _FREEZING:
+            if frozen < _FREEZING and gc.get_freeze_count() == frozen:
                 gc.freeze()
                 gc.unfreeze()  # what was frozen comes to the old objects, without a look at any of it
+
+
+def _frozen() -> int:
+    if not _has_frozen:
+        frozen = gc.get_freeze_count()
+        if frozen < _FREEZING:
+            return frozen
+        _has_frozen.append(frozen)
+    return _has_frozen[0]
 
 
 def collecting_late_before(module: str) -> AbstractContextManager[None]:
