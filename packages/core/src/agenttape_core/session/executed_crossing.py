@@ -16,6 +16,7 @@ from agenttape_core.freeze import Frozen
 from agenttape_core.matching import CanonicalRequest, IdMap, Position, ids_held
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
+from agenttape_core.schema.codecs import keeping_sets
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.boundary import BaseCrossing, Boundary
@@ -308,7 +309,7 @@ class ExecutedCrossing(BaseCrossing):
         Raises:
             UnrecordableValueError: If the value has no codec.
         """
-        with self.session.latching():
+        with self.session.latching(), keeping_sets():
             plain = self.session.redactor.value(self.session.codec.encode(value))
             self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage(value)))
 

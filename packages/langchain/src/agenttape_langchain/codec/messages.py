@@ -3,8 +3,8 @@
 Only fields that differ from the defaults of the class are written, in an order for readers:
 `{"$message": {"type": "ai", "content": "...", "tool_calls": [...], "id": ..., "usage_metadata": ...}}`. The `type`
 names the class: LangChain gives each of its message classes, chunks included, a type of its own. A user's subclass is
-named by `$class` and comes back if it is loaded. `model_fields_set` is not kept: nothing in LangChain or LangGraph
-reads it from a message, and it would be the longest part of a short one.
+named by `$class` and comes back if it is loaded. Fields that a message was given at their defaults (`$set`) are kept in
+what calls return, and not in the chunks of streams: a sum of chunks is given all fields, whatever each was given.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from agenttape_core.integration.codecs import (
     class_in,
     dump_fields,
     expect_dict,
+    note_set,
     read_extra,
     read_fields,
     subclass_name,
@@ -90,6 +91,7 @@ def write_message(message: BaseMessage, nested: Nested) -> dict[str, Plain]:
     skip = ("type", *_DERIVED) if derived else ("type",)
     always = _DERIVED if chunks and not derived else ()
     body = dump_fields(message, nested, skip=skip, always=always, special=_WRITERS)
+    note_set(message, body, {*body, *_DERIVED} if derived else None)
     if _TYPE_OF.get(cls) == message.type:
         return {"type": message.type, **body}
     return {"type": nested(message.type), CLASS: subclass_name(cls), **body}
@@ -127,7 +129,7 @@ def restore_message(cls: type[BaseMessage], body: dict[str, Plain], nested: Nest
             raise UnreadableValueError("tool_call_chunks", f"the chunks are malformed ({error})") from None
     if CLASS not in body:
         fields.pop("type", None)
-    return build(cls, fields, read_extra(body, nested))
+    return build(cls, fields, read_extra(body, nested), body, known=("type",))
 
 
 def _derives(message: AIMessageChunk) -> bool:

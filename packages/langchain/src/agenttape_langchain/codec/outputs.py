@@ -35,6 +35,7 @@ from agenttape_core.integration.codecs import (
     dump_fields,
     expect_dict,
     mark_class,
+    note_set,
     read_extra,
     read_fields,
 )
@@ -147,12 +148,12 @@ def _text_codec(tag: str, known: type[Generation]) -> TypeCodec:
 
 def _model_codec(tag: str, known: type[BaseModel], writers: Any = None, readers: Any = None) -> TypeCodec:
     def write(value: BaseModel, nested: Nested) -> Plain:
-        return mark_class(dump_fields(value, nested, special=writers), type(value), known)
+        return mark_class(note_set(value, dump_fields(value, nested, special=writers)), type(value), known)
 
     def read(plain: Plain, nested: Nested) -> Any:
         body = expect_dict(plain, tag)
         fields = read_fields(body, nested, special=readers)
-        return build(class_in(body, known), fields, read_extra(body, nested))
+        return build(class_in(body, known), fields, read_extra(body, nested), body)
 
     return TypeCodec(tag, lambda value: isinstance(value, known), write, read)
 

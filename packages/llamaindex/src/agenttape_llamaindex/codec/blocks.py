@@ -19,6 +19,7 @@ from agenttape_core.integration.codecs import (
     class_in,
     dump_fields,
     expect_dict,
+    note_set,
     read_extra,
     read_fields,
     subclass_name,
@@ -42,7 +43,8 @@ _BY_TYPE = {cls.model_fields["block_type"].default: cls for cls in _CLASSES}
 def write_block(block: Any, nested: Nested) -> dict[str, Plain]:
     """Return the body of a block, the part below `$block`."""
     cls = type(block)
-    body = {"type": nested(block.block_type), **dump_fields(block, nested, skip=("block_type",))}
+    body = note_set(block, dump_fields(block, nested, skip=("block_type",)))
+    body = {"type": nested(block.block_type), **body}
     return body if _BY_TYPE.get(block.block_type) is cls else {CLASS: subclass_name(cls), **body}
 
 
@@ -59,7 +61,7 @@ def read_block(plain: Plain, nested: Nested) -> Any:
         raise UnreadableValueError("$block", f"expected a type of {', '.join(sorted(_BY_TYPE))}, found {kind!r}")
     cls = class_in(body, known or li.BaseContentBlock)
     fields = read_fields({key: item for key, item in body.items() if key != "type"}, nested)
-    return build(cls, {"block_type": kind, **fields}, read_extra(body, nested))
+    return build(cls, {"block_type": kind, **fields}, read_extra(body, nested), body, known=("block_type",))
 
 
 CODEC = TypeCodec("$block", lambda value: hasattr(value, "block_type") and _is_block(value), write_block, read_block)

@@ -12,7 +12,16 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 
 from agenttape_core import UnreadableValueError, UnrecordableValueError
 from agenttape_core.integration import Plain, TypeCodec, class_name
-from agenttape_core.integration.codecs import Nested, build, class_in, dump_fields, expect_dict, mark_class, read_extra
+from agenttape_core.integration.codecs import (
+    Nested,
+    build,
+    class_in,
+    dump_fields,
+    expect_dict,
+    mark_class,
+    note_set,
+    read_extra,
+)
 from agenttape_llamaindex.codec.blocks import read_block, write_block
 from agenttape_llamaindex.codec.raw import read_raw, write_raw
 
@@ -34,6 +43,7 @@ def write_message(message: ChatMessage, nested: Nested) -> dict[str, Plain]:
     if kwargs:
         body["additional_kwargs"] = write_raw(kwargs, nested)
     body.update(dump_fields(message, nested, skip=("role", "blocks", "additional_kwargs")))
+    note_set(message, body, {*(body.keys() - {"content", "tool_calls"}), "blocks"})
     return mark_class(body, type(message), ChatMessage)
 
 
@@ -77,7 +87,7 @@ def read_message(plain: Plain, nested: Nested) -> Any:
         if type(fields["additional_kwargs"]) is not dict:
             raise UnreadableValueError(class_name(cls), "its field 'additional_kwargs' must be a dict")
     fields |= {key: nested(item) for key, item in body.items() if key not in _FIELDS and not key.startswith("$")}
-    return build(cls, fields, read_extra(body, nested))
+    return build(cls, fields, read_extra(body, nested), body)
 
 
 def _read(body: dict[str, Plain], nested: Nested) -> list[Any]:

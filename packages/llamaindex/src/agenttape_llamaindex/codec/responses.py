@@ -18,6 +18,7 @@ from agenttape_core.integration.codecs import (
     dump_fields,
     expect_dict,
     mark_class,
+    note_set,
     read_extra,
     read_fields,
 )
@@ -51,7 +52,8 @@ _READERS = {"raw": read_raw, "additional_kwargs": read_raw, "logprobs": _read_lo
 def write_response(response: ChatResponse | CompletionResponse, nested: Nested) -> dict[str, Plain]:
     """Return the body of a response of either sort."""
     known = ChatResponse if isinstance(response, ChatResponse) else CompletionResponse
-    return mark_class(dump_fields(response, nested, special=_WRITERS), type(response), known)
+    body = note_set(response, dump_fields(response, nested, special=_WRITERS))
+    return mark_class(body, type(response), known)
 
 
 def read_response(known: type[Any], plain: Plain, nested: Nested) -> Any:
@@ -61,7 +63,7 @@ def read_response(known: type[Any], plain: Plain, nested: Nested) -> Any:
         UnreadableValueError: If the body is malformed.
     """
     body = expect_dict(plain, known.__name__)
-    return build(class_in(body, known), read_fields(body, nested, special=_READERS), read_extra(body, nested))
+    return build(class_in(body, known), read_fields(body, nested, special=_READERS), read_extra(body, nested), body)
 
 
 def _codec(tag: str, known: type[Any]) -> TypeCodec:

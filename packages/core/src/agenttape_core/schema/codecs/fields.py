@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -24,6 +27,8 @@ CLASS = "$class"
 """Names a subclass that is not the framework's own, as `module:QualName`."""
 EXTRA = "$extra"
 """Holds what was given beyond the declared fields, where the class allows that."""
+SET, UNSET = "$set", "$unset"
+"""Name the fields that were given at their default, and those that were not given although they differ from it."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -39,6 +44,7 @@ class Shape:
         defaults: One default per field, in the class's own order; a required field has a mark of its own.
         required: The fields that have no default.
         makers: How the defaults are made that must be fresh for each instance.
+        given: The fields that are always given, and left out of what is written where they are empty.
         allows_extra: Whether instances hold undeclared fields.
     """
 
@@ -46,6 +52,7 @@ class Shape:
     defaults: dict[str, Any]
     required: tuple[str, ...]
     makers: tuple[tuple[str, Callable[[], Any]], ...]
+    given: frozenset[str]
     allows_extra: bool
 
 
@@ -67,7 +74,8 @@ _LAST = ("additional_kwargs", "chunk_position", "id", "response_metadata", "usag
 def shape_of(cls: type[BaseModel]) -> Shape:
     """Return the shape of a class."""
     makers = {name: _maker(field) for name, field in cls.model_fields.items()}
-    if "content" in makers:
+    given = frozenset(name for name in ("content",) if name in makers)
+    if given:
         makers["content"] = str  # required, but empty in every message that only calls tools
     defaults = {name: make() if make else _REQUIRED for name, make in makers.items()}
     first = tuple(name for name in _FIRST if name in makers)
@@ -78,6 +86,7 @@ def shape_of(cls: type[BaseModel]) -> Shape:
         defaults=defaults,
         required=tuple(name for name, make in makers.items() if make is None),
         makers=tuple((name, make) for name, make in makers.items() if make and not _is_constant(defaults[name])),
+        given=given,
         allows_extra=cls.model_config.get("extra") == "allow",
     )
 
@@ -131,6 +140,46 @@ def dump_fields(
     return body
 
 
+_keeps_sets: ContextVar[bool] = ContextVar("agenttape_keeps_sets", default=False)
+
+
+@contextmanager
+def keeping_sets() -> Iterator[None]:
+    """Write inside which fields an object was given (`model_fields_set`), where reading would take others.
+
+    For what a call returns. A request is the same whether a field was given at its default or not.
+    """
+    token = _keeps_sets.set(True)
+    try:
+        yield
+    finally:
+        _keeps_sets.reset(token)
+
+
+def note_set(obj: BaseModel, body: dict[str, Plain], fields: Iterable[str] | None = None) -> dict[str, Plain]:
+    """Return a body, with the fields that the object was given if they are not those that reading would take.
+
+    Args:
+        obj: The object.
+        body: What is written of it.
+        fields: The fields that are read from the body; by default those that it holds under their names.
+    """
+    if not _keeps_sets.get():
+        return body
+    read = {name for name in (body if fields is None else fields) if not name.startswith("$")}
+    taken = read | shape_of(type(obj)).given | (obj.__pydantic_extra__ or {}).keys()
+    for mark, names in ((SET, obj.model_fields_set - taken), (UNSET, taken - obj.model_fields_set)):
+        if names:
+            body[mark] = " ".join(sorted(names))
+    return body
+
+
+def _set_of(shape: Shape, taken: Iterable[str], body: Mapping[str, Plain]) -> set[str]:
+    """Return the fields that an object was given, by the marks of the body that it is read from."""
+    given, not_given = (str(body.get(mark, "")).split() for mark in (SET, UNSET))
+    return {*taken, *shape.given, *(name for name in given if name in shape.defaults)}.difference(not_given)
+
+
 def read_fields(
     body: Mapping[str, Plain],
     nested: Nested,
@@ -148,8 +197,22 @@ def read_fields(
     return fields
 
 
-def build(cls: type[BaseModel], fields: dict[str, Any], extra: dict[str, Any] | None = None) -> Any:
+def build(
+    cls: type[BaseModel],
+    fields: dict[str, Any],
+    extra: dict[str, Any] | None = None,
+    body: Mapping[str, Plain] = MappingProxyType({}),
+    *,
+    known: Container[str] = (),
+) -> Any:
     """Return an instance with exactly these fields, and defaults for the others.
+
+    Args:
+        cls: The class.
+        fields: The fields.
+        extra: What it holds beyond them.
+        body: What it is read from: its marks say which fields it was given, if others than these.
+        known: The fields among these that nobody gave it: they say which class it is of.
 
     Raises:
         UnreadableValueError: If a required field is missing, or a field is not one of the class.
@@ -165,11 +228,12 @@ def build(cls: type[BaseModel], fields: dict[str, Any], extra: dict[str, Any] | 
     for name, make in shape.makers:
         if name not in fields:
             state[name] = make()
+    taken = (*(name for name in fields if name not in known), *(extra or ()))
     instance = cls.__new__(cls)
     instance.__setstate__(
         {
             "__dict__": state,
-            "__pydantic_fields_set__": set(fields),
+            "__pydantic_fields_set__": _set_of(shape, taken, body),
             "__pydantic_extra__": (extra or {}) if shape.allows_extra else None,
             "__pydantic_private__": None,
         }
