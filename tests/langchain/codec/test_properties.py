@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from tests.kit.fields_given import fields_given
 
 from agenttape_core.schema import PYTHON_VALUES
+from agenttape_core.schema.codecs import keeping_sets
 from agenttape_langchain.codec import CODECS, join_chunks, split_result
 
 VALUES = PYTHON_VALUES.extended(CODECS)
@@ -98,8 +100,11 @@ def check(value: Any) -> None:
 
 @given(messages)
 def test_messages_survive(message: Any) -> None:
-    """Any message must come back the same after a trip through JSON."""
+    """Any message must come back the same after a trip through JSON, and so must the fields that it was given."""
     check(message)
+    with keeping_sets():
+        plain = VALUES.encode(message)
+    assert fields_given(VALUES.decode(json.loads(json.dumps(plain)))) == fields_given(message)
 
 
 @given(chunks)

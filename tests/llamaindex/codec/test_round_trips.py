@@ -26,8 +26,10 @@ from llama_index.core.base.llms.types import (
     VideoBlock,
 )
 from pydantic import BaseModel
+from tests.kit.fields_given import fields_given
 
 from agenttape_core.integration import value_codec
+from agenttape_core.schema.codecs import keeping_sets
 from agenttape_core.schema.codecs.changes import NOTHING, changed, changes
 from agenttape_llamaindex.codec import CHATS, TEXTS
 
@@ -120,11 +122,13 @@ def stored(value: Any) -> Any:
 @settings(deadline=None, max_examples=150)
 @given(MESSAGES | RESPONSES | COMPLETIONS | BLOCKS)
 def test_objects(value: Any) -> None:
-    """Messages, blocks and responses come back equal and of the same class."""
-    back = value_codec().decode(stored(value))
+    """Messages, blocks and responses come back equal, of the same class, and with the fields that they were given."""
+    with keeping_sets():
+        back = value_codec().decode(stored(value))
     assert type(back) is type(value)
     assert back == value
     assert repr(back) == repr(value)
+    assert fields_given(back) == fields_given(value)
 
 
 @settings(deadline=None, max_examples=100)
