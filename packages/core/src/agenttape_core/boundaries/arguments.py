@@ -43,7 +43,7 @@ class Parameters:
         Raises:
             TypeError: If the arguments do not fit the parameters.
         """
-        bound = self._bind(args, kwargs)
+        bound = self.bound(args, kwargs)
         if args and self._is_method(args[0]):
             _leave_out_first(bound)
         named: dict[str, Any] = {}
@@ -71,7 +71,12 @@ class Parameters:
             found = args[0]
         return None if isinstance(found, type | ModuleType) else found
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundArguments:
+    def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundArguments:
+        """Return all arguments of a call by name, defaults filled in.
+
+        Raises:
+            TypeError: If they do not fit the parameters.
+        """
         problems = []
         for signature in self._signatures:
             try:

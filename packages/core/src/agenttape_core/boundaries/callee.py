@@ -11,7 +11,7 @@ from typing import Any, get_args
 from agenttape_core.boundaries.arguments import Parameters
 from agenttape_core.boundaries.streams import joined, split
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
-from agenttape_core.integration import Boundary, Crossing, current_session, state_of
+from agenttape_core.integration import Boundary, Crossing, current_session, rewritten, state_of
 from agenttape_core.schema import KINDS, Kind
 
 _MESSAGES = "messages"
@@ -75,6 +75,23 @@ class Callee:
             is_method = receiver is not None and isinstance(self.inner, types.FunctionType)
             crossing.code = types.MethodType(self.inner, receiver) if is_method else self.inner
         return crossing
+
+    def crossed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Crossing | None, Callable[[], Any]]:
+        """Begin the crossing of a call; return it, and a function that makes the real call.
+
+        Args:
+            args: The positional arguments.
+            kwargs: Those given by name.
+        """
+        crossing = self.cross(args, kwargs)
+        candidate = getattr(crossing, "candidate", None)
+        if candidate is None or candidate.rewrite is None:
+            return crossing, functools.partial(self.function, *args, **kwargs)
+        args, kwargs = (*self._args, *args), {**self._kwargs, **kwargs}
+        bound = self._parameters.bound(args, kwargs)
+        asked = {name: bound.arguments[name] for name in self._parameters.named(args, kwargs)}
+        bound.arguments.update(rewritten(crossing, asked))
+        return crossing, functools.partial(self.inner, *bound.args, **bound.kwargs)
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the request of a call: the name, and the arguments by the names of their parameters.

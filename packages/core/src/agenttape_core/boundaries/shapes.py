@@ -47,21 +47,21 @@ def _named(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
 
 
 def _describe(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
-    crossing, real = callee.cross(args, kwargs), functools.partial(callee.function, *args, **kwargs)
+    crossing, real = callee.crossed(args, kwargs)
     if crossing is None:
         return Call(None, real)
     return Call(crossing, real, around=lambda: refusing_unfinished(crossing), pack=finished)
 
 
 def _describe_generator(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
-    crossing, real = callee.cross(args, kwargs), functools.partial(callee.function, *args, **kwargs)
+    crossing, real = callee.crossed(args, kwargs)
     if crossing is None:
         return Call(None, real)
     return Call(crossing, lambda: with_return_value(real()), relay=lambda chunks: one_way(crossing, chunks))
 
 
 def _describe_async_generator(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
-    crossing, real = callee.cross(args, kwargs), functools.partial(callee.function, *args, **kwargs)
+    crossing, real = callee.crossed(args, kwargs)
     if crossing is None:
         return Call(None, real)
     return Call(crossing, real, relay=lambda chunks: one_way_async(crossing, chunks))

@@ -50,8 +50,8 @@ and `record_error` encode; `class_name` and `loaded_class` name classes without 
 **Damages.** `register_damage` says how faults damage the answers of the framework; a `Damage` gets the way (`How`).
 
 **Candidates.** `register_candidates` makes a `CandidateModel` of a model or its name, `candidate_of` returns the one
-that is asked in the place of the program's own, and `refuse_tools` ends a run that offers it
-tools although it calls none.
+that is asked in the place of the program's own, `rewritten` what the program's own is asked instead, and
+`refuse_tools` ends a run that offers a candidate tools although it calls none.
 
 **Runs begun again.** A `FirstInput` keeps the input that a run began with; `register_restart` begins a run again from
 the `Source` that has it.
@@ -172,6 +172,7 @@ from agenttape_core.session import (
     register_position,
     register_run_reader,
     register_scope,
+    rewritten,
     seen_by_others,
     serve,
     serve_stream,
@@ -289,6 +290,7 @@ __all__ = [
     "register_thread_files",
     "register_tracer",
     "request_value",
+    "rewritten",
     "seen_by_others",
     "serve",
     "serve_stream",

@@ -36,6 +36,8 @@ def candidates_of(given: Any, path: Location, cassette: Cassette | None, mode: M
             f"{shown_path(path)}: a candidate is tried on a recording that is replayed, and {why}\n"
             "  record the run with its own model first, then open it with candidate= in the mode none"
         )
+    if isinstance(given, Candidates):
+        return given
     if given == OWN:
         return Candidates([])
     chats = [row for row in cassette.entries if row.kind == "chat"]

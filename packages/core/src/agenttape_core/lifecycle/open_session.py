@@ -37,6 +37,7 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.schema import PURE_KINDS, Header, Timing
 from agenttape_core.session import (
     EMPTY,
+    OWN,
     Begun,
     Candidates,
     Edited,
@@ -188,7 +189,7 @@ def prepare(request: SessionRequest) -> Prepared:
         on_miss=settings.on_miss,
         lossy=settings.lossy,
         repeats=PURE_KINDS if request.is_current else frozenset(),
-        unrecorded=frozenset({"chat"}) if candidates is not None else frozenset(),
+        unrecorded=_unrecorded(candidates),
     )
     request = _changed_by_test(request, path, policy)
     prior = cassette.preface if cassette is not None else None
@@ -339,6 +340,14 @@ def _derived(prepared: Prepared) -> Location:
     if target == prepared.path:
         raise ConfigurationError(f"to={request.derived_as!r}: {prepared.path} cannot be derived from itself")
     return target
+
+
+def _unrecorded(candidates: Candidates | None) -> frozenset[str]:
+    """Return the kinds that are executed for want of a recording."""
+    if candidates is None:
+        return frozenset()
+    # No kind is called so: it only says that not all is served.
+    return frozenset({OWN} if candidates.only_at else {"chat"})
 
 
 def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: Events | None) -> Session:

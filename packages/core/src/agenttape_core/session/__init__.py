@@ -12,8 +12,10 @@ from agenttape_core.session.candidates import (
     Candidates,
     candidate_of,
     made_candidate,
+    only_at,
     refuse_tools,
     register_candidates,
+    rewritten,
 )
 from agenttape_core.session.codecs import plain_value, register_codecs, value_codec
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
@@ -148,6 +150,7 @@ __all__ = [
     "intercept_stream",
     "made_candidate",
     "not_in_order",
+    "only_at",
     "owning_session",
     "parsed_order",
     "plain_value",
@@ -167,6 +170,7 @@ __all__ = [
     "register_scope",
     "remembering_pools",
     "remembering_threads",
+    "rewritten",
     "seen_by_others",
     "serve",
     "serve_stream",

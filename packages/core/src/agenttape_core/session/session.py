@@ -280,7 +280,9 @@ class Session(RunSession):
     def _candidate_at(self, request: CanonicalRequest, position: Position) -> TriedCandidate | None:
         """Return the candidate that is asked in the place of the program's own model, if there is one."""
         candidates = self._setup.candidates
-        return candidates.at(position.address) if candidates is not None and request.kind == "chat" else None
+        if candidates is None or not candidates.may_be_at(request.kind):
+            return None
+        return candidates.at(position.address)
 
     def _note_secrets(self, position: Position, body: Mapping[str, Any], *, begins_run: bool) -> None:
         """Note what a request holds, where what is served later may reach a call that is executed."""

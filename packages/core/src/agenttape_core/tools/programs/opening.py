@@ -26,6 +26,7 @@ class Opening:
         keeps: Whether that is written if the program fails, too.
         origin: A note of what was done, for the header of the derived cassette.
         live: The kinds and names of calls that are executed.
+        candidate: The models that are asked in the place of recordings, as for `use_cassette`.
     """
 
     cassette: Path
@@ -35,6 +36,7 @@ class Opening:
     keeps: bool = True
     origin: Plain = None
     live: tuple[str, ...] = ()
+    candidate: Any = None
 
     def applied_to(self, request: SessionRequest) -> SessionRequest:
         """Return a request to open a session, with what is special to this replay.
@@ -46,14 +48,17 @@ class Opening:
         if self.write_to is not None:
             options["on_error"] = "keep" if self.keeps else "discard"
         options.pop("mode", None)
+        executes = bool(self.live) or self.candidate is not None
+        given = {number: GivenOutcome(given=outcome) for number, outcome in self.outcomes.items()}
         return replace(
             request,
             cassette=self.cassette,
             options=options,
             mode=Mode.NONE,
             write_to=self.write_to,
-            derivation=Derivation(origin=lambda: self.origin) if self.write_to is not None and not self.live else None,
-            changes={number: GivenOutcome(given=outcome) for number, outcome in self.outcomes.items()},
+            derivation=Derivation(origin=lambda: self.origin) if self.write_to is not None and not executes else None,
+            changes=given if self.candidate is None else None,
+            candidate=self.candidate,
             beyond="address",
             judges_changes=False,
             events=None,

@@ -88,7 +88,7 @@ def _pieces(chunks: Sequence[Plain]) -> dict[Path, list[str]]:
     found: dict[Path, list[str]] = {}
 
     def on_text(path: Path, text: str) -> str:
-        if path[-1] is not None:  # else it is a key
+        if not path or path[-1] is not None:  # else it is a key
             found.setdefault(path, []).append(text)
         return text
 
@@ -110,7 +110,7 @@ def _in_pieces(text: str, pieces: Sequence[str]) -> list[str]:
 
 
 def _is_form(path: Path) -> bool:
-    return path[-1] in _FORM and not _DATA.intersection(step for step in path if isinstance(step, str))
+    return bool(path) and path[-1] in _FORM and not _DATA.intersection(step for step in path if isinstance(step, str))
 
 
 def _changed_text(text: str, change: Change) -> str:
@@ -118,6 +118,17 @@ def _changed_text(text: str, change: Change) -> str:
     if held is None:
         return str(change(text))
     return json.dumps(_changed(held, change, in_object=False), ensure_ascii=False)
+
+
+def with_texts(plain: Plain, change: Callable[[str], str]) -> Plain:
+    """Return plain data with other texts; what objects of frameworks are known by stays.
+
+    Args:
+        plain: The data.
+        change: Returns another text.
+    """
+    is_message = isinstance(plain, dict) and "role" in plain  # one that is no object of a framework
+    return _changed(plain, lambda leaf: change(leaf) if isinstance(leaf, str) else leaf, in_object=is_message)
 
 
 def _changed(plain: Plain, change: Change, *, in_object: bool) -> Plain:
