@@ -39,9 +39,9 @@ settings.load_profile("agenttape")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the tests that draw at random draw more."""
     group = parser.getgroup("agenttape's own tests")
-    group.addoption("--fuzz-files", type=int, default=1_000, metavar="N", help="damage so many cassettes")
+    group.addoption("--fuzz-files", type=int, default=300, metavar="N", help="damage so many cassettes")
     group.addoption("--replays", type=int, default=2, metavar="N", help="replay each program so often at most")
-    group.addoption("--kills", type=int, default=30, metavar="N", help="kill so many recording processes")
+    group.addoption("--kills", type=int, default=12, metavar="N", help="kill so many recording processes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
