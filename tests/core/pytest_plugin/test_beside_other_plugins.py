@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .conftest import Project
+from .conftest import INI, LOADED, Project
 
 pytestmark = pytest.mark.process
 
@@ -77,9 +77,14 @@ class Apart(Project):
 
 
 @pytest.fixture
-def project(project: Project) -> Project:
-    """Give an empty project."""
-    return Apart(project.pytester)
+def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Give an empty project, whose runs load our plugin alone."""
+    monkeypatch.setenv("PYTEST_PLUGINS", LOADED[0])
+    apart = Apart(project.pytester)
+    apart.pytester.makefile(
+        ".ini", pytest="".join(line for line in INI.splitlines(keepends=True) if "asyncio" not in line)
+    )
+    return apart
 
 
 def with_plugins(project: Project, *names: str) -> None:
@@ -174,8 +179,9 @@ def test_it(%sn):
 """
 
 
-def test_hypothesis(project: Project) -> None:
+def test_hypothesis(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """All examples of a test are in its one cassette, and are served if they are drawn as they were."""
+    monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},_hypothesis_pytestplugin")
     project.tests(GIVEN % ("derandomize=True", ""))
     project.record()
     project.go_offline()
@@ -184,8 +190,9 @@ def test_hypothesis(project: Project) -> None:
     result.stdout.fnmatch_lines(["5 calls served, 0 executed*"])
 
 
-def test_hypothesis_draws_others(project: Project) -> None:
+def test_hypothesis_draws_others(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without that, the first new example is a miss, and no more: it is neither shrunk nor tried again."""
+    monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},_hypothesis_pytestplugin")
     project.tests(GIVEN % ("derandomize=False", ""))  # where CI is set, Hypothesis draws the same each time
     project.record("--hypothesis-seed=1")
     project.go_offline()
@@ -195,8 +202,9 @@ def test_hypothesis_draws_others(project: Project) -> None:
     project.run("--hypothesis-seed=1").assert_outcomes(passed=1)
 
 
-def test_hypothesis_and_the_fixture(project: Project) -> None:
+def test_hypothesis_and_the_fixture(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fixture is one for all examples, which Hypothesis wants to be told; then it shows what they asked so far."""
+    monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},_hypothesis_pytestplugin")
     project.tests(GIVEN % ("derandomize=True", "cassette, "))
     result = project.run("--cassette-mode=once")
     result.assert_outcomes(failed=1)
@@ -212,8 +220,9 @@ def test_hypothesis_and_the_fixture(project: Project) -> None:
 # -- those that run tests elsewhere, later, or again -------------------------------------------------------------------
 
 
-def test_xdist(project: Project) -> None:
+def test_xdist(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """However pytest-xdist deals the tests out, also while they record, each has its own cassette."""
+    monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},xdist.plugin")
     project.tests(DRAWS)
     project.tests(DRAWS, "test_other")
     proving = ("--cassette-mode=once", "--cassette-prove=true")
