@@ -9,8 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.callbacks import BaseCallbackManager, adispatch_custom_event, dispatch_custom_event
 from langchain_core.callbacks.manager import BaseRunManager
@@ -37,8 +36,7 @@ def _unwatched(_: ExecutedCrossing, __: NoteEffect) -> Iterator[None]:
     yield
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
+class Effects(NamedTuple):
     """The effects that a framework lets a call have besides returning.
 
     Args:
@@ -52,7 +50,7 @@ class Effects:
     """
 
     apply: Mapping[str, Callable[[Any], object]]
-    aapply: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    aapply: Mapping[str, Callable[[Any], Any]] = {}
     watch: Callable[[Any, NoteEffect], Any] = _unchanged
     observe: Callable[[Any, NoteEffect], Any] = _unchanged
     around: Callable[[ExecutedCrossing, NoteEffect], Any] = _unwatched

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A run that has begun.
 
     Args:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
@@ -150,7 +150,7 @@ class GraphSteps:
             record_step(self._session, step)
         except UnrecordableValueError as error:  # nested too deep, for example: no reason to end the run
             left_out = {"left_out": str(error).partition("\n")[0]}
-            record_step(self._session, replace(step, input=None, output=None, data=left_out))
+            record_step(self._session, step._replace(input=None, output=None, data=left_out))
 
 
 def _plain(value: Any) -> Any:

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from agenttape_core.engine.policy import Policy
 from agenttape_core.matching import Candidate
 
 
-@dataclass(frozen=True, slots=True)
-class Serve:
+class Serve(NamedTuple):
     """Answer from the cassette."""
 
     found: Candidate
 
 
-@dataclass(frozen=True, slots=True)
-class RunThrough:
+class RunThrough(NamedTuple):
     """Run the code of the call; the calls that it makes are decided on one by one, and served."""
 
     found: Candidate
 
 
-@dataclass(frozen=True, slots=True)
-class Execute:
+class Execute(NamedTuple):
     """Call the real thing."""
 
     live: bool
     """True if it is executed because it is named as live, not because it is being recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(NamedTuple):
     """Neither: it is a miss."""
 
     found: Candidate | None

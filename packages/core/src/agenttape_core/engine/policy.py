@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from agenttape_core.engine.mode import Mode
 from agenttape_core.errors import ConfigurationError
@@ -21,8 +20,7 @@ IDEMPOTENT = "idempotent"
 """The word in `live` for boundaries that say that a call of them may be made again, or only reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """The permissions of one session.
 
     Args:

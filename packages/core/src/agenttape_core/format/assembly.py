@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.format.records import with_timings
@@ -19,8 +18,7 @@ _CARRIED = 1
 """The source of what a session carries over from the cassette that it replays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retaken:
+class Retaken(NamedTuple):
     """The part that the interactions of an earlier cassette have in a run that adds to it.
 
     Args:
@@ -29,9 +27,9 @@ class Retaken:
         remade: The number in this run of the call that takes its place, for each that was live and made anew.
     """
 
-    orders: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
-    inside: Mapping[int, int] = field(default_factory=dict)
-    remade: Mapping[int, int] = field(default_factory=dict)
+    orders: Mapping[int, tuple[Any, ...]] = {}
+    inside: Mapping[int, int] = {}
+    remade: Mapping[int, int] = {}
 
 
 def assemble(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import is_
 from pickle import PicklingError
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
 from agenttape_core.integration.parts import taking_part_while
@@ -58,8 +58,7 @@ def _itself(method: Any, make: Callable[[Any], Any]) -> Any:
     return make(method)
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(NamedTuple):
     """A leaf method.
 
     Args:
@@ -74,7 +73,7 @@ class Leaf:
 
     shape: Shape
     cross: Cross
-    describe: DescribeLeaf = field(default_factory=leaf_call)
+    describe: DescribeLeaf = leaf_call()
     inherited: Cross | None = None
     within: Callable[[Any, Callable[[Any], Any]], Any] = _itself
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Literal
 
 from agenttape_core.engine import Mode, Policy
@@ -46,5 +45,5 @@ def departed(policy: Policy, beyond: Beyond) -> Policy:
     if beyond == "stop":
         return policy
     if beyond == "address":
-        return policy if "address" in policy.match_on else replace(policy, match_on=(*policy.match_on, "address"))
-    return replace(policy, mode=Mode.NEW_EPISODES, executable=frozenset(beyond))
+        return policy if "address" in policy.match_on else policy._replace(match_on=(*policy.match_on, "address"))
+    return policy._replace(mode=Mode.NEW_EPISODES, executable=frozenset(beyond))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from agenttape_core.errors import (
     ChangeNotLandedError,
@@ -19,8 +19,7 @@ from agenttape_core.lifecycle.changed import unlanded_error
 from agenttape_core.lifecycle.open_session import Opened
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """The judgement on a run that has ended.
 
     Args:

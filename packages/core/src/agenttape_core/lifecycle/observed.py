@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
@@ -108,7 +107,7 @@ class Observation:
             if self._opened is None:
                 if self._is_closed:
                     raise SessionStateError(f"the observation that writes {self.path} is closed")
-                self._prepared = replace(self._prepared, header=self._begun(self._prepared.header))  # for the journal
+                self._prepared = self._prepared._replace(header=self._begun(self._prepared.header))  # for the journal
                 if self._events is not None and not self._has_begun:
                     self._events.tell("session.started", mode=Mode.ALL.value)
                 self._has_begun = True

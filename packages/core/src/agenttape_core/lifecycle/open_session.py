@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
+from typing import NamedTuple
 
 from agenttape_core.engine import Mode, Policy, parse_mode
 from agenttape_core.errors import (
@@ -74,8 +74,7 @@ _BESIDE_THE_RUN: Mapping[str, object] = {
 """Settings of a session that is never current. They are about the calls and the world of a run, which it has not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A session before anything is written: all that is decided by the request, the settings and the file.
 
     Args:
@@ -102,7 +101,7 @@ class Prepared:
     header: Header
     began: float
     candidates: Candidates | None = None
-    changes: Mapping[int, Placed] = field(default_factory=dict)
+    changes: Mapping[int, Placed] = {}
 
     @property
     def shown(self) -> Location:
@@ -114,8 +113,7 @@ class Prepared:
         return self.cassette.header.volatile.timings if self.cassette is not None else {}
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """A session that is open.
 
     Args:
@@ -271,7 +269,7 @@ def _changed_by_test(request: SessionRequest, path: Location, policy: Policy) ->
     changes = test.changes.get(str(path)) if test is not None and request.is_current else None
     if changes is None or not policy.recorded or policy.records or request.changes is not None:
         return request
-    return replace(request, changes=changes, judges_changes=False)
+    return request._replace(changes=changes, judges_changes=False)
 
 
 def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cassette | None, bool]:

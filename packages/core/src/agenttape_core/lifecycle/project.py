@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import shown_path
@@ -19,8 +18,7 @@ from agenttape_core.storage import CassetteUrl, Location, cassette_path
 _REPLAY: Mapping[str, Any] = {"mode": "none", "live": (), "pace": 0.0}
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(NamedTuple):
     """The project that sessions belong to.
 
     Args:
@@ -86,7 +84,7 @@ _replays_only: ContextVar[bool] = ContextVar("agenttape_replays_only", default=F
 
 def this_project() -> Project:
     """Return the project of this process."""
-    return replace(_process, replays_only=True) if _replays_only.get() else _process
+    return _process._replace(replays_only=True) if _replays_only.get() else _process
 
 
 def project_settings() -> Settings:
@@ -123,7 +121,7 @@ def replaying_only(*, everywhere: bool) -> Iterator[None]:
     before = _process
     token = _replays_only.set(True)
     if everywhere:
-        confine_process(replace(before, replays_only=True))
+        confine_process(before._replace(replays_only=True))
     try:
         yield
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -55,7 +54,7 @@ class Proof:
         self._result = result
         self._replaying = replaying_only(everywhere=False)
         # What was just recorded is what is replayed, also where it waits for review.
-        self.request = replace(request, remedy=no_remedy, cassette=_recorded_in(request, recorded))
+        self.request = request._replace(remedy=no_remedy, cassette=_recorded_in(request, recorded))
         """The session of any later run; to record anew is no remedy."""
 
     def __enter__(self) -> Self:

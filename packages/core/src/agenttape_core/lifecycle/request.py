@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
@@ -54,8 +53,7 @@ def checked_fakes(fakes: Mapping[str, Callable[..., Any]]) -> Mapping[str, Calla
     return dict(fakes)
 
 
-@dataclass(frozen=True, slots=True)
-class Derivation:
+class Derivation(NamedTuple):
     """The difference between a replay and a run that departs from it.
 
     Args:
@@ -94,8 +92,7 @@ def changed_request(changes: Changes, beyond: Beyond, mode: str | Mode | None, *
     return {"changes": changes, "beyond": beyond, "mode": Mode.NONE, "derivation": derivation}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRequest:
+class SessionRequest(NamedTuple):
     """A session to open. The defaults are those of `use_cassette`.
 
     Args:
@@ -138,10 +135,10 @@ class SessionRequest:
 
     cassette: str | Path
     remedy: Remedy = no_remedy
-    options: Mapping[str, Any] = field(default_factory=dict)
-    added: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
+    added: Mapping[str, Sequence[str]] = {}
     redact: bool | Sequence[Rule] = True
-    places: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = {}
     mode: Mode | None = None
     is_current: bool = True
     is_of_process: bool = False
@@ -161,7 +158,7 @@ class SessionRequest:
     project: Project | None = None
     derivation: Derivation | None = None
     candidate: Any = None
-    fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    fakes: Mapping[str, Callable[..., Any]] = {}
     payload: Literal["full", "none"] = "full"
     derived_as: str | Path | None = None
     changes: Changes | None = None

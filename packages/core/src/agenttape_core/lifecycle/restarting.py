@@ -8,9 +8,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.errors import ConfigurationError, UnreadableValueError, shown_path
 from agenttape_core.lifecycle.entry_points import installed_names, load_integration
@@ -27,8 +26,7 @@ _REMEDY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A recorded run that is to begin again.
 
     Args:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import marshal
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
 from typing import Any, NamedTuple
@@ -46,8 +45,7 @@ class Keyed(NamedTuple):
     """Builds the part as plain data of its source; called once per distinct key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One canonicalised part: its redacted plain data, its digest, and the run-specific ids inside it."""
 
     plain: Plain
@@ -56,8 +54,7 @@ class Part:
     ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CanonicalRequest:
+class CanonicalRequest(NamedTuple):
     """A request in canonical form: free of where and when it was made.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.schema import Plain
@@ -23,8 +23,7 @@ _ANY_KEY, _ANY_ITEM, _ANYTHING = "*", "[*]", "**"
 _STEP = re.compile(r"\[(\d+|\*)\]|(?:(?<=.)\.|^)((?:[^.\[\]\\]|\\.)+)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(NamedTuple):
     """A set of ignored paths.
 
     Args:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from agenttape_core.matching.difference import Difference, differences, likeness
 from agenttape_core.matching.fingerprint import CanonicalRequest
@@ -16,8 +17,7 @@ _MAX_CANDIDATES = 200
 _MAX_SHOWN = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Nearest:
+class Nearest(NamedTuple):
     """The recording that comes closest to a call.
 
     Args:

@@ -8,9 +8,8 @@ another thread that makes a call of the same session. So `use` fails where anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 from threading import Lock
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from agenttape_core.matching.fingerprint import CanonicalRequest
 from agenttape_core.schema import IndexRow, Interaction, Plain
@@ -28,8 +27,7 @@ Rung = Literal["exact", "request", "address", "ordered", "matcher", "repeated"]
 """The way a recording was found: one of the ways above, the user's matcher, or again after exhaustion."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A call as a matcher sees it.
 
     Args:
@@ -54,8 +52,7 @@ MatchOn = tuple[Way | Matcher, ...]
 STRICT: MatchOn = ("exact", "request")
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A recording that would answer a call, and how it was found.
 
     Args:

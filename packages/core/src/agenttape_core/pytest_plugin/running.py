@@ -108,8 +108,7 @@ class Running:
         # In a proof, nothing that was just recorded becomes better by recording it anew.
         remedy = no_remedy if this_project().replays_only else functools.partial(_remedy, item, chosen)
         derived = functools.partial(derived_to, request)
-        wanted = replace(
-            opening,
+        wanted = opening._replace(
             remedy=remedy,
             keeps_first=is_of_the_test,
             derive_to=derived,

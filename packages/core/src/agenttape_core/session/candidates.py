@@ -7,15 +7,14 @@ what the program's own model is asked, at the leaf of the call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import PlacePattern
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateModel:
+class CandidateModel(NamedTuple):
     """A model of one framework that can be asked in the place of another.
 
     Args:
@@ -28,7 +27,7 @@ class CandidateModel:
     model: Any
     label: str
     calls_tools: bool = True
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
 
 
 MakeCandidate = Callable[[Any], CandidateModel | None]
@@ -50,8 +49,7 @@ def register_candidates(framework: str, make: MakeCandidate) -> None:
     _makers[framework] = make
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A candidate in each framework that may ask it.
 
     Args:

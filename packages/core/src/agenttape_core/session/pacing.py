@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from time import monotonic, sleep
+from typing import NamedTuple
 
 from agenttape_core.schema import Timing
 from agenttape_core.session.order.handles import timers_of_ours
@@ -56,8 +56,7 @@ VIRTUAL = VirtualWaiter()
 """The waiter of every replay in virtual time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tempo:
+class Tempo(NamedTuple):
     """The speed of a replay, and the times that it scales.
 
     Args:

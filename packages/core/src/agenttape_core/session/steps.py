@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from agenttape_core.matching import IdMap, Order
 from agenttape_core.redaction import Redactor
@@ -15,8 +14,7 @@ from agenttape_core.session.codecs import plain_metadata, plain_tags, value_code
 from agenttape_core.session.recorded_errors import record_error
 
 
-@dataclass(frozen=True, slots=True)
-class StepEvent:
+class StepEvent(NamedTuple):
     """A step that has ended, as an integration hands it in; it is redacted when it is recorded, if its data is not yet.
 
     Args:
@@ -44,10 +42,10 @@ class StepEvent:
     order: Order
     began: float
     tags: Sequence[str] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = {}
     status: Literal["ended", "failed", "open"] = "ended"
     error: BaseException | None = None
-    error_ids: Mapping[str, str] = field(default_factory=dict)
+    error_ids: Mapping[str, str] = {}
     missing: str = ""
     input: Plain = None
     output: Plain = None

@@ -12,9 +12,8 @@ import functools
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -35,8 +34,7 @@ Model = TypeVar("Model", bound=BaseModel)
 _REQUIRED = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """The fields of one class, looked up once.
 
     Args:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from agenttape_core.session.order.handles import ACTIVE, Looking, timers_of_ours
@@ -43,8 +43,7 @@ def is_requested() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(NamedTuple):
     """The time for which a call waits to be cancelled.
 
     Args:

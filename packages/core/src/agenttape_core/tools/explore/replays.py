@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from agenttape_core.errors import CassetteMissError, ConfigurationError
@@ -106,7 +106,7 @@ def opened_around(cassette: Any) -> CassetteBlock:
 
     What an order no longer asks for is no failure of its own, and to record anew is no remedy for a race.
     """
-    return CassetteBlock(replace(use_cassette(cassette, mode="none", unused="ignore").request, remedy=no_remedy))
+    return CassetteBlock(use_cassette(cassette, mode="none", unused="ignore").request._replace(remedy=no_remedy))
 
 
 def refuse_unopened(name: str) -> ConfigurationError:

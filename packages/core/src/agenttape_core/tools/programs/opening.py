@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,7 @@ class Opening:
         options.pop("mode", None)
         executes = bool(self.live) or self.candidate is not None
         given = {number: GivenOutcome(given=outcome) for number, outcome in self.outcomes.items()}
-        return replace(
-            request,
+        return request._replace(
             cassette=self.cassette,
             options=options,
             mode=Mode.NONE,

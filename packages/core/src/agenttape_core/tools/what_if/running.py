@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,4 +110,4 @@ def _block(
 ) -> CassetteBlock:
     request = use_cassette(cassette, changes=changes, beyond=beyond, to=to, **options).request
     given = {"on_error": "keep", **request.options}  # a run that raises is an outcome, too
-    return CassetteBlock(replace(request, judges_changes=False, options=given))
+    return CassetteBlock(request._replace(judges_changes=False, options=given))
