@@ -11,8 +11,8 @@ from agenttape_core.interventions import Placed, departed
 from agenttape_core.lifecycle.commit import settle
 from agenttape_core.lifecycle.judgement import judged
 from agenttape_core.lifecycle.missing import missing_integration
-from agenttape_core.lifecycle.open_session import Opened
 from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.lifecycle.surroundings import Surroundings
 from agenttape_core.lifecycle.unrestored import note_of_unrestored
 from agenttape_core.session import Session

@@ -16,8 +16,8 @@ from typing import Any
 
 from agenttape_core.guard import SUBPROCESS
 from agenttape_core.lifecycle.failures_of_children import FAILURES
-from agenttape_core.lifecycle.open_session import Opened
 from agenttape_core.lifecycle.patched_on_import import PatchedOnImport
+from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.session import Session, Slot, current_session
 
 _CHILD = "agenttape_core.lifecycle.child_session"

@@ -15,8 +15,10 @@ from agenttape_core.lifecycle.header import (
     with_schedule,
     with_threads,
 )
-from agenttape_core.lifecycle.open_session import Opened, Prepared, recoverable
+from agenttape_core.lifecycle.open_session import recoverable
+from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.matching import Order, Place
 from agenttape_core.schema import PURE_KINDS, Header, IndexRow, Interaction, Step, Timing
 from agenttape_core.session import Session

@@ -13,8 +13,9 @@ from typing import Any, Literal, Self
 from agenttape_core.engine import Mode
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.lifecycle.header import finished_header
-from agenttape_core.lifecycle.open_session import prepare, start
+from agenttape_core.lifecycle.open_session import prepare
 from agenttape_core.lifecycle.request import SessionRequest
+from agenttape_core.lifecycle.start_session import start
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import GAP, Fidelity, Header, Interaction, Step

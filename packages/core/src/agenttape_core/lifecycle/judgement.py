@@ -16,7 +16,7 @@ from agenttape_core.errors import (
     shown_path,
 )
 from agenttape_core.lifecycle.changed import unlanded_error
-from agenttape_core.lifecycle.open_session import Opened
+from agenttape_core.lifecycle.start_session import Opened
 
 
 class Judgement(NamedTuple):

@@ -17,9 +17,10 @@ from agenttape_core.errors import (
     shown_path,
 )
 from agenttape_core.lifecycle.header import finished_header, with_beginning, with_turns
-from agenttape_core.lifecycle.open_session import Opened, prepare, start
+from agenttape_core.lifecycle.open_session import prepare
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.sinks import EventsOption, sink_of
+from agenttape_core.lifecycle.start_session import Opened, start
 from agenttape_core.lifecycle.without_content import Payload
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Header, Interaction, Plain, Scheduled, Step

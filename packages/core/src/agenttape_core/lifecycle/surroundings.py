@@ -19,8 +19,8 @@ from agenttape_core.guard import Guard, guarding, in_telemetry, tracer_hosts, wa
 from agenttape_core.lifecycle.children import inherited
 from agenttape_core.lifecycle.entry_points import http_clients, integrations
 from agenttape_core.lifecycle.failures_of_children import FAILURES
-from agenttape_core.lifecycle.open_session import Opened
 from agenttape_core.lifecycle.pool_workers import carrying_halts
+from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.session import (
     UNREAD,
     Session,

@@ -18,10 +18,10 @@ if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` 
     from agenttape_core.engine import Lossy, Mode, OnMiss
     from agenttape_core.interventions import Beyond, Changes
     from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
-    from agenttape_core.lifecycle.open_session import Opened
     from agenttape_core.lifecycle.proof import Proof
     from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.lifecycle.sinks import EventsOption
+    from agenttape_core.lifecycle.start_session import Opened
     from agenttape_core.matching import Exhausted, Matcher, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session

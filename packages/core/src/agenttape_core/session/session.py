@@ -2,59 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import cached_property
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
-from weakref import ref
 
 from agenttape_core.engine import Decision, Execute, Refuse, RunThrough, Serve, decide
 from agenttape_core.errors import (
-    AgentTapeError,
     CassetteMissError,
     DriftError,
     ServedWriteError,
     UnrecordableValueError,
     shown_path,
 )
-from agenttape_core.freeze import Frozen
 from agenttape_core.guard import WAIT_FOR_IT, warn_of_late
 from agenttape_core.guard.caller import caller
 from agenttape_core.matching import (
-    Branch,
     Candidate,
     CanonicalRequest,
     Position,
-    current_branch,
-    enter_branch,
-    new_branch,
     task_branch,
 )
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import Candidate as TriedCandidate
 from agenttape_core.session.crossing import Crossing, begun
+from agenttape_core.session.entered_session import EnteredSession
 from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing, executing
 from agenttape_core.session.faked_crossing import FakedCrossing
 from agenttape_core.session.finding import found_for
 from agenttape_core.session.ids_of_run import Asked
 from agenttape_core.session.miss import refusal_reason
 from agenttape_core.session.order.giving_up import current_work
-from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.refused_crossing import RefusedCrossing
 from agenttape_core.session.report import Crossed
-from agenttape_core.session.run_session import RunSession
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
 from agenttape_core.session.scopes import SCOPES as _SCOPES
-from agenttape_core.session.scopes import Membership, Scopes
+from agenttape_core.session.scopes import Scopes
 from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.served_writes import ServedWrite, note_served_write, served_write_on
-from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import original
 from agenttape_core.session.under_way import under_way
-from agenttape_core.session.unread import UNREAD, collections
 
 
-class Session(RunSession):
+class Session(EnteredSession):
     """One use of one cassette. Thread-safe and task-safe.
 
     Integrations call `cross` and act on what it returns; users get a session from `use_cassette`.
@@ -62,102 +50,6 @@ class Session(RunSession):
     Args:
         setup: All that it is made of.
     """
-
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        is_virtual = setup.choices is not None or (setup.pace is not None and setup.pace.is_virtual)
-        kept = setup.sink is not None and setup.is_current
-        self.schedule = Schedule(setup.scheduled, self, is_kept=kept, choices=setup.choices, is_virtual=is_virtual)
-        """The order of what event loops wait for."""
-        self._membership: Membership[Session] | None = None
-        self._has_left = False
-        self._collections = 0
-        self.was_cut = False
-        """True if a stream was open when the session ended."""
-        self._branch: Branch | None = None
-        self._branch_outside: Branch | None = None
-
-    @property
-    def http(self) -> bool:
-        """True if requests of HTTP clients are taped here that the user did not tape."""
-        return self._setup.tapes_http is not None
-
-    @property
-    def tries_candidate(self) -> bool:
-        """True if another model is tried here, or the program's own once more."""
-        return self._setup.candidates is not None
-
-    def tapes_http(self, host: str) -> bool:
-        """Return whether a request to a host is taped here that a client makes which the user did not tape."""
-        return self._setup.tapes_http is not None and self._setup.tapes_http(host)
-
-    @cached_property
-    def observed(self) -> Membership[Session]:
-        """The membership of what an integration observes, in a session that no context enters."""
-        return Membership(self, None)
-
-    # -- the context -------------------------------------------------------------------------------------------
-
-    def enter(self) -> ref[Membership[Session]]:
-        """Make this the current session. Return a weak reference, alive while anything of the session runs on."""
-        self._branch_outside = current_branch()
-        self._branch = new_branch()
-        enter_branch(self._branch)
-        self._membership, self._collections = SCOPES.enter(self), collections()
-        self.first_input.entered()
-        self.strands.enter()
-        return ref(self._membership)
-
-    @contextmanager
-    def resumed(self) -> Iterator[None]:
-        """Make this the current session of the context of a block, while it is open.
-
-        A test runner sets a test up in one context and runs it in another.
-        """
-        before, branch = SCOPES.swap(self._membership), current_branch()
-        enter_branch(self._branch)
-        try:
-            yield
-        finally:
-            SCOPES.swap(before)
-            enter_branch(branch)
-
-    def frozen_here(self) -> Frozen | None:
-        """Return what is kept fixed for the code that runs here: around a boundary, or inside one that is executed."""
-        around = executing()
-        if around is None:
-            return self.frozen
-        return around.frozen_inside() if around.session is self else None
-
-    def pause(self) -> None:
-        """Let the context that entered this session be outside of it again, while the session stays open."""
-        if self._membership is not None and SCOPES.innermost() is self:
-            SCOPES.swap(self._membership.outer)
-            enter_branch(self._branch_outside)
-
-    def leave(self) -> None:
-        """End the session: streams that are not read to their end are cut, then nothing more is served or executed."""
-        self.was_cut = bool(self._unfinished)
-        self.schedule.close()
-        for close in list(self._unfinished):
-            with suppress(AgentTapeError):  # latched where it was raised
-                close()
-        for crossing in self.extension(RUNNING)[:]:
-            if crossing.is_real and crossing.is_given_up:  # its thread goes on, and nobody waits for it
-                crossing.cancelled()
-        self.close()
-        self.strands.leave()
-        membership, self._membership, self._has_left = self._membership, None, True
-        if membership is not None:
-            UNREAD.note(membership, self._collections, thoroughly=self.is_replay and self.has_unused())
-            if SCOPES.leave(membership):
-                enter_branch(self._branch_outside)
-
-    def close(self) -> None:
-        """End a session that no context entered: it serves and executes nothing more."""
-        self.ledger.close()
-
-    # -- a call ------------------------------------------------------------------------------------------------
 
     def cross(
         self,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.format import limits
 from agenttape_core.format.assets import is_file_name
 from agenttape_core.format.malformed import Malformed
+from agenttape_core.storage.location import CassetteUrl
 from agenttape_core.storage.stores import store_of
 
 if TYPE_CHECKING:
@@ -134,3 +135,15 @@ def _is_ours(name: str) -> bool:
 
 def _said(error: OSError) -> str:
     return error.strerror or str(error)
+
+
+def reader_of_assets(location: Location) -> AssetFolder:
+    """Return the assets of a cassette that is read; those of a remote one are read at once.
+
+    Raises:
+        Malformed: They cannot be read, or are too many.
+    """
+    assets = AssetFolder(location)
+    if isinstance(location, CassetteUrl):
+        assets.hold()
+    return assets

@@ -20,8 +20,6 @@ from agenttape_core.format.records import (
     CARRIED,
     HEAD,
     delta_from_dict,
-    has_assets,
-    header_from_dict,
     ids_from_list,
     interaction_from_dict,
     outcome_from_dict,
@@ -31,9 +29,10 @@ from agenttape_core.format.records import (
 from agenttape_core.format.stamps import Stamps
 from agenttape_core.format.timings import load_step_timings, load_timings
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Step
-from agenttape_core.storage.asset_files import AssetFolder
+from agenttape_core.storage.asset_files import AssetFolder, reader_of_assets
 from agenttape_core.storage.files import BROKEN, file_kind, read_bytes
-from agenttape_core.storage.location import CassetteUrl, location_of
+from agenttape_core.storage.location import location_of
+from agenttape_core.storage.preface import read_preface
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -346,29 +345,13 @@ class Cassette:
     def _parse_preface(self) -> tuple[Header, str, str]:
         span = self._header_span
         try:
-            fields, timings = self._layout.header(self._data[slice(*span)])
-            steps = self._text_of(fields, "steps")
-            stamps = self._text_of(fields, "stamps")
-            self._stamps = Stamps(stamps) if stamps else None
-            header = header_from_dict(fields)
-            if self._attached and has_assets(fields):
-                self._assets = self._open_assets()
+            preface = read_preface(self._layout, self._data[slice(*span)])
+            self._stamps = preface.stamps
+            if self._attached and preface.has_assets:
+                self._assets = reader_of_assets(self.path)
         except Malformed as error:
             self._refuse(error, span[0])
-        return header, timings, steps
-
-    @staticmethod
-    def _text_of(fields: dict[str, Any], key: str) -> str:
-        """Take a text out of the volatile block of a header, as a layout takes out the timings of interactions."""
-        volatile = fields.get("volatile")
-        is_text = isinstance(volatile, dict) and isinstance(volatile.get(key), str)
-        return fields["volatile"].pop(key) if is_text else ""
-
-    def _open_assets(self) -> AssetFolder:
-        assets = AssetFolder(self.path)
-        if isinstance(self.path, CassetteUrl):
-            assets.hold()
-        return assets
+        return preface.header, preface.timings, preface.step_timings
 
     def _whole(self, part: Any) -> Any:
         """A request or an outcome with its stamps and assets where they were."""

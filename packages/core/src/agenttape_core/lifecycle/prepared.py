@@ -1,0 +1,59 @@
+"""A session before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agenttape_core.engine import Policy
+from agenttape_core.interventions import Placed
+from agenttape_core.lifecycle.request import SessionRequest
+from agenttape_core.redaction import Redactor
+from agenttape_core.schema import Header, Timing
+from agenttape_core.session import (
+    Candidates,
+)
+from agenttape_core.settings import Settings
+from agenttape_core.storage import (
+    Cassette,
+    Location,
+)
+
+
+class Prepared(NamedTuple):
+    """A session before anything is written: all that is decided by the request, the settings and the file.
+
+    Args:
+        request: The request.
+        settings: The settings of the project, with the options of the request in their place.
+        path: The cassette.
+        cassette: Its recordings, if there are any to read.
+        is_broken: Whether there is a file that cannot be read, and is to be replaced.
+        policy: What the session allows.
+        redactor: Replaces secrets.
+        header: The header as it is known at the start.
+        began: When the run began, in seconds of `perf_counter`.
+        candidates: The models that are tried in the place of the program's own.
+        changes: What comes of recorded calls instead of what was recorded, by their numbers.
+    """
+
+    request: SessionRequest
+    settings: Settings
+    path: Location
+    cassette: Cassette | None
+    is_broken: bool
+    policy: Policy
+    redactor: Redactor
+    header: Header
+    began: float
+    candidates: Candidates | None = None
+    changes: Mapping[int, Placed] = {}
+
+    @property
+    def shown(self) -> Location:
+        """The cassette as messages name it."""
+        return self.request.shown_as or self.path
+
+    def timings(self) -> Mapping[int, Timing]:
+        """Return the recorded times, by the numbers of their interactions. They are at the end of the file."""
+        return self.cassette.header.volatile.timings if self.cassette is not None else {}

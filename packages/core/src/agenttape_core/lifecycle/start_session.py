@@ -1,0 +1,241 @@
+"""The start of a session that is prepared: its journal and the session itself."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import NamedTuple
+
+from agenttape_core.errors import (
+    ConfigurationError,
+    shown_path,
+)
+from agenttape_core.freeze import Environment, Frozen
+from agenttape_core.lifecycle.header import with_beginning
+from agenttape_core.lifecycle.http import TapedHosts
+from agenttape_core.lifecycle.ordering import choices_of
+from agenttape_core.lifecycle.pace import tempo_of
+from agenttape_core.lifecycle.prepared import Prepared
+from agenttape_core.lifecycle.project import this_project
+from agenttape_core.lifecycle.request import unchanged
+from agenttape_core.lifecycle.sinks import sink_of
+from agenttape_core.lifecycle.without_content import WithoutContent
+from agenttape_core.matching import Ignored, Position
+from agenttape_core.session import (
+    EMPTY,
+    Begun,
+    Edited,
+    Events,
+    Session,
+    Setup,
+    Sink,
+    Source,
+    call_is_under_way,
+    compared_by,
+    current_scope,
+)
+from agenttape_core.storage import (
+    Journal,
+    Location,
+    is_pending,
+    pending_path,
+)
+from agenttape_core.storage.location import refuse_read_only
+
+
+class Opened(NamedTuple):
+    """A session that is open.
+
+    Args:
+        prepared: All that was decided before.
+        session: The session.
+        journal: The journal of what it records; `None` where it can record nothing.
+    """
+
+    prepared: Prepared
+    session: Session
+    journal: Journal | None
+
+    def abandon(self) -> None:
+        """Give up without touching the cassette, and forget what was recorded."""
+        if self.journal is not None:
+            self.journal.abandon(keep=False)
+        self.tell_end("abandoned")
+
+    def tell_end(self, status: str) -> None:
+        """Tell that the session has ended, and close the sink of its events.
+
+        Args:
+            status: How: `ended`, `failed` or `abandoned`.
+        """
+        events, report = self.session.events, self.session.report
+        if events is None:
+            return
+        counts = {"served": report.served, "executed": report.executed, "missed": report.missed}
+        counts |= {"refused": report.drift, "blocked": report.blocked, "unused": report.unused}
+        events.ended({"status": status, **{what: len(items) for what, items in counts.items()}})
+
+
+def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None) -> Opened:
+    """Start the journal of what will be recorded, and make the session.
+
+    Args:
+        prepared: The session before anything is written.
+        run_id: The id of the run, where it is known already.
+        events: Where what happens is told, where that is open already.
+
+    Raises:
+        CassetteError: If the cassette is being recorded elsewhere, or its folder cannot be written to.
+        ConfigurationError: If what is to be kept fixed is not known.
+    """
+    policy, request = prepared.policy, prepared.request
+    journal = None
+    if not policy.offline or request.derivation is not None:
+        target = _target(prepared)
+        refuse_read_only(target)
+        journal = Journal(target, prepared.header)
+    try:
+        opened = Opened(prepared, _session(prepared, journal, run_id, events), journal)
+        if journal is not None:
+            opened.session.first_input.tell(partial(_note_beginning, prepared, opened.session, journal))
+    except BaseException:
+        if journal is not None:
+            journal.abandon(keep=False)
+        raise
+    if opened.session.events is not None and events is None:
+        opened.session.events.tell("session.started", mode=policy.mode.value)
+    return opened
+
+
+def _note_beginning(prepared: Prepared, session: Session, journal: Journal, begun: Begun) -> None:
+    run_id, anew = session.report.run_id, session.policy.updates
+    journal.note_header(with_beginning(prepared.header, run_id, begun, prepared.redactor, anew=anew))
+
+
+def _target(prepared: Prepared) -> Location:
+    if prepared.request.write_to is not None:
+        return prepared.request.write_to
+    if not prepared.policy.records:
+        return _derived(prepared)
+    if not prepared.settings.pending or prepared.cassette is None or is_pending(prepared.path.name):
+        return prepared.path
+    if not isinstance(prepared.path, Path):
+        raise ConfigurationError(
+            f"pending: {prepared.path} is no local file, beside which its new recording could wait for review\n"
+            "  leave the option out, or record to a local cassette"
+        )
+    return pending_path(prepared.path)
+
+
+def _derived(prepared: Prepared) -> Location:
+    """Return the file of the derived cassette.
+
+    Raises:
+        ConfigurationError: If it is the cassette itself.
+    """
+    request = prepared.request
+    if request.derived_as is None:
+        return request.derive_to(prepared.path)
+    project = request.project or this_project()
+    target = project.recording(request.derived_as, prepared.settings.cassette_dir)
+    if target == prepared.path:
+        raise ConfigurationError(f"to={request.derived_as!r}: {prepared.path} cannot be derived from itself")
+    return target
+
+
+def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: Events | None) -> Session:
+    request, settings, policy, header = prepared.request, prepared.settings, prepared.policy, prepared.header
+    derivation, recorded = request.derivation, prepared.cassette is not None
+    ignored = Ignored.of(header.ignore)
+    root = Position()
+    run_id = run_id or settings.run_id or token_hex(16)
+    source = _source(prepared, ignored)
+    choices = None
+    if request.is_current:
+        path, redactor = str(prepared.path), prepared.redactor
+        choices = choices_of(request.order, path, header, source.entries, policy=policy, redactor=redactor)
+    rows = prepared.cassette.entries if prepared.cassette is not None else ()
+    is_held = request.is_current and derivation is None
+    tempo = tempo_of(settings.pace, rows, prepared.timings, policy, is_held=is_held)
+    is_timed = tempo is not None and tempo.is_virtual
+    keeps_order = request.is_current and not policy.replaces and choices is None and not is_timed
+    return Session(
+        Setup(
+            path=prepared.shown,
+            policy=policy,
+            redactor=prepared.redactor,
+            source=source,
+            sink=_sink(prepared, journal, ignored),
+            keeps_input=header.payload == "full",
+            # Not looked for on the disk: a cassette at a URL is out of reach in a replay.
+            remedy=lambda: request.remedy(recorded),
+            ambient=request.ambient and request.is_current,
+            ignored=ignored,
+            opaque=settings.opaque == "keep",
+            pace=tempo,
+            tracing=settings.tracing or policy.records,
+            tapes_http=TapedHosts(policy, settings.egress) if header.http and request.is_current else None,
+            frozen=_frozen(prepared),
+            timings=prepared.timings,
+            threads=header.volatile.threads if keeps_order else "",
+            loose=header.volatile.loose if keeps_order else "",
+            imposes_threads=derivation is None,
+            scheduled=header.volatile.scheduled() if keeps_order else (),
+            is_current=request.is_current,
+            takes_strays=request.takes_strays,
+            root=root.child(f"process {request.process}") if request.process else root,
+            hash_seed=header.volatile.hash_seed,
+            began=prepared.began,
+            run_id=run_id,
+            events=events if events is not None else _events(prepared, run_id),
+            revise=derivation.revise if derivation is not None else unchanged,
+            candidates=prepared.candidates,
+            fakes=request.fakes,
+            unavailable=settings.unavailable,
+            notes_departures=request.changes is not None,
+            choices=choices,
+        )
+    )
+
+
+def _sink(prepared: Prepared, journal: Journal | None, ignored: Ignored) -> Sink | None:
+    if journal is None or prepared.header.payload == "full":
+        return journal
+    return WithoutContent(journal, ignored)
+
+
+def _events(prepared: Prepared, run_id: str) -> Events | None:
+    """Return the events of a session that surrounds a run, if they are to be told."""
+    option = prepared.request.events or prepared.settings.events
+    if option is None or not prepared.request.is_current:
+        return None
+    return Events(sink_of(option), run_id, shown_path(prepared.shown), is_replay=not prepared.policy.records)
+
+
+def _source(prepared: Prepared, ignored: Ignored) -> Source:
+    if prepared.cassette is None:
+        return EMPTY
+    source = compared_by(prepared.cassette, Ignored.of(prepared.cassette.preface.ignore), ignored)
+    changes = {number: placed.change for number, placed in prepared.changes.items()}
+    return Edited(source, changes) if changes else source
+
+
+def _frozen(prepared: Prepared) -> Frozen | None:
+    """Return what is kept fixed for the session. A replay has it in any case: it skips the waits between attempts."""
+    freeze, volatile, policy = prepared.header.freeze, prepared.header.volatile, prepared.policy
+    environment: dict[str, str | None] = prepared.redactor.with_places(freeze.environment)
+    if not prepared.request.is_current or not (freeze.kinds or policy.offline):
+        return None
+    process = prepared.request.process
+    return Frozen(
+        kinds=freeze.kinds,
+        seed=f"{freeze.seed}:{process}" if process else freeze.seed,  # or all processes would make the same ids
+        clock=volatile.clock if volatile.clock is not None else time.time(),
+        scope=current_scope,
+        environment=Environment(environment, learns=not policy.offline),
+        skips_backoff=policy.offline,
+        is_under_way=call_is_under_way,
+        readings={} if policy.replaces else volatile.readings,
+    )

@@ -1,0 +1,119 @@
+"""A session in its context: entered, paused and resumed, left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from typing import Any
+from weakref import ref
+
+from agenttape_core.errors import AgentTapeError
+from agenttape_core.freeze import Frozen
+from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
+from agenttape_core.session.executed_crossing import RUNNING, executing
+from agenttape_core.session.order.schedule import Schedule
+from agenttape_core.session.run_session import RunSession
+from agenttape_core.session.scopes import SCOPES, Membership
+from agenttape_core.session.setup import Setup
+from agenttape_core.session.unread import UNREAD, collections
+
+
+class EnteredSession(RunSession):
+    """A session and the contexts that it is current in; `Session` adds the calls.
+
+    Args:
+        setup: All that it is made of.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        is_virtual = setup.choices is not None or (setup.pace is not None and setup.pace.is_virtual)
+        kept = setup.sink is not None and setup.is_current
+        self.schedule = Schedule(setup.scheduled, self, is_kept=kept, choices=setup.choices, is_virtual=is_virtual)
+        """The order of what event loops wait for."""
+        self._membership: Membership[Any] | None = None
+        self._has_left = False
+        self._collections = 0
+        self.was_cut = False
+        """True if a stream was open when the session ended."""
+        self._branch: Branch | None = None
+        self._branch_outside: Branch | None = None
+
+    @property
+    def http(self) -> bool:
+        """True if requests of HTTP clients are taped here that the user did not tape."""
+        return self._setup.tapes_http is not None
+
+    @property
+    def tries_candidate(self) -> bool:
+        """True if another model is tried here, or the program's own once more."""
+        return self._setup.candidates is not None
+
+    def tapes_http(self, host: str) -> bool:
+        """Return whether a request to a host is taped here that a client makes which the user did not tape."""
+        return self._setup.tapes_http is not None and self._setup.tapes_http(host)
+
+    @cached_property
+    def observed(self) -> Membership[Any]:
+        """The membership of what an integration observes, in a session that no context enters."""
+        return Membership(self, None)
+
+    def enter(self) -> ref[Membership[Any]]:
+        """Make this the current session. Return a weak reference, alive while anything of the session runs on."""
+        self._branch_outside = current_branch()
+        self._branch = new_branch()
+        enter_branch(self._branch)
+        self._membership, self._collections = SCOPES.enter(self), collections()
+        self.first_input.entered()
+        self.strands.enter()
+        return ref(self._membership)
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Make this the current session of the context of a block, while it is open.
+
+        A test runner sets a test up in one context and runs it in another.
+        """
+        before, branch = SCOPES.swap(self._membership), current_branch()
+        enter_branch(self._branch)
+        try:
+            yield
+        finally:
+            SCOPES.swap(before)
+            enter_branch(branch)
+
+    def frozen_here(self) -> Frozen | None:
+        """Return what is kept fixed for the code that runs here: around a boundary, or inside one that is executed."""
+        around = executing()
+        if around is None:
+            return self.frozen
+        return around.frozen_inside() if around.session is self else None
+
+    def pause(self) -> None:
+        """Let the context that entered this session be outside of it again, while the session stays open."""
+        if self._membership is not None and SCOPES.innermost() is self:
+            SCOPES.swap(self._membership.outer)
+            enter_branch(self._branch_outside)
+
+    def leave(self) -> None:
+        """End the session: streams that are not read to their end are cut, then nothing more is served or executed."""
+        self.was_cut = bool(self._unfinished)
+        self.schedule.close()
+        for close in list(self._unfinished):
+            with suppress(AgentTapeError):  # latched where it was raised
+                close()
+        for crossing in self.extension(RUNNING)[:]:
+            if crossing.is_real and crossing.is_given_up:  # its thread goes on, and nobody waits for it
+                crossing.cancelled()
+        self.close()
+        self.strands.leave()
+        membership, self._membership, self._has_left = self._membership, None, True
+        if membership is not None:
+            UNREAD.note(membership, self._collections, thoroughly=self.is_replay and self.has_unused())
+            if SCOPES.leave(membership):
+                enter_branch(self._branch_outside)
+
+    def close(self) -> None:
+        """End a session that no context entered: it serves and executes nothing more."""
+        self.ledger.close()

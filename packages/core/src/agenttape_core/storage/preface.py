@@ -1,0 +1,53 @@
+"""The header of a cassette as it is read: apart from the texts in it that most readers never need parsed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agenttape_core.format.records import has_assets, header_from_dict
+from agenttape_core.format.stamps import Stamps
+
+if TYPE_CHECKING:
+    from agenttape_core.format.layout import Layout
+    from agenttape_core.schema import Header
+
+
+class Preface(NamedTuple):
+    """A header in its parts.
+
+    Args:
+        header: The header without times.
+        timings: The times of interactions, as they are written.
+        step_timings: The times of steps, as they are written.
+        stamps: The stamps of the records, if they stand in the header.
+        has_assets: Whether records have assets beside the file.
+    """
+
+    header: Header
+    timings: str
+    step_timings: str
+    stamps: Stamps | None
+    has_assets: bool
+
+
+def read_preface(layout: Layout, written: bytes) -> Preface:
+    """Read the header of a cassette.
+
+    Args:
+        layout: The layout of the file.
+        written: The header as it is written.
+
+    Raises:
+        Malformed: If it is no header.
+    """
+    fields, timings = layout.header(written)
+    steps = _taken_out(fields, "steps")
+    stamps = _taken_out(fields, "stamps")
+    return Preface(header_from_dict(fields), timings, steps, Stamps(stamps) if stamps else None, has_assets(fields))
+
+
+def _taken_out(fields: dict[str, Any], key: str) -> str:
+    """Take a text out of the volatile block of a header, as a layout takes out the timings of interactions."""
+    volatile = fields.get("volatile")
+    is_text = isinstance(volatile, dict) and isinstance(volatile.get(key), str)
+    return fields["volatile"].pop(key) if is_text else ""
