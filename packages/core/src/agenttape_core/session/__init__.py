@@ -22,13 +22,8 @@ from agenttape_core.session.context import as_observed, call_is_under_way, conte
 from agenttape_core.session.crossing import Crossing, stop_watching, watch_answers, watch_crossings
 from agenttape_core.session.drift import Drift
 from agenttape_core.session.events import Event, Events, EventSink
-from agenttape_core.session.executed_crossing import (
-    ExecutedCrossing,
-    PartCrossing,
-    executing,
-    redacted_effects,
-    told_outside,
-)
+from agenttape_core.session.executed_around import executing, told_outside
+from agenttape_core.session.executed_crossing import ExecutedCrossing, PartCrossing
 from agenttape_core.session.faked_crossing import FakedCrossing
 from agenttape_core.session.hash_seed import VARIABLE as HASH_SEED
 from agenttape_core.session.hash_seed import hash_seed
@@ -43,6 +38,7 @@ from agenttape_core.session.intercept import (
     serve,
     serve_stream,
 )
+from agenttape_core.session.kept_parts import redacted_effects
 from agenttape_core.session.miss import register_address_reader, register_run_reader
 from agenttape_core.session.order.choices import ChoicePoint, Choices, parsed_order, ranks_of
 from agenttape_core.session.order.futures_in_order import FuturesInOrder

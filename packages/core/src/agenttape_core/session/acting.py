@@ -9,7 +9,8 @@ from agenttape_core.acts import Deed, watching_deeds
 from agenttape_core.guard import Guard
 from agenttape_core.session.base_session import Slot
 from agenttape_core.session.context import current_session
-from agenttape_core.session.executed_crossing import ACTING, WATCHED, executing
+from agenttape_core.session.executed_around import executing
+from agenttape_core.session.executed_crossing import ACTING, WATCHED
 from agenttape_core.session.origins import owning_session
 from agenttape_core.session.session import Session
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agenttape_core.matching import current_branch, enter_branch
-from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing, executing, swap_executing
+from agenttape_core.session.executed_around import executing, swap_executing
+from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing
 from agenttape_core.session.session import SCOPES, Session
 from agenttape_core.session.under_way import ANSWERING
 

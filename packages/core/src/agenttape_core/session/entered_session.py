@@ -11,7 +11,8 @@ from weakref import ref
 from agenttape_core.errors import AgentTapeError
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
-from agenttape_core.session.executed_crossing import RUNNING, executing
+from agenttape_core.session.executed_around import executing
+from agenttape_core.session.executed_crossing import RUNNING
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.run_session import RunSession
 from agenttape_core.session.scopes import SCOPES, Membership

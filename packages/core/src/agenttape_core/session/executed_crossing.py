@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from secrets import token_hex
 from threading import Lock
 from time import perf_counter, time
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 from agenttape_core.acts import Unseen
 from agenttape_core.freeze import Frozen
-from agenttape_core.matching import CanonicalRequest, IdMap, Position, ids_held
-from agenttape_core.redaction import Redactor
-from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
-from agenttape_core.schema.codecs import keeping_sets
+from agenttape_core.matching import CanonicalRequest, Position
+from agenttape_core.schema import Act, Effect, Interaction, Outcome, Timing
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
-from agenttape_core.session.boundary import BaseCrossing, Boundary
+from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_metadata, plain_tags
-from agenttape_core.session.order import cancellation
+from agenttape_core.session.ending_crossing import EndingCrossing
+from agenttape_core.session.kept_parts import kept_ids, redacted_effects
 from agenttape_core.session.order.executing import EXECUTING
 from agenttape_core.session.order.giving_up import Work, current_work
 from agenttape_core.session.order.schedule import NO_TURN, Turn
-from agenttape_core.session.recorded_errors import record_error
-
-Failure: TypeAlias = Exception | CancelledError
-"""An exception that is an outcome. One that ends the program is none."""
 
 _MAKING_WORLDS = Lock()
 _KEEPING = Lock()
@@ -37,46 +31,11 @@ _KEEPING = Lock()
 ACTING = frozenset({"tool", "call"})
 """The kinds of calls whose own acts are recorded: those whose code belongs to the program."""
 
-
 WATCHED: ContextVar[ExecutedCrossing | None] = ContextVar("agenttape_watched", default=None)
 """The innermost call of a component of the program that runs here and is watched; see `program_calls`."""
 
 
-def executing() -> ExecutedCrossing | None:
-    """Return the innermost boundary that is being executed for real around this call."""
-    found: ExecutedCrossing | None = EXECUTING.get()
-    return found
-
-
-def swap_executing(crossing: ExecutedCrossing | None) -> ExecutedCrossing | None:
-    """Make a crossing the innermost one that is being executed in this context, and return the one that was."""
-    before = executing()
-    EXECUTING.set(crossing)
-    return before
-
-
-@contextmanager
-def told_outside() -> Iterator[None]:
-    """While inside, the caller is outside of the calls that are executed around it, up to the code of a tool.
-
-    For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
-    """
-    inside = EXECUTING.get()
-    around = inside
-    while around is not None and around.boundary.kind != "tool":
-        around.tells.told()
-        around = around.parent
-    if around is inside:
-        yield
-        return
-    EXECUTING.set(around)
-    try:
-        yield
-    finally:
-        EXECUTING.set(inside)
-
-
-class ExecutedCrossing(BaseCrossing):
+class ExecutedCrossing(EndingCrossing):
     """A call that is executed for real.
 
     Args:
@@ -104,7 +63,6 @@ class ExecutedCrossing(BaseCrossing):
         "code",
         "drops_ids",
         "duration_ms",
-        "error_ids",
         "fidelity_note",
         "has_ended",
         "has_made_calls",
@@ -149,8 +107,7 @@ class ExecutedCrossing(BaseCrossing):
         """True if an empty text is recorded for each run-specific id of the call that its outcome does not hold.
 
         For ids of tasks: they differ in each recording, and nothing else in the cassette names them."""
-        self.error_ids: Mapping[str, str] = {}
-        """The ids in its error that differ in each recording, and what is recorded in their place."""
+        self.error_ids = {}
         self.has_ended = False
         """True once its code has ended, however it did."""
         self.duration_ms: float | None = None
@@ -206,15 +163,8 @@ class ExecutedCrossing(BaseCrossing):
 
     def part(self) -> PartCrossing:
         """Begin a part of this call whose outcome may turn out to be that of the whole; see `settle`."""
-        return PartCrossing(
-            self.session,
-            self.boundary,
-            self.request,
-            self.position,
-            number=self.number,
-            owner=self.owner,
-            parent=self,
-        )
+        facts = (self.session, self.boundary, self.request, self.position)
+        return PartCrossing(*facts, number=self.number, owner=self.owner, parent=self)
 
     # -- while it runs -----------------------------------------------------------------------------------------
 
@@ -224,7 +174,8 @@ class ExecutedCrossing(BaseCrossing):
 
         Hold it only while the real code runs, never across a `yield`: the caller's own code runs there.
         """
-        outside, running = swap_executing(self), self.session.extension(RUNNING)
+        outside, running = EXECUTING.get(), self.session.extension(RUNNING)
+        EXECUTING.set(self)
         self._work = current_work()
         running.append(self)
         try:
@@ -237,8 +188,8 @@ class ExecutedCrossing(BaseCrossing):
         finally:
             running.remove(self)
             # An abandoned coroutine is closed in the context of its collector, where nothing was set.
-            if executing() is self:
-                swap_executing(outside)
+            if EXECUTING.get() is self:
+                EXECUTING.set(outside)
 
     def is_below(self, other: ExecutedCrossing) -> bool:
         """True if this crossing is the other one or was begun inside it."""
@@ -302,60 +253,6 @@ class ExecutedCrossing(BaseCrossing):
         return self._acts
 
     # -- how it ended ------------------------------------------------------------------------------------------
-
-    def returned(self, value: Any) -> None:
-        """Record that the call returned.
-
-        Raises:
-            UnrecordableValueError: If the value has no codec.
-        """
-        with self.session.latching(), keeping_sets():
-            plain = self.session.redactor.value(self.session.codec.encode(value))
-            self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage(value)))
-
-    def raised(self, error: Failure) -> None:
-        """Record that the call raised, or that it was cancelled, if that is why it did."""
-        if isinstance(error, CancelledError) and cancellation.is_requested():
-            return self.cancelled()
-        with self.session.latching():
-            return self._record(Outcome(status="raised", error=self._redacted(error)))
-
-    def cancelled(self, chunks: Sequence[Plain] | None = None) -> None:
-        """Record that the call was cancelled before it ended.
-
-        Args:
-            chunks: The chunks so far of a stream, as for `streamed`.
-        """
-        with self.session.latching():
-            redacted = self.session.redactor.chunks(list(chunks)) if chunks is not None else None
-            self._record(Outcome(status="cancelled", chunks=redacted))
-
-    def streamed(
-        self,
-        chunks: Sequence[Plain],
-        ended: Literal["exhausted", "closed", "raised"] = "exhausted",
-        error: Failure | None = None,
-        usage: Usage | None = None,
-    ) -> None:
-        """Record a stream, or that it was cancelled, if that is why it raised.
-
-        Args:
-            chunks: The chunks, each encoded at the moment of its arrival, before the reader could change it.
-            ended: How it ended.
-            error: The error that broke it.
-            usage: The token counts of the whole.
-        """
-        if isinstance(error, CancelledError) and cancellation.is_requested():
-            return self.cancelled(chunks)
-        with self.session.latching():
-            record = self._redacted(error) if error is not None else None
-            redacted = self.session.redactor.chunks(list(chunks))
-            return self._record(Outcome(status="streamed", chunks=redacted, ended=ended, error=record, usage=usage))
-
-    def _redacted(self, error: Failure) -> RecordedError:
-        record = record_error(error, self.session.codec)
-        plain = IdMap(list(self.error_ids), list(self.error_ids.values())).value(record.model_dump())
-        return RecordedError.model_validate(self.session.redactor.value(plain))
 
     def in_turn(self) -> AbstractContextManager[Turn]:
         """Give an awaited call its place among all that its event loop waits for, while inside."""
@@ -433,7 +330,7 @@ class ExecutedCrossing(BaseCrossing):
             address=self.position.address,
             fingerprint=request.fingerprint,
             parent=self._number_around(),
-            ids=self._ids_kept(outcome),
+            ids=kept_ids(request, outcome, drops_ids=self.drops_ids),
             tags=plain_tags(self.tags, redactor) if self.tags else [],
             metadata=plain_metadata(self.metadata, redactor) if self.metadata else {},
             fidelity="lossy" if self.fidelity_note else "exact",
@@ -449,25 +346,6 @@ class ExecutedCrossing(BaseCrossing):
         text, unseen = self.session.redactor.text, self.session.extension(_UNSEEN)
         acts = self.acted.ended(self.code, unseen, is_ambient=self.session.ambient)
         return [Act(what=text(act.what), at=text(act.at)) for act in acts]
-
-    def _ids_kept(self, outcome: Outcome) -> list[str]:
-        """Return the ids to record.
-
-        Ids are found again by their place, so one that is dropped leaves an empty text behind. Those of the request
-        are never dropped. Those around the call are recorded all or none.
-        """
-        request, around = self.request, self.request.ids_around
-        if not around and not (self.drops_ids and request.extra):
-            return list(request.ids)
-        error = [dict(outcome.error)] if outcome.error is not None else []
-        values = [outcome.value, *error, *(effect.value for effect in outcome.effects)]
-
-        def held(ids: Sequence[str]) -> list[str]:
-            return ids_held(ids, values, outcome.chunks or ())
-
-        seen = held(around)
-        own = held(request.own_ids) if self.drops_ids else request.own_ids
-        return [*request.ids_in_it, *(seen if any(seen) else ()), *own]
 
     def _timing(self, now: float) -> Timing:
         took = (now - self._began) * 1000 if self.duration_ms is None else self.duration_ms
@@ -516,18 +394,5 @@ class PartCrossing(ExecutedCrossing):
 _UNSEEN: Slot[Unseen] = Slot(lambda _: Unseen())
 
 
-def _none(_: BaseSession) -> list[ExecutedCrossing]:
-    return []
-
-
-RUNNING = Slot(_none)
+RUNNING: Slot[list[ExecutedCrossing]] = Slot(lambda _: [])
 """The crossings of a session that are being executed for real now, in the order in which they began."""
-
-
-def redacted_effects(effects: Sequence[Effect], redactor: Redactor) -> list[Effect]:
-    """Return effects redacted; what one writes after the other may be a text in pieces, as chunks are."""
-    values = redactor.chunks([effect.value for effect in effects])
-    return [  # and each alone: a secret after another text's end may hide in the whole
-        Effect.model_construct(value=redactor.value(value), after=effect.after)
-        for value, effect in zip(values, effects, strict=True)
-    ]

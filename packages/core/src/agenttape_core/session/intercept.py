@@ -12,7 +12,8 @@ from typing import Any, Literal
 from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.boundary import AnsweredCrossing
 from agenttape_core.session.crossing import Crossing, answered
-from agenttape_core.session.executed_crossing import ExecutedCrossing, Failure
+from agenttape_core.session.ending_crossing import Failure
+from agenttape_core.session.executed_crossing import ExecutedCrossing
 from agenttape_core.session.order.handles import answering
 from agenttape_core.session.order.schedule import Turn
 

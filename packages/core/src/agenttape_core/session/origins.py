@@ -13,7 +13,8 @@ from threading import Lock, Thread, Timer
 from typing import Any
 
 from agenttape_core.guard.replaced import replaced
-from agenttape_core.session.executed_crossing import ExecutedCrossing, executing
+from agenttape_core.session.executed_around import executing
+from agenttape_core.session.executed_crossing import ExecutedCrossing
 from agenttape_core.session.order.strands import Strand, begun_here, being, starting
 from agenttape_core.session.scopes import Origin
 from agenttape_core.session.session import SCOPES, Session

@@ -19,7 +19,8 @@ from agenttape_core.schema import Plain
 from agenttape_core.session.base_session import Slot
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.crossing import Crossing
-from agenttape_core.session.executed_crossing import WATCHED, ExecutedCrossing, executing
+from agenttape_core.session.executed_around import executing
+from agenttape_core.session.executed_crossing import WATCHED, ExecutedCrossing
 from agenttape_core.session.intercept import Ended, awaited
 from agenttape_core.session.positions import below
 from agenttape_core.session.report import Crossed

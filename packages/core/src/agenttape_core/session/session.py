@@ -25,7 +25,8 @@ from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import Candidate as TriedCandidate
 from agenttape_core.session.crossing import Crossing, begun
 from agenttape_core.session.entered_session import EnteredSession
-from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing, executing
+from agenttape_core.session.executed_around import executing
+from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing
 from agenttape_core.session.faked_crossing import FakedCrossing
 from agenttape_core.session.finding import found_for
 from agenttape_core.session.ids_of_run import Asked

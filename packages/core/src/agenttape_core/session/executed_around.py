@@ -1,0 +1,43 @@
+"""The calls that are executed around a piece of code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agenttape_core.session.executed_crossing import ExecutedCrossing
+from agenttape_core.session.order.executing import EXECUTING
+
+
+def executing() -> ExecutedCrossing | None:
+    """Return the innermost boundary that is being executed for real around this call."""
+    found: ExecutedCrossing | None = EXECUTING.get()
+    return found
+
+
+def swap_executing(crossing: ExecutedCrossing | None) -> ExecutedCrossing | None:
+    """Make a crossing the innermost one that is being executed in this context, and return the one that was."""
+    before = executing()
+    EXECUTING.set(crossing)
+    return before
+
+
+@contextmanager
+def told_outside() -> Iterator[None]:
+    """While inside, the caller is outside of the calls that are executed around it, up to the code of a tool.
+
+    For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
+    """
+    inside = EXECUTING.get()
+    around = inside
+    while around is not None and around.boundary.kind != "tool":
+        around.tells.told()
+        around = around.parent
+    if around is inside:
+        yield
+        return
+    EXECUTING.set(around)
+    try:
+        yield
+    finally:
+        EXECUTING.set(inside)
