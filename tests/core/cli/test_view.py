@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from urllib.parse import unquote
 import click
 import pytest
 
+from agenttape_core import use_cassette
 from agenttape_core.tools.viewer import is_page
 
 from .conftest import record
@@ -137,6 +139,30 @@ def test_a_folder_that_holds_other_pages(command: Any, folder: Path) -> None:
 
 
 @pytest.mark.process
+def test_why_is_on_the_page(command: Any) -> None:
+    """The program is replayed, and the edges between its calls are on the page, those of a text if one is named."""
+    Path("shop.py").write_text(
+        "from agenttape_core import boundary\n\n\n"
+        "@boundary('tool')\ndef stock(title):\n    return f'{title}: 3 copies'\n\n\n"
+        "@boundary('chat')\ndef ask(question):\n    return 'Yes, 3 copies.'\n\n\n"
+        "def answer():\n    return ask(stock('Dune'))\n"
+    )
+    names: dict[str, Any] = {"__name__": "shop"}
+    exec(compile(Path("shop.py").read_text(), "shop.py", "exec"), names)
+    with use_cassette("shop.yaml", mode="all"):
+        names["answer"]()
+
+    def flow(*more: str) -> Any:
+        assert command("view", "shop.yaml", "--why", "shop.py:answer", *more, "-o", "shop.html").code == 0
+        index = page("shop.html").partition('id="index">')[2].partition("</script>")[0]
+        return json.loads(index).get("flow")
+
+    assert [(edge["from"], edge["to"]) for edge in flow()["edges"]] == [(1, 2), (2, 0)]
+    assert flow("--text", "3 copies")["text"] == "3 copies"
+    for words in (["shop.yaml", "--text", "x"], ["shop.yaml", WEATHER, "--why", "shop.py:answer"]):
+        assert command("view", *words).code == 2
+
+
 def test_nothing_heavy_is_imported_before_it_is_asked_for() -> None:
     """The core does not import the viewer."""
     code = "import agenttape_core, sys; print([name for name in sys.modules if 'viewer' in name])"

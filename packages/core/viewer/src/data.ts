@@ -183,11 +183,27 @@ function continued(before: Mapping, record: Recorded): Mapping {
   return Object.fromEntries(kept);
 }
 
+/** An answer that moves a request, as a replay has shown. The target 0 is what the program returns. */
+export interface Edge {
+  from: number;
+  to: number;
+  way: "data" | "route";
+  at: string[];
+}
+
+/** The edges between the calls of the first run. */
+export interface Flow {
+  edges: Edge[];
+  fixed: number[];
+  text?: string;
+}
+
 export interface Page {
   end: number;
   runs: About[];
   rows: Row[];
   comparison: Compared | null;
+  flow?: Flow;
   records: Records[];
 }
 

@@ -9,6 +9,7 @@ import { Given, GraphState } from "./state";
 import { count, money, plain, time } from "./text";
 import { kindClass } from "./tree";
 import { Section, Text, Value } from "./value";
+import { Moved } from "./why";
 
 export function Detail({ page, row, going }: { page: Page; row: Row; going: Going }) {
   const both = row.sides.length > 1;
@@ -137,6 +138,7 @@ function Full({ page, row, which, going }: { page: Page; row: Row; which: number
     <>
       {record.fidelity_note && <p class="warning"><Text text={record.fidelity_note} /></p>}
       {row.what === "interaction" ? <Call {...shown} /> : <Taken {...shown} />}
+      <Moved {...shown} />
       <GraphState {...shown} />
       {Object.keys(metadata).length > 0 && (
         <Section title="Metadata" open={false}>

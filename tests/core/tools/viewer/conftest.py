@@ -35,13 +35,13 @@ QUIET = (
 Opened = Callable[..., Any]
 
 
-def write_page(target: Path, *cassettes: Path) -> Path:
-    """Write the page of a cassette, or of two."""
+def write_page(target: Path, *cassettes: Path, flow: Any = None) -> Path:
+    """Write the page of a cassette, or of two; of one, with the edges between its calls."""
     opened = [(each.name, open_cassette(each)) for each in cassettes]
     comparison = None
     if len(opened) > 1:
         comparison = Comparison(opened[0][1], opened[1][1], Ignored.of(()))
-    target.write_text(page_of(opened, load_prices(), comparison), encoding="utf-8")
+    target.write_text(page_of(opened, load_prices(), comparison, flow), encoding="utf-8")
     return target
 
 
@@ -102,8 +102,9 @@ def opened(tabs: Tabs, tmp_path: Path) -> Iterator[Opened]:
     """Write the page of cassettes and open it; at the end, nothing must have gone wrong in it."""
     own: list[Any] = []
 
-    def opened(*cassettes: Path, at: str = "", stopped: bool = False, **options: Any) -> Any:
-        tabs.page = write_page(tmp_path / f"{'-'.join(each.stem for each in cassettes)}.html", *cassettes).as_uri()
+    def opened(*cassettes: Path, at: str = "", stopped: bool = False, flow: Any = None, **options: Any) -> Any:
+        name = f"{'-'.join(each.stem for each in cassettes)}.html"
+        tabs.page = write_page(tmp_path / name, *cassettes, flow=flow).as_uri()
         if stopped:  # the clock of a tab cannot be set back
             options["locale"] = "en"
         tab = tabs.tab(**options)

@@ -215,6 +215,25 @@ def test_links_lead_to_their_place(opened: Opened, support: Path) -> None:
     expect(page.locator(".head .number")).to_have_text("interaction 2")
 
 
+def test_a_click_says_why(opened: Opened, support: Path) -> None:
+    """A selected call shows whose answers move it and what its own moves; each is a way to the other call."""
+    edges = [
+        {"from": 1, "to": 5, "way": "data", "at": ["messages[2].content"]},
+        {"from": 3, "to": 5, "way": "route", "at": []},
+        {"from": 5, "to": 0, "way": "data", "at": []},
+    ]
+    page = opened(support, at="#/interaction/5", flow={"edges": edges, "fixed": [4]})
+    expect(sections(page, "Moved by")).to_contain_text("2 answers")
+    expect(sections(page, "Moved by")).to_contain_text("messages[2].content")
+    expect(sections(page, "Moved by")).to_contain_text("through a route")
+    expect(sections(page, "Moves")).to_contain_text("the result")
+    sections(page, "Moved by").get_by_role("button").first.click()
+    expect(page.locator(".head .number")).to_have_text("interaction 1")
+    expect(sections(page, "Moved by")).to_contain_text("No recorded answer moves its request.")
+    page.goto(f"{page.url.partition('#')[0]}#/interaction/4")
+    expect(sections(page, "Moves")).to_contain_text("nothing in its answer that could be another")
+
+
 def test_two_runs(opened: Opened, support: Path, changed: Path) -> None:
     """Two runs stand side by side: it begins where they part, with the words marked that differ on either side."""
     page = opened(support, changed)

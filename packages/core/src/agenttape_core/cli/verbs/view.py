@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +20,10 @@ from agenttape_core.tools.compare import Comparison
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.summary import overview_of
 from agenttape_core.tools.viewer import Listed, is_page, listing_of, page_of
+
+if TYPE_CHECKING:
+    from agenttape_core.tools.programs import Program
+    from agenttape_core.tools.why import Flow
 
 _PAGES = "agenttape-pages"
 """The folder of the pages of a folder."""
@@ -34,13 +40,28 @@ _PAGES = "agenttape-pages"
     "folder to write; by default agenttape-pages.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
-def view(path: str, other: str | None, *, output: str | None, opens: bool, as_json: bool) -> int:
+@click.option("--why", "program", metavar="FUNCTION", help="Show which answers move which calls of this program.")
+@click.option("--text", metavar="TEXT", help="With --why: only what this text in an answer moves.")
+def view(
+    path: str,
+    other: str | None,
+    *,
+    output: str | None,
+    opens: bool,
+    program: str | None,
+    text: str | None,
+    as_json: bool,
+) -> int:
     """Write one HTML file that shows a run, or two runs side by side with their differences marked.
 
     Of a folder with several cassettes, it writes a folder: index.html lists them all, and each has a page of its own.
 
+    With --why, the program is replayed as agenttape why does, and a click on a call shows whose answers move it, and
+    what its own answer moves. FUNCTION is module:function, path/to/file.py:function or the id of a test.
+
     The files need no network and no server: keep them, send them, attach them to a failed build.
     """
+    _refuse_why(path, other, program, text)
     if other is None and Path(path).is_dir() and len(several := found_in([path])) > 1:
         return _folder(Path(path), several, Path(output or _PAGES), opens=opens, as_json=as_json)
     found = [found_one(each) for each in (path, other) if each is not None]
@@ -49,8 +70,9 @@ def view(path: str, other: str | None, *, output: str | None, opens: bool, as_js
     target = _target(output, found)
     if target is None and (opens or as_json):
         raise click.UsageError("--open and --json need a file: name one with -o")
-    with progress_bar(None, "reading"):
-        page, comparison = _page(found)
+    with progress_bar(None, "replaying" if program is not None else "reading") as advance:
+        flow = _flow(found[0], program, text, advance) if program is not None else None
+        page, comparison = _page(found, flow)
     if target is None:
         sys.stdout.write(page)
         return OK
@@ -107,12 +129,39 @@ def _write_ours(target: Path, page: str) -> None:
     _write(target, page)
 
 
-def _page(found: list[Found]) -> tuple[str, Comparison | None]:
+def _refuse_why(path: str, other: str | None, program: str | None, text: str | None) -> None:
+    """Refuse options that do not fit together.
+
+    Raises:
+        UsageError: If they do not.
+    """
+    if program is None:
+        if text is not None:
+            raise click.UsageError("--text is a part of --why: name the program with it")
+    elif other is not None or path == STDIN or Path(path).is_dir():
+        raise click.UsageError("--why replays one cassette: name its file, and no other")
+
+
+def _flow(found: Found, program: str, text: str | None, advance: Callable[[], object]) -> dict[str, Any]:
+    """Return the edges between the calls of a cassette, as the page needs them."""
+    from agenttape_core.cli.programs import with_program
+    from agenttape_core.tools.why import flow_of
+
+    path = found.path if found.path is not None else found.shown
+
+    def work(replayed: Program) -> Flow:
+        return flow_of(path, replayed, text=text, on_replay=lambda *_: advance())
+
+    plain = with_program(program, None, work).to_dict()
+    return {"edges": plain["edges"], "fixed": plain["fixed"], **({"text": text} if text is not None else {})}
+
+
+def _page(found: list[Found], flow: dict[str, Any] | None) -> tuple[str, Comparison | None]:
     cassettes = [(_name(each), each.open()) for each in found]
     comparison = None
     if len(cassettes) > 1:
         comparison = Comparison(cassettes[0][1], cassettes[1][1], Ignored.of(()))
-    return page_of(cassettes, load_prices(load_settings().prices), comparison), comparison
+    return page_of(cassettes, load_prices(load_settings().prices), comparison, flow), comparison
 
 
 def _name(found: Found) -> str:

@@ -13,7 +13,7 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -43,13 +43,19 @@ def is_page(text: str) -> bool:
     return text.startswith(MARK)
 
 
-def page_of(cassettes: Sequence[tuple[str, Cassette]], prices: Prices, comparison: Comparison | None = None) -> str:
+def page_of(
+    cassettes: Sequence[tuple[str, Cassette]],
+    prices: Prices,
+    comparison: Comparison | None = None,
+    flow: Mapping[str, Any] | None = None,
+) -> str:
     """Return the page. The same cassettes and prices give the same bytes.
 
     Args:
         cassettes: One or two cassettes, each with its name.
         prices: The prices of tokens.
         comparison: The comparison of the two, if there are two.
+        flow: The edges between the calls of one, as plain data, if replays have shown them.
 
     Raises:
         CassetteFormatError: If a record is malformed.
@@ -65,6 +71,7 @@ def page_of(cassettes: Sequence[tuple[str, Cassette]], prices: Prices, compariso
         ],
         "rows": page_rows(pairs, runs),
         "comparison": _summary(comparison, compared) if comparison is not None else None,
+        **({"flow": flow} if flow is not None else {}),
     }
     blocks = [("index", [_json(index)])]
     for number, ((_, cassette), held) in enumerate(zip(cassettes, records, strict=True)):

@@ -132,14 +132,17 @@ def flow_of(
     cassette: str | Path,
     function: Callable[[], Any] | str | Program,
     *,
+    text: str | None = None,
     max_replays: int = MAX_REPLAYS,
     on_replay: OnReplay = _nothing,
     **options: Any,
 ) -> Flow:
     """Return which recorded answers move which requests of a program. Takes and raises what `why` does."""
     path = _local(cassette, options)
+    if text is not None:
+        _target(open_cassette(path), None, text)
     program = program_of(function, **options) if callable(function) or isinstance(function, str) else function
-    return _traced(path, program, None, max_replays, on_replay)[0]
+    return _traced(path, program, text, max_replays, on_replay)[0]
 
 
 def _traced(path: Path, program: Program, text: str | None, max_replays: int, on_replay: OnReplay) -> tuple[Flow, int]:
