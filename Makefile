@@ -30,7 +30,7 @@ OF := tests/core
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick oldest newest openai identical imports servers suites check lint types docs site bench build viewer clean
+.PHONY: help demo test again quick oldest newest openai identical orders imports servers suites check lint types docs site bench build viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -88,6 +88,9 @@ $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject
 
 identical: $(READY) ## Replay the programs of docs/identical.md as often as it says, and let verify find old defects.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --replays=20 tests/conformance/identical tests/langgraph/test_verify.py
+
+orders: $(READY) ## Answer the calls of programs without a race in a thousand orders each: no alarm.
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --orders=1000 tests/conformance/test_orders.py
 
 imports: $(IMPORTS)/.ready ## Import widely used packages within sessions, record and replay. OF="pandas polars" chooses.
 	$(IMPORTS)/bin/python tests/first_use/run.py $(filter-out tests/%,$(OF))

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import calls
+import explored
 import faulted
 import files
 import imports
@@ -38,6 +39,7 @@ _OURS = (
     verbs.verbs,
     verbs.gate,
     faulted.cells,
+    explored.orders,
     redaction.speed,
     redaction.quality,
 )

@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("agenttape's own tests")
     group.addoption("--fuzz-files", type=int, default=300, metavar="N", help="damage so many cassettes")
     group.addoption("--replays", type=int, default=2, metavar="N", help="replay each program so often at most")
+    group.addoption("--orders", type=int, default=6, metavar="N", help="answer sound programs in so many orders")
     group.addoption("--kills", type=int, default=12, metavar="N", help="kill so many recording processes")
 
 
