@@ -35,8 +35,6 @@ _LEAD = 24
 """The number of characters around the start of a run in which the literal of its key is, such as `SG.`."""
 _BEFORE_RUN, _OF_RUN = 80, 120
 """The reach around the start of a run in which its literal is looked for."""
-_MAX_LOOKED_AT = 200
-"""Of a text with more runs it costs less to search the whole for each literal."""
 _BACKSLASH, _PERCENT, _U = b"\\%u"
 _MARKS = b"-_"
 
@@ -183,26 +181,22 @@ def _provider_keys(view: View) -> Iterator[Finding]:
     runs = view.long_runs
     for detector in _BASE64:
         yield from detector.find(view)
-    if len(runs) > _MAX_LOOKED_AT:
-        for detector in PROVIDER_KEYS:
-            yield from detector.find(view)
-    else:
-        for at in runs:
-            yield from _near_run(view, at)
+    for at in runs:
+        for detector in _candidates(view.raw, at):
+            yield from detector.find(view, max(0, at - _LEAD), at + _LEAD)
+        if view.is_varied(at):
+            yield from _around(view, at)
     if runs:
         yield from find_discord(view)
         yield from find_aws_secrets(view)
 
 
-def _near_run(view: View, at: int) -> Iterator[Finding]:
-    """Find the keys that begin at a run of token characters, or stand around it."""
+def _around(view: View, at: int) -> Iterator[Finding]:
+    """Find the keys that stand around a run of token characters."""
     first, last = max(0, at - _BEFORE_RUN), at + _OF_RUN
-    window = view.raw[first:last]
-    for anchor, detector in _AROUND:
-        if window.find(anchor) >= 0:  # three times as fast as `in` for bytes
-            yield from detector.find(view, first, last)
-    for detector in _candidates(view.raw, at):
-        yield from detector.find(view, max(0, at - _LEAD), at + _LEAD)
+    holds = view.raw[first:last].find  # three times as fast as `in` for bytes
+    for detector in [detector for anchor, detector in _AROUND if holds(anchor) >= 0]:
+        yield from detector.find(view, first, last)
 
 
 def _candidates(raw: bytes, at: int) -> tuple[Detector, ...]:

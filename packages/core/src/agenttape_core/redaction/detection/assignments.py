@@ -13,7 +13,7 @@ import string
 from typing import TYPE_CHECKING, TypeGuard
 
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
-from agenttape_core.redaction.detection.columns import Tables
+from agenttape_core.redaction.detection.columns import Tables, may_head_column
 from agenttape_core.redaction.detection.endings import last_words
 from agenttape_core.redaction.detection.indented import find_indented
 from agenttape_core.redaction.detection.kinds import SECRET
@@ -87,6 +87,12 @@ _PUNCTUATION = "\"'`*(["
 _BEFORE_PAIR = frozenset("?&;#")
 _NEAR = 120
 _OPENING = ("{", "[")
+_APART = frozenset("\n\t\r\"'`(<>{}[,;:=&?#|/$@!*+%")
+"""Characters before a stem that end what could belong to its name."""
+_LOOKS = frozenset({Demand.OPAQUE, Demand.RANDOM})
+"""Demands on the look of a value, which begins with so many characters of a key."""
+_MAY_LOOK = Lazy(r"""[rbfuRBFU]{0,2}\\{0,7}["'`]?[A-Za-z0-9_+/=.~%:-]{20}|[({\[|>]|[\w.]{0,40}Auth\(""")
+"""A value that may have such a look, or that begins with a sign: a pair, a dict, a block of YAML."""
 
 
 def find_assignments(view: View, names: Names) -> list[Finding]:
@@ -114,6 +120,11 @@ def _by_stems(view: View, names: Names, stems: Iterable[tuple[bytes, int]]) -> I
         at = first
         while at >= 0:
             found = _named(view, at, names)
+            if found is None:
+                if may_head_column(view, at):
+                    yield from tables.find(at)
+                at = view.low.find(stem, at + len(stem))
+                continue
             below = list(nested.find(found)) if _is_opening(found, text) else []
             finding = None if below else _found(view, found)
             if finding:
@@ -152,6 +163,8 @@ def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
         if words_of(name)[-1] in _TOLD_WORDS and (told := _told(view, found, match)):
             return told
         return _loosely_named(text, found, match)
+    if demand in _LOOKS and not _MAY_LOOK.match(text, tail.end()):
+        return None
     found = found._replace(sep=tail["sep"] or "=", close=tail["close"], gap=tail["gap"])
     return found if _is_assigned(text, found) else None
 
@@ -179,13 +192,15 @@ def _name(view: View, at: int, names: Names) -> tuple[str, str, Demand] | None:
 
 def _left(text: str, at: int) -> str:
     """Return the part of a name that stands before a stem."""
+    if text[at - 1 : at] in _APART:
+        return ""
     window = text[max(0, at - _MAX_LEFT) : at]
     before = window.rstrip(_NAME)
     left = window[len(before) :]
     if before.endswith("\\") and left[:1] in tuple("nrt"):
         return left[1:]
     if not left and before.endswith(" "):
-        word = before[:-1].rpartition(" ")[2].lower().lstrip(_PUNCTUATION)
+        word = "".join(before.split()[-1:]).rpartition("\\n")[2].lower().lstrip(_PUNCTUATION)
         return f"{word}_" if word in _FIRST_WORDS else left
     return left
 

@@ -30,7 +30,8 @@ _LONG = frozenset(
     b"wort oord enha nhas lave rola nord kode sana ifre eslo se\xf1a lsz\xf3 asse".split()
 )
 """The last four letters of the others."""
-_END, _LAST_THREE, _LAST_FOUR = map(operator.itemgetter, (slice(-12, None), slice(-3, None), slice(-4, None)))
+_ENDS = _SHORT | {last[-3:] for last in _LONG}
+_END, _LAST_THREE = map(operator.itemgetter, (slice(-12, None), slice(-3, None)))
 _NAME_LENGTH = 64
 _FOREIGN_LETTER = Lazy("[" + "".join(sorted({max(word) for word in FOREIGN})) + "]")
 """One letter of each word that is looked for in a pass of its own: one search tells that there is none."""
@@ -57,9 +58,12 @@ def holds_foreign(text: str) -> bool:
 def _before_separators(view: View) -> Iterator[int]:
     chunks = view.low.translate(_SEPARATORS).split(b"=")
     tails = [chunk.rstrip(_CLOSING) for chunk in map(_END, chunks)]
-    short, long = map(_SHORT.__contains__, map(_LAST_THREE, tails)), map(_LONG.__contains__, map(_LAST_FOUR, tails))
     ends = map(operator.add, itertools.accumulate(map(len, chunks)), itertools.count())
-    for end in itertools.compress(ends, map(operator.or_, short, long)):
+    for end, tail in itertools.compress(
+        zip(ends, tails, strict=False), map(_ENDS.__contains__, map(_LAST_THREE, tails))
+    ):
+        if tail[-3:] not in _SHORT and tail[-4:] not in _LONG:
+            continue
         window = view.text[max(0, end - _NAME_LENGTH) : end]
         if name := _LAST_PART.search(window):
             yield end - len(window) + name.start("name")

@@ -66,6 +66,11 @@ class View:
             self._long_runs = list(_starts(self.runs))
         return self._long_runs
 
+    def is_varied(self, run: int) -> bool:
+        """Return True if a long run that starts at a position begins with more than small letters, as all keys do."""
+        head = self.shape[run : run + LONG]
+        return head.find(b"0") >= 0 or head.find(b"A") >= 0
+
     def end_of(self, finding: Finding) -> int:
         """Return where a finding ends in this text; itself, it has the positions of the original."""
         return self._normal.place(finding.end)
