@@ -34,7 +34,14 @@ _FORMS = (
     *((anchor[-1:], anchor) for found in PROVIDER_KEYS if found.near == "base64" for anchor in found.anchors),
 )
 """Literals of secrets, each with a character that is cheaper to look for: no text that lacks it has the literal."""
-_FOLDED = ((b"0", b"bearer"), (b"-", b" -p"), (b"-", b"curl"), (b"'\"", b"identified by"), (b"0+=", b"basic"))
+_FOLDED = (
+    (b"0", b"bearer"),
+    (b"-", b" -p"),
+    (b"-", b"curl"),
+    (b"0'\"", b"identified "),
+    (b":", b"::add-mask::"),
+    (b"0+=", b"basic"),
+)
 """Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
 _ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=", *TAGS)
 _SHAPES = (b"0000", b"AA00")

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 _OPEN = Lazy(r"(?:[rbfuRBFU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}[\"'`])")
 _SCHEME = Lazy(
-    r"(?:Bearer|Basic|Token|ApiKey|Api-Key|Digest|Negotiate|AWS4-HMAC-SHA256|OAuth|Signature|Hawk)[ \t]+", re.IGNORECASE
+    r"(?:Bearer|Basic|Token|ApiKey|Api-Key|Digest|Negotiate|AWS4-HMAC-SHA256|OAuth|Signature|Hawk"
+    r"|[A-Z][A-Z-]{1,31}(?=[ \t]+[\w.:+/=~-]{16,4096}(?:[\s\"'\\]|\Z)))[ \t]+",
+    re.IGNORECASE,
 )
+"""A scheme of HTTP; of others than the known ones, what follows must be one long word."""
 _PARAMETERS = Lazy(r"""(?:[\w-]{1,40}=(?:\\{0,7}"[^"\\\r\n]{0,2048}\\{0,7}"|[^\s,"'\\]{1,2048})[, \t]{0,8})++""")
 """The parameters of a scheme that signs (RFC 9110, 11.4): `username="u", response="6629fae4"`."""
 _HEADER = Lazy(r"""[^\r\n"'\\]{1,8192}""")
@@ -37,6 +40,8 @@ _ELEMENT = Lazy(r"[^<>\s]{1,4096}(?=</)")
 _BARE = Lazy(r"""[^\s"'`,;&<>(){}\[\]|\\]{1,512}""")
 _DIGIT = Lazy(r"[0-9]")
 _NUMBER = Lazy(r"""-?\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,4})?(?=[\s,}\])]|\Z)""")
+_PLACE = Lazy(r"<[^<>\n]{1,60}>")
+"""A place for a value, which may have blanks: `API_KEY=<your key>`."""
 _NUMERIC = Lazy(r"[0-9]+(?:[.,:][0-9]+)*")
 _COOKIE = Lazy(r"[^\s=;,]{1,128}=[^\s=]")
 _AFTER_STRING = Lazy(r"[\s),;:\]}\\]|\Z")
@@ -65,6 +70,8 @@ _LOGPROB = Lazy(r"logprob|token_id|\"bytes|'bytes")
 _PATH = ("/", "./", "../", "~/", "http://", "https://", "file:")
 _MAX_VALUE = 16_384
 _MIN_BARE = 4
+_ARROWS = frozenset({"->", "\u2192"})
+"""Separators of prose, which in code stand before a type."""
 _OF_CARDS = frozenset({"cvv", "cvc", "csc"})
 _MIN_OF_CARDS = 3
 """The digits of the code on a payment card."""
@@ -113,6 +120,8 @@ def find_value(view: View, found: Assignment) -> Finding | None:
         start = scheme.end()
     if end <= start or is_placeholder(text[start:end]) or _is_model_token(text, found, start, end):
         return None
+    if found.sep in _ARROWS and not is_alternating(text[start:end]):
+        return None
     if not satisfies(text[start:end], found.demand) or _is_turn(text[start:end], found, is_quoted=bool(opened)):
         return None
     return view.finding(start, end, found.kind)
@@ -148,6 +157,8 @@ def _quoted(text: str, found: Assignment, opened: re.Match[str]) -> tuple[int, i
 
 def _unquoted(text: str, found: Assignment) -> tuple[int, int]:
     at = found.value
+    if _PLACE.match(text, at):
+        return _NOTHING
     last = words_of(found.name)[-1]
     if last in ("mnemonic", "phrase") and (phrase := _PHRASE.match(text, at)):
         return phrase.span()

@@ -38,30 +38,35 @@ _TAIL = Lazy(
     (?:\*\*|__)? (?P<close>\\{0,7}["'`])? (?:\*\*|__)? \]? [ \t]{0,8}
     (?: (?P<typed>:[ \t]{0,4}(?:str|bytes|string|String|SecretStr|&(?:'static[ ])?str|Optional\[str\]|str[ ]\|[ ]None)
           [ \t]{0,4}=(?!=))
-      | (?P<sep>=>|:=|={1,2}|:|>) )
+      | (?P<sep>=>|:=|={1,2}|:|>|->|\u2192) )
     (?:\*\*|__)? (?P<gap>[ \t]{0,8}) (?:Secret(?:Str|Bytes)?\((?=\\{0,7}["']))?"""
 )
 _REST = Lazy(r"[\w-]{0,48}+")
-_BEHIND = frozenset("*\\\"'`] \t:=>,\r\n")
+_BEHIND = frozenset("*\\\"'`] \t:=>,\r\n\u2192")
 """All that can follow a name of which the value is given."""
+_SAYS = "is|was|ist|war|lautet|est|es"
+"""Words between a name and its value in prose: English, German, French, Spanish."""
 _LOOSE = Lazy(
-    r"""(?x)
-    (?P<rest>[\w-]{0,48}+)
-    (?: [ ](?P<said>is|was)(?:[ ]set[ ]to)?:?[ ]{1,4}
-      | (?P<close>\\{0,7}["'])? ,?(?:[ \t\r\n]|\\n){1,32}
-        (?P<pair>\\{0,7}["']?[Vv]alue\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,8})
-      | (?P<listed>\\{0,7}["'],)[ \t\r\n]{0,8}(?=\\{0,7}["'][^-])
-      | (?P<blank>[ \t]{1,4})(?!-) )"""
+    rf"""(?x)
+    (?P<rest>[\w-]{{0,48}}+)
+    (?: [ ](?P<said>{_SAYS})(?:[ ]set[ ]to)?:?[ ]{{1,4}}
+      | (?P<block>["'])[ \t]{{0,4}}\{{[^{{}}]{{0,400}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,8}}(?=")
+      | (?P<close>\\{{0,7}}["'])? ,?(?:[ \t\r\n]|\\n){{1,32}}
+        (?P<pair>\\{{0,7}}["']?[Vv]alue\\{{0,7}}["']?[ \t]{{0,4}}[:=][ \t]{{0,8}})
+      | (?P<listed>\\{{0,7}}["'],)[ \t\r\n]{{0,8}}(?=\\{{0,7}}["'][^-])
+      | (?P<blank>[ \t]{{1,4}})(?!-) )"""
 )
+"""Names whose value follows no separator: said in prose, the default of a block (Terraform), a `value` of its own, the
+next argument, or the next word."""
 _OF_PROSE = Lazy(
     rf"""(?x) [A-Za-z](?:{"|".join(stem[1:].decode() for stem in STEMS)})[a-z]{{0,12}}+ ,?[ ]
-    (?!(?:is|was|value|provided|given|supplied|used)\b) [a-z]{{1,19}} (?=[ ,]|\.(?:\s|\Z))"""
+    (?!(?:{_SAYS}|value|provided|given|supplied|used)\b) [a-z]{{1,19}} (?=[ ,]|\.(?:\s|\Z))"""
 )
 """A word with a stem before another word. A word is a value behind some separator, or for a name in capitals."""
 _LABEL = Lazy(r"""(?:name|key)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}["']?\Z""", re.IGNORECASE)
 _LOGIN = Lazy(r"\blogin[ \t]+\S{1,64}\s+\Z")
 _SETTER = Lazy(
-    r"""(?:set|put|add|append|env|environ|get|header|property|config|register|update|store)\w{0,24}"""
+    r"""(?:set|put|define|add|append|env|environ|get|header|property|config|register|update|store)\w{0,24}"""
     r"""\([ ]?\\{0,3}["']\Z""",
     re.IGNORECASE,
 )
@@ -207,7 +212,8 @@ def _left(text: str, at: int) -> str:
 
 def _is_assigned(text: str, found: Assignment) -> bool:
     if found.sep == ">":
-        return text[found.start - 1 : found.start] == "<"
+        before = text[max(0, found.start - _NEAR) : found.start]
+        return before.endswith("<") or (found.close is not None and _LABEL.search(before) is not None)
     if found.sep == "==":
         return words_of(found.name)[-1:] != ("token",)  # the lexer of a language
     if found.demand is Demand.QUERIED:
@@ -226,8 +232,8 @@ def _told(view: View, found: Assignment, loose: re.Match[str]) -> Finding | None
 def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assignment | None:
     """Return an assignment whose value follows its name in prose, in a command, or as a `value` of its own."""
     before = text[max(0, found.start - _NEAR) : found.start]
-    if loose["said"]:
-        return found._replace(sep=" is ")
+    if loose["said"] or loose["block"]:
+        return found._replace(sep=" is ") if loose["said"] else found._replace(sep="=", close=loose["block"], gap=" ")
     if loose["pair"]:
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
     is_flag = found.name.startswith("--")

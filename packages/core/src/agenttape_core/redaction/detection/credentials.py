@@ -21,7 +21,17 @@ _CURL = Lazy(
     r"""curl\b[^\n]{0,400}?\s(?:-u|--user|-U|--proxy-user)[ =]?(?P<quote>\\{0,3}["'])?[^\s:"'\\]{1,128}:"""
     r"""(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\]){1,256})"""
 )
-_IDENTIFIED = Lazy(r"""identified by (?P<quote>\\{0,3}["'])(?P<secret>[^"'\\\n]{1,256})(?P=quote)""", re.IGNORECASE)
+_IDENTIFIED = Lazy(
+    r"""(?x) identified[ ] (?:with[ ][\w"'`]{1,64}[ ])? (?:by|as)[ ]
+    (?: (?P<quote>\\{0,3}["']) | (?=[\w$\#]{0,64}[0-9]) (?=[\w$\#]{6,64}(?:;|\s*\Z)) )
+    (?P<secret>(?(quote)[^"'\\\n]|[\w$\#]){1,256}) (?(quote)(?P=quote))""",
+    re.IGNORECASE,
+)
+_ORACLE = Lazy(
+    r"""(?:sqlplus(?: -\w{1,8}){0,3} |oracle:thin:)[\w.$#-]{1,64}/(?P<secret>[^\s@"'/\\]{3,128})@""", re.IGNORECASE
+)
+_MASKED = Lazy(r"""::add-mask::(?P<secret>[^\s"'\\]{1,256})""")
+"""A value that a workflow of GitHub hides from then on."""
 _OPTION = Lazy(
     r"""(?:sshpass[ ]-p[ ]?|mysql(?:dump|admin)?\b[^\n]{0,200}?[ ]-p|docker[ ]login\b[^\n]{0,200}?[ ]-p[ ])"""
     r"""(?P<quote>["'])?(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\-]){3,256})"""
@@ -41,10 +51,14 @@ def find_handed_over(view: View) -> Iterator[Finding]:
             yield from _find_signatures(view, anchor)
     if b":" in view.raw:
         yield from _find(view, b"curl", _CURL)
+        yield from _find(view, b"::add-mask::", _MASKED)
     if b"-" in view.raw and view.raw.find(b" -p") >= 0:
         for anchor in (b"sshpass ", b"mysql", b"docker login"):
             yield from _find(view, anchor, _OPTION)
-    yield from _find(view, b"identified by", _IDENTIFIED)
+    yield from _find(view, b"identified ", _IDENTIFIED)
+    if b"@" in view.raw and b"/" in view.raw:
+        for anchor in (b"sqlplus ", b"oracle:thin:"):
+            yield from _find(view, anchor, _ORACLE)
 
 
 def find_aws_secrets(view: View) -> Iterator[Finding]:

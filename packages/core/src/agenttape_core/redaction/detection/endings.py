@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.normal import beyond_ascii
-from agenttape_core.redaction.detection.vocabulary import FOREIGN
+from agenttape_core.redaction.detection.vocabulary import FOREIGN, NO_PINS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,7 @@ _LONG = frozenset(
 _ENDS = _SHORT | {last[-3:] for last in _LONG}
 _END, _LAST_THREE = map(operator.itemgetter, (slice(-12, None), slice(-3, None)))
 _NAME_LENGTH = 64
+_NUMBER_SAID = b" is 00"
 _FOREIGN_LETTER = Lazy("[" + "".join(sorted({max(word) for word in FOREIGN})) + "]")
 """One letter of each word that is looked for in a pass of its own: one search tells that there is none."""
 _LAST_PART = Lazy(r"(?P<name>[^\W\d_][\w-]{0,48}+)[\s\"'`\\\])*_]{0,8}\Z")
@@ -42,6 +43,8 @@ def last_words(view: View) -> Iterator[int]:
     """Find where a name that ends in one of these words begins, after the last dot in it, in order."""
     if b":" in view.raw or b"=" in view.raw or b">" in view.raw:
         yield from _before_separators(view)
+    if b"0" in view.shape:
+        yield from _before_numbers(view)
     if not view.text.isascii() and holds_foreign(view.text):
         for word in FOREIGN:
             at = view.text.find(word)
@@ -53,6 +56,19 @@ def last_words(view: View) -> Iterator[int]:
 def holds_foreign(text: str) -> bool:
     """Return True if a text may hold one of the words that Latin-1 has no letters for."""
     return _FOREIGN_LETTER.search(beyond_ascii(text)) is not None
+
+
+def _before_numbers(view: View) -> Iterator[int]:
+    """Yield where the names in `the verification code is 482913` begin."""
+    at = view.shape.find(_NUMBER_SAID)
+    while at >= 0:
+        window = view.text[max(0, at - _NAME_LENGTH) : at]
+        tail = view.low[max(0, at - _NAME_LENGTH) : at]
+        if (tail[-3:] in _SHORT or tail[-4:] in _LONG) and (name := _LAST_PART.search(window)):
+            before = window[: name.start("name")].lower().split()
+            if NO_PINS.isdisjoint(before[-1:]):
+                yield at - len(window) + name.start("name")
+        at = view.shape.find(_NUMBER_SAID, at + 1)
 
 
 def _before_separators(view: View) -> Iterator[int]:

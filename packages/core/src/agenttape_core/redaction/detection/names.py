@@ -23,7 +23,7 @@ MAX_NAME = 96
 """Longer strings are texts that happen to be keys."""
 _RUN_TOGETHER = Lazy(
     r"(?:(?:password|passwd|passphrase|apikey|accesskey|secretkey|privatekey|clientsecret|setcookie)s?"
-    r"|(?:auth|access|refresh|session|bearer|api|id|csrf|xsrf)token)\Z"
+    r"|(?:auth|access|refresh|session|bearer|api|id|identity|registry|csrf|xsrf)token)\Z"
 )
 _WORD = Lazy(r"[A-Z]+(?![a-zß-ÿ])|[A-Z]?[a-zß-ÿ]+|[0-9]+|[^\W\d_]+")
 _BLOB = Lazy(r"[^\w.\- ]")

@@ -30,6 +30,8 @@ _AGENTS = (
     token("runpod", "rpa_", r"rpa_[A-Z0-9]{40}[a-z0-9]{0,6}" + AFTER),
     token("anyscale", "esecret_", r"esecret_[a-z0-9]{24,}+"),
     token("daytona", "dtn_", r"dtn_[0-9a-f]{64}" + AFTER),
+    token("zep", "z_1", r"z_1[\w-]{40,}+\.[\w-]{40,}+"),
+    token("modal", "ak- as-", r"a[ks]-[A-Za-z0-9]{22}" + AFTER, check=has_digit),
     token("langwatch", "sk-lw-", r"sk-lw-[\w-]{30,}+"),
 )
 _CLOUDS = (
@@ -38,6 +40,8 @@ _CLOUDS = (
     token("azure", "AzSe", r"[A-Za-z0-9]{42}AzSe[A-D][A-Za-z0-9]{5}" + AFTER, back=42, near="around"),
     token("azure", "AzFu", r"[\w-]{44}AzFu[\w-]{5}[AQgw]==", back=44, near="around"),
     token("cloudflare", "v1.0-", r"v1\.0-[0-9a-f]{24}-[0-9a-f]{146}" + AFTER, near="lead"),
+    token("contentful", "CFPAT-", r"CFPAT-[\w-]{43}(?![\w-])"),
+    token("lambda", "secret_", r"secret_[A-Za-z0-9]{20,}+_[0-9a-f]{32}\.[A-Za-z0-9]{32}" + AFTER),
     token("resend", "re_", r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}+"),
     token("posthog", "phx_", r"phx_[A-Za-z0-9]{40,}+"),
     token("circleci", "CCIPAT_", r"CCIPAT_[A-Za-z0-9]{22}_[0-9a-f]{40}" + AFTER),
