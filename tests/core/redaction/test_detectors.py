@@ -28,7 +28,8 @@ ADVERSARIAL = [
     "[REDACTED:a:12345678]x", "1-", "dp.pt.", ".aaaaaa.", "password|", "|password", "password,", "a,password\n",
     "| password |\n|--|\n", "pin=", "pass: |\n ", "\x1b[", "\x1b[31m", "\u200b", "\uff1a", "\u5bc6\u7801\uff1a",
     "AKIA", "ENV A ",
-    "seed phrase: ab ", "set('key', '", "a.pw=", '{"password": [', '"token": {"x": ["a", ',
+    '"key" {', "otp is 00", "identified by ", "sqlplus a/", "password -> ", "::add-mask::", "Authorization: A ",
+    "secrekey", "seed phrase: ab ", "set('key', '", "a.pw=", '{"password": [', '"token": {"x": ["a", ',
 ]  # fmt: skip
 
 
