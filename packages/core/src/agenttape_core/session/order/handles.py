@@ -41,7 +41,7 @@ class Posted:
         is_result: Whether it hands over the result of the work.
     """
 
-    __slots__ = ("callback", "is_inside", "is_let_through", "is_result", "strand", "work")
+    __slots__ = ("callback", "handed", "is_inside", "is_let_through", "is_result", "strand", "work")
 
     def __init__(self, callback: Callable[..., Any], work: Any, *, is_result: bool) -> None:
         self.is_result = is_result
@@ -52,6 +52,8 @@ class Posted:
         self.is_inside: bool = work is not None and work.is_inside
         """True if the code of a call that is executed for real has submitted the work: nothing of the program."""
         self.is_let_through = False
+        self.handed: Any = None
+        """The wait of the thread that has put it there: see `handing_over`; `None` if it does not wait."""
 
     def __call__(self, *args: Any) -> Any:
         """Call it."""

@@ -29,6 +29,9 @@ class HeldBack:
 
     def add(self, key: Key, handle: Any) -> None:
         """Hold a callback back."""
+        callback = handle._callback  # noqa: SLF001 - no public name tells it
+        if type(callback) is Posted and callback.handed is not None:
+            callback.handed.is_held = True
         self._next += 1
         self._handles[self._next] = key, handle
         self._places.setdefault(key, deque()).append(self._next)
@@ -75,6 +78,8 @@ def let_through(handle: Any, *, first: bool = True) -> None:
     callback = handle._callback  # noqa: SLF001 - no public name tells it
     if type(callback) is Posted:
         callback.is_let_through = True
+        if callback.handed is not None:
+            callback.handed.is_held = False
     else:
         _let_through[id(handle)] = handle
     ready = handle._loop._ready  # noqa: SLF001 - no public name puts a handle first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from agenttape_core.session.order.interleaving import Script, call_of_effect, creator_of, strand_of
+from agenttape_core.session.order.interleaving import Script, creator_of, maker_of, strand_of
 from agenttape_core.session.order.strands import NEW, SLEEPING, WAITING, Strand
 
 _TRIES = 8
@@ -87,7 +87,7 @@ class Imposed:
         self.is_lost = self._in_vain >= _TRIES  # it is another program
 
     def _is_dead(self, label: str) -> bool:
-        own = strand_of(call_of_effect(label) or label)
+        own = strand_of(maker_of(label) or label)
         strand = self._live.get(own)
         if strand is not None:
             return label != own and strand.state == WAITING and label not in strand.labels

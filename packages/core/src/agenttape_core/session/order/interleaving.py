@@ -3,8 +3,9 @@
 The text is a list of labels, each with the number of gates passed in a row: `0*3 0.1 0.2*2 0`. A label says where a
 strand comes from: `0` is that of the session, `0.2` the second thread or piece of work that `0` began, `0.2:1` what
 happened inside the first call of `0.2`. Below it, effects of that call have a label of their own: a replay that serves
-the call has them again, and comes to no other gate of its inside. `0.2!` is a gate that was passed because the time of
-a wait had passed.
+the call has them again, and comes to no other gate of its inside. So have the gates of a thread that has put something
+into an event loop, and has waited until the loop had come to it: see `handing_over`. `0.2!` is a gate that was passed
+because the time of a wait had passed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import NamedTuple
 ROOT = "0"
 _NESTS = re.compile(r"(?::\d+)+$")
 _EFFECT = f".{zlib.crc32(b'effect')}"
+_HANDED = f".{zlib.crc32(b'handed over')}"
 
 
 class Passed(NamedTuple):
@@ -61,9 +63,18 @@ def effect_of(call: str) -> str:
     return call + _EFFECT
 
 
-def call_of_effect(label: str) -> str:
-    """Return the label of the call whose effects a label stands for; empty if it is any other label."""
-    return label.removesuffix(_EFFECT) if label.endswith(_EFFECT) else ""
+def handed_by(label: str) -> str:
+    """Return the label of what a strand, or the inside of a call, has put into an event loop."""
+    return label + _HANDED
+
+
+def maker_of(label: str) -> str:
+    """Return the label of the call whose effects a label stands for, or of what has put something into a loop.
+
+    It is empty if the label is any other one.
+    """
+    suffix = next((suffix for suffix in (_EFFECT, _HANDED) if label.endswith(suffix)), None)
+    return label.removesuffix(suffix) if suffix is not None else ""
 
 
 class Notes:

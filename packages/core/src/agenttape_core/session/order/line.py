@@ -68,7 +68,7 @@ class Line:
         self.schedule = schedule
         self.serial = 0
         """The number of callbacks that the loop has called."""
-        self._session = ref(session)
+        self.session = ref(session)
         self._log = DeliveryLog() if schedule.is_kept else None
         self._follows = runs_handles(loop)
         self._is_running = False
@@ -157,7 +157,7 @@ class Line:
         """Return True if tasks sleep, or do so by turns, or work in threads."""
         if self._timers.is_sleeping(but=self._inside):
             return True
-        return self._delivered > 0 and self._follows and has_steps(self.loop, self._session())
+        return self._delivered > 0 and self._follows and has_steps(self.loop, self.session())
 
     def _leave(self) -> None:
         """Go on without following the loop."""
@@ -258,9 +258,14 @@ class Line:
 
     def is_recorded_beside(self, strand: Strand) -> bool:
         """Return True if the order of a strand is recorded, and the program has something to do in the loop, too."""
-        session = self._session()
+        session = self.session()
         is_mine = session is not None and session.strands is strand.strands
         return is_mine and self.schedule.is_kept and has_steps(self.loop, session)
+
+    @property
+    def holds_steps(self) -> bool:
+        """True while steps of the program wait for a thread that has not come as far as in the recording."""
+        return bool(self._stash)
 
     def _has_no_steps(self) -> bool:
         """Return True if the program has nothing else to do. What was looked at before is not looked at again."""
@@ -270,7 +275,7 @@ class Line:
         known = count - (self.serial - serial)
         if not (0 < known <= len(ready) and ready[known - 1] is last):
             known = 0
-        if has_steps(self.loop, self._session(), known):
+        if has_steps(self.loop, self.session(), known):
             return False
         self._looked_at = (ready[-1], len(ready), self.serial) if ready else _NOTHING
         return True
@@ -308,7 +313,7 @@ class Line:
         self._is_made(made, owner)
         was_open = self._is_open
         self._open()
-        if is_of_program(self._session()):  # a tool that a replay runs through makes jobs of its own
+        if is_of_program(self.session()):  # a tool that a replay runs through makes jobs of its own
             number = self._threads.counts(sort)
             if not was_open:
                 self._began_with = f"{self._number}.{number}"
@@ -348,7 +353,7 @@ class Line:
         It is due when the program has nothing else to do, as in every other run: else a busy machine would decide.
         """
         number = self._timers.number_of(timer)
-        if number is None or self._inside.get(("timer", number)) or not has_steps(self.loop, self._session()):
+        if number is None or self._inside.get(("timer", number)) or not has_steps(self.loop, self.session()):
             return False
         self._deferred[number] += 1
         if self._deferred[number] <= _MOST_ROUNDS:
@@ -362,7 +367,7 @@ class Line:
         self.serial += 1
         delivery = self._delivery_of(handle)
         if delivery is None:
-            if self._stalled and owner_of(handle, self._session()) is not None:
+            if self._stalled and owner_of(handle, self.session()) is not None:
                 self._stash.append(handle)
                 return True
             return False
@@ -404,7 +409,7 @@ class Line:
             return None
         if callback.work is not None and callback.work.line is self:
             return callback.work.sort, callback.work.number
-        session, strand = self._session(), None if callback.is_inside else callback.strand
+        session, strand = self.session(), None if callback.is_inside else callback.strand
         if strand is not None and session is not None and strand.strands is session.strands:
             return "post", thread_number(strand.labels[0])
         return None
@@ -414,7 +419,7 @@ class Line:
         self._is_running = True
         if was_let_through(handle) or self._timers.number_of(handle) is not None:
             return None
-        return owner_of(handle, self._session())
+        return owner_of(handle, self.session())
 
     def has_run(self, handle: Any, owner: Any) -> None:
         """Note that the loop has called a callback of an owner."""
@@ -556,7 +561,7 @@ class Line:
 
     def _takes_time(self) -> bool:
         """Return True if calls take their time: in a session that records, or has a pace."""
-        session = self._session()
+        session = self.session()
         return self._log is not None or (session is not None and session.pace is not None)
 
     def _advance_in_time(self, *, is_idle: bool) -> None:
@@ -594,7 +599,7 @@ class Line:
 
     def _waits_for(self, following: Delivery, *, is_due: bool) -> bool:
         """Return True if what is next can still come, and see to it that it does."""
-        session = self._session()
+        session = self.session()
         is_paced = session is not None and session.pace is not None
         if following.sender == "timer":
             timer = self._timers.to_come(self._number_of(following))

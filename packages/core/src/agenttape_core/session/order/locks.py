@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import _queue
 import _thread
+import asyncio
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ from typing import Any
 
 from agenttape_core.freeze.immutable import Exchange
 from agenttape_core.freeze.waiting import drop_waits, use_waits, waiting_in_turns
+from agenttape_core.session.order.handing_over import HANDED, WAITS_ITSELF, let_go_of
 from agenttape_core.session.order.queued_futures import is_put
 from agenttape_core.session.order.strands import HERE, in_loop
 from agenttape_core.session.order.waits import Wait, are_told, released, sleep_in_turn, taking_part
@@ -49,7 +51,7 @@ class _Locks:
     def acquire(self, lock: Any, timeout: float = -1) -> bool:  # noqa: PLR0911 - a fast way for each case
         """Acquire a lock, in turn; false if it is not to be had before a time has passed, in seconds."""
         if _is_outside():
-            if not (self._acquire(lock, True, timeout) if timeout else self._acquire(lock, False)):
+            if not (self._acquire_outside(lock, timeout) if timeout else self._acquire(lock, False)):
                 return False
             _outside.add(id(lock))
             return True
@@ -68,6 +70,14 @@ class _Locks:
             left = wait.left
             return self._acquire(lock, True, -1 if left is None else left)
         return is_acquired
+
+    def _acquire_outside(self, lock: Any, timeout: float) -> bool:
+        if not (HANDED and in_loop() and (timeout < 0 or timeout > WAITS_ITSELF)):
+            return self._acquire(lock, True, timeout)
+        if self._acquire(lock, True, WAITS_ITSELF):
+            return True
+        let_go_of(asyncio.get_running_loop())  # perhaps a thread has it that waits for this loop
+        return self._acquire(lock, True, timeout if timeout < 0 else timeout - WAITS_ITSELF)
 
     def _is_free(self, lock: Any) -> bool:
         if not self._acquire(lock, False):

@@ -20,8 +20,10 @@ from agenttape_core.session.order import futures_in_order
 from agenttape_core.session.order.executing import EXECUTING, is_outside_program
 from agenttape_core.session.order.futures_in_order import number
 from agenttape_core.session.order.giving_up import awaited_by_loop, current_work
+from agenttape_core.session.order.handing_over import HANDED, HandedOver, settle
 from agenttape_core.session.order.handles import ACTIVE, TIMED, Posted, are_timers_ours
 from agenttape_core.session.order.line import Line
+from agenttape_core.session.order.strands import in_loop
 from agenttape_core.session.order.virtual_time import VIRTUAL
 from agenttape_core.session.scopes import SCOPES
 from agenttape_core.session.unread import UNREAD
@@ -43,8 +45,8 @@ def _run(self: Any) -> None:
             return
         if type(self._callback) is Posted:
             _is_put_loosely(self)
-        _real_run(self)
-        if not ACTIVE:
+        _call(self)
+        if not ACTIVE and not HANDED:
             return
     else:
         now = tuple(lines)
@@ -52,13 +54,21 @@ def _run(self: Any) -> None:
             owners: list[Any] = []
         else:
             owners = [line.owner_of(self) for line in now]
-            _real_run(self)
+            _call(self)
         for line, owner in zip(now, owners, strict=False):
             line.has_run(self, owner)
     lines = ACTIVE.get(self._loop)
     if lines is not None:
         for line in tuple(lines):
             line.advance()
+    if HANDED:
+        settle(self._loop)
+
+
+def _call(handle: Any) -> None:
+    _real_run(handle)
+    if type(handle._callback) is Posted and handle._callback.handed is not None:  # noqa: SLF001 - no public name tells it
+        handle._callback.handed.is_called = True  # noqa: SLF001
 
 
 def _timer_has_turn() -> bool:
@@ -117,9 +127,28 @@ def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = No
     if result_of is not None or is_of_thread:
         work = result_of or current_work()
         callback = Posted(callback, work, is_result=result_of is not None)
+        if is_of_thread and result_of is None and (handed := _hands_over(self, callback)) is not None:
+            handle = _real_post(self, callback, *args, context=context)
+            callback.strand.strands.hand_over(callback.strand, handed)
+            return handle
         if not callback.is_inside and (work is None or work.line is None):
             _posts_beside(self, work, is_strand=callback.strand is not None)
     return _real_post(self, callback, *args, context=context)
+
+
+def _hands_over(loop: Any, post: Posted) -> HandedOver | None:
+    """Return the wait of a thread until a loop has come to what it puts there; `None` if it goes on at once."""
+    strand = post.strand
+    if strand is None or post.is_inside or not strand.strands.hands_over(strand):
+        return None
+    if in_loop() and _line_that_awaits(loop, post.work) is None:
+        return None  # two loops may wait for each other
+    line, _ = line_of_program(None, loop)
+    session = line.session() if line is not None else None
+    if session is None or session.strands is not strand.strands:
+        return None
+    post.handed = HandedOver(line, session)
+    return post.handed
 
 
 def _posts_beside(loop: Any, work: Any, *, is_strand: bool) -> None:
@@ -128,10 +157,14 @@ def _posts_beside(loop: Any, work: Any, *, is_strand: bool) -> None:
         for line in ACTIVE.get(loop, ()):
             line.is_posted_to_by_stranger()
         return
-    for outer in work.outwards() if work is not None else ():
-        if outer.line is not None and outer.line.loop is loop:
-            outer.line.is_posted_to_beside()
-            return
+    if (line := _line_that_awaits(loop, work)) is not None:
+        line.is_posted_to_beside()
+
+
+def _line_that_awaits(loop: Any, work: Any) -> Line | None:
+    """Return the line of a loop that waits for some work, or for work that this is part of."""
+    lines = (outer.line for outer in work.outwards()) if work is not None else iter(())
+    return next((line for line in lines if line is not None and line.loop is loop), None)
 
 
 def _answered(callback: Callable[..., Any], args: tuple[Any, ...]) -> Any:

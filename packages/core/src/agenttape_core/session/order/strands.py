@@ -41,6 +41,12 @@ class TakingTurns(Protocol):
     def is_loose(self, strand: Strand) -> None:
         """Note that a strand has done what others can see in no fixed order."""
 
+    def hands_over(self, strand: Strand) -> bool:
+        """Return whether a strand waits until a loop has come to what it puts there."""
+
+    def hand_over(self, strand: Strand, handed: Any) -> None:
+        """Wait until it has, and pass a gate."""
+
     def leave_turn(self, strand: Strand, state: int) -> None:
         """Let others have the turn."""
 

@@ -21,8 +21,9 @@ from time import process_time
 from typing import Any
 
 from agenttape_core.schema import thread_number
+from agenttape_core.session.order.handing_over import HandedOver
 from agenttape_core.session.order.holder import is_waiting
-from agenttape_core.session.order.interleaving import ROOT, Notes, Script, effect_of, outwards, strand_of
+from agenttape_core.session.order.interleaving import ROOT, Notes, Script, effect_of, handed_by, outwards, strand_of
 from agenttape_core.session.order.locks import take_no_turns, take_turns
 from agenttape_core.session.order.loose import STRANGER, Loose
 from agenttape_core.session.order.strands import AWAY, BLOCKING, HERE, NEW, OVER, RUNNING, WAITING, Strand, in_loop
@@ -69,6 +70,8 @@ class Strands(Turns):
         self._root: Strand | None = None
         self._is_posted_to = False
         """True once a strand has put something into an event loop in no fixed order."""
+        self._hands_over = True
+        """True until a thread has waited for an event loop in vain."""
         self._silent: set[str] = set()
         self._number = 0
         self._began: Counter[str] = Counter()
@@ -182,6 +185,30 @@ class Strands(Turns):
         found = (strand for strand in list(self._live.values()) if thread_number(strand.labels[0]) == number)
         return any(strand.state != BLOCKING for strand in found)
 
+    def hands_over(self, strand: Strand) -> bool:
+        """Return whether a strand waits until a loop has come to what it puts there: see `handing_over`."""
+        if HERE.is_internal or strand.is_out or not self._forked or not self._takes_turns(strand):
+            return False
+        if self._imposed is None:
+            return self._notes is not None and self._hands_over
+        return self._imposed.script.has(handed_by(strand.label))
+
+    def hand_over(self, strand: Strand, handed: HandedOver) -> None:
+        """Let others have the turn until a loop has come to what a strand has put there; then it passes a gate."""
+        had_turn = self._holder is strand
+        self.leave_turn(strand, AWAY)
+        if not self._hands_over:
+            handed.let_go()
+        elif not handed.wait():
+            self._hands_over = False
+            with self._lock:
+                self._loose.note(strand.label)
+        with self._lock:
+            self._met = True
+        self._pass_as(handed_by(strand.label), strand)
+        if not had_turn:  # a loop runs in the thread, or the turn was taken from it
+            self.leave_turn(strand, AWAY)
+
     # -- calls -------------------------------------------------------------------------------------------------
 
     def begin_call(self) -> None:
@@ -274,13 +301,16 @@ class Strands(Turns):
         label = effect_of(call)
         if self._imposed is not None and not self._imposed.script.has(label):
             return  # the recording is older than these gates, or the program was another one
+        self._pass_as(label, strand)
+        if strand.is_out:
+            self.leave_turn(strand, AWAY)
+
+    def _pass_as(self, label: str, strand: Strand) -> None:
         before, strand.labels[-1] = strand.label, label
         try:
             self._pass(strand, is_call=False)
         finally:
             strand.labels[-1] = before
-        if strand.is_out:
-            self.leave_turn(strand, AWAY)
 
     def acts(self, call: str | None) -> None:
         """Let others have the turn: the call of this label acts outside, so a replay serves it, and runs no code."""

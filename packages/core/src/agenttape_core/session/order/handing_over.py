@@ -1,0 +1,120 @@
+"""A thread that puts something into an event loop goes on once the loop has come to it, and rests.
+
+What the two do to one object follows from that: a reader in the loop sees a message of a thread before the thread gives
+it an id, in each run. The thread lets others have the turn meanwhile, and passes a gate of its own afterwards; a replay
+of a recording without such gates does not wait.
+
+A loop that waits for the thread can never rest. So the wait ends at once where the loop comes to a lock that is taken,
+and soon where its code stands still or goes on without a pause. That is noted, as of all that is in no order.
+"""
+
+from __future__ import annotations
+
+import _thread
+import sys
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from agenttape_core.session.order.handles import has_steps
+
+WAITS_ITSELF = 0.05
+"""Seconds after which a loop that waits for a lock counts as one that waits for the thread."""
+_STILL = 0.5
+"""Seconds after which a loop whose code stands still counts as one that waits for the thread."""
+_LONGEST = 2.0
+"""Seconds for which a thread waits for a loop that goes on."""
+_EVER = 30.0
+"""Seconds for which a thread waits until it is the turn of what it has put there."""
+_LOOK = 0.02
+"""Seconds between two looks after the loop."""
+_MOST_CALLBACKS = 10_000
+"""Callbacks after which a loop counts as one that never rests."""
+
+_acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]  # the real ones, at which nobody takes turns
+_release: Callable[..., None] = vars(_thread.LockType)["release"]
+
+HANDED: dict[Any, list[HandedOver]] = {}
+"""What threads have put into loops, and wait for, by the loops."""
+
+
+class HandedOver:
+    """Something that a thread has put into an event loop, and waits for.
+
+    Args:
+        line: The line of the loop.
+        session: The session.
+    """
+
+    __slots__ = ("_count", "_line", "_over", "_place", "_session", "_since", "is_called", "is_held", "is_taken")
+
+    def __init__(self, line: Any, session: Any) -> None:
+        self._line = line
+        self._session = session
+        self._over = _thread.allocate_lock()
+        _acquire(self._over)
+        self._place: object = None
+        self._since = monotonic()
+        self._count = 0
+        self.is_held = False
+        """True while it has come, and waits for its turn."""
+        self.is_called = False
+        """True once the loop has come to it."""
+        self.is_taken = False
+        """True once the loop rests after that."""
+        HANDED.setdefault(line.loop, []).append(self)
+
+    def settle(self) -> None:
+        """End the wait if the loop rests; called after each callback of the loop."""
+        if not self.is_called:
+            return
+        self._count += 1
+        if self._count > _MOST_CALLBACKS:
+            self.let_go()
+        elif not self._line.holds_steps and not has_steps(self._line.loop, self._session):
+            self.is_taken = True
+            self.let_go()
+
+    def let_go(self) -> None:
+        """End the wait."""
+        lines = HANDED.get(self._line.loop, [])
+        if self in lines:
+            lines.remove(self)
+            if not lines:
+                HANDED.pop(self._line.loop, None)
+        if self._over.locked():
+            _release(self._over)
+
+    def wait(self) -> bool:
+        """Wait in the thread, and return whether the loop has come to it, and rests."""
+        began = still_since = monotonic()
+        while not _acquire(self._over, True, _LOOK):
+            now, loop = monotonic(), self._line.loop
+            place = _place(loop)
+            if place != self._place or self.is_held:
+                self._place, still_since = place, now
+            if self.is_held:
+                self._since = now
+            is_over = now - still_since > _STILL or now - self._since > _LONGEST or now - began > _EVER
+            if is_over or not loop.is_running():
+                self.let_go()
+                break
+        return self.is_taken
+
+
+def _place(loop: Any) -> object:
+    """Return where in its Python code the thread of a loop is."""
+    frame = sys._current_frames().get(loop._thread_id)  # noqa: SLF001 - the way to look at other threads
+    return (id(frame), frame.f_lasti) if frame is not None else None
+
+
+def settle(loop: Any) -> None:
+    """End the waits of threads for a loop that rests."""
+    for handed in tuple(HANDED.get(loop, ())):
+        handed.settle()
+
+
+def let_go_of(loop: Any) -> None:
+    """End the waits of threads for a loop that waits itself."""
+    for handed in tuple(HANDED.get(loop, ())):
+        handed.let_go()
