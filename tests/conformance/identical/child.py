@@ -19,10 +19,11 @@ def main(folder: Path) -> None:
         name, driver = facts.stem.split("-")
         world = Outside()
         world.gone = True
-        replayed = replay_run(ROWS[name].program(driver, world), facts.with_suffix(".yaml"))
+        told: list[str] = []
+        replayed = replay_run(ROWS[name].program(driver, world), facts.with_suffix(".yaml"), told=told)
         recorded = json.loads(facts.read_text(encoding="utf-8"))
         found[facts.stem] = [
-            [each.part, each.verdict, f"{each}\n  {replayed.get('result')}"]
+            [each.part, each.verdict, "\n  ".join([str(each), str(replayed.get("result")), *told])]
             for each in compare_runs(recorded, replayed)
         ]
     sys.stdout.write(f"\n{json.dumps(found)}\n")

@@ -28,11 +28,9 @@ pytestmark = [
 ROOT = Path(__file__).parents[3]
 
 
-def marked(name: str, driver: str) -> object:
+def named(name: str, driver: str) -> object:
     """Return a cell of the table as a parameter of a test."""
-    reason = TOLD.get(f"{name}/{driver}")
-    marks = [pytest.mark.xfail(reason=reason, strict=False)] if reason else []  # one of them is not always told yet
-    return pytest.param(name, driver, id=f"{name}-{driver.replace(' ', '-')}", marks=marks)
+    return pytest.param(name, driver, id=f"{name}-{driver.replace(' ', '-')}")
 
 
 def replays_of(row: Row, driver: str, most: int) -> int:
@@ -70,7 +68,7 @@ def put(facts: Facts, path: Path, shelf: Path) -> None:
         made.rename(shelf / made.name)
 
 
-@pytest.mark.parametrize(("name", "driver"), [marked(*cell) for cell in cells()])
+@pytest.mark.parametrize(("name", "driver"), [named(*cell) for cell in cells()])
 def test_the_replay_is_the_same_run(
     name: str, driver: str, tmp_path: Path, shelf: Path, pytestconfig: pytest.Config
 ) -> None:

@@ -35,7 +35,7 @@ _acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]  # the real on
 _release: Callable[..., None] = vars(_thread.LockType)["release"]
 
 HANDED: dict[Any, list[HandedOver]] = {}
-"""What threads have put into loops, and wait for, by the loops."""
+"""By loops: the things that threads have put there, and wait for."""
 
 
 class HandedOver:

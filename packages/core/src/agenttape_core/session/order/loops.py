@@ -23,7 +23,7 @@ from agenttape_core.session.order.giving_up import awaited_by_loop, current_work
 from agenttape_core.session.order.handing_over import HANDED, HandedOver, settle
 from agenttape_core.session.order.handles import ACTIVE, TIMED, Posted, are_timers_ours
 from agenttape_core.session.order.line import Line
-from agenttape_core.session.order.strands import in_loop
+from agenttape_core.session.order.strands import Strand, in_loop
 from agenttape_core.session.order.virtual_time import VIRTUAL
 from agenttape_core.session.scopes import SCOPES
 from agenttape_core.session.unread import UNREAD
@@ -127,28 +127,28 @@ def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = No
     if result_of is not None or is_of_thread:
         work = result_of or current_work()
         callback = Posted(callback, work, is_result=result_of is not None)
-        if is_of_thread and result_of is None and (handed := _hands_over(self, callback)) is not None:
+        strand = callback.strand
+        if strand is not None and is_of_thread and result_of is None and _hands_over(self, callback, strand):
             handle = _real_post(self, callback, *args, context=context)
-            callback.strand.strands.hand_over(callback.strand, handed)
+            strand.strands.hand_over(strand, callback.handed)
             return handle
         if not callback.is_inside and (work is None or work.line is None):
             _posts_beside(self, work, is_strand=callback.strand is not None)
     return _real_post(self, callback, *args, context=context)
 
 
-def _hands_over(loop: Any, post: Posted) -> HandedOver | None:
-    """Return the wait of a thread until a loop has come to what it puts there; `None` if it goes on at once."""
-    strand = post.strand
-    if strand is None or post.is_inside or not strand.strands.hands_over(strand):
-        return None
+def _hands_over(loop: Any, post: Posted, strand: Strand) -> bool:
+    """Return whether a strand waits until a loop has come to what it puts there, and note that it does."""
+    if post.is_inside or not strand.strands.hands_over(strand):
+        return False
     if in_loop() and _line_that_awaits(loop, post.work) is None:
-        return None  # two loops may wait for each other
-    line, _ = line_of_program(None, loop)
-    session = line.session() if line is not None else None
-    if session is None or session.strands is not strand.strands:
-        return None
-    post.handed = HandedOver(line, session)
-    return post.handed
+        return False  # two loops may wait for each other
+    session: Any = SCOPES.current()
+    is_mine = session is not None and session.strands is strand.strands
+    line = session.schedule.line(loop) if is_mine else None
+    if line is not None:
+        post.handed = HandedOver(line, session)
+    return line is not None
 
 
 def _posts_beside(loop: Any, work: Any, *, is_strand: bool) -> None:
@@ -163,8 +163,11 @@ def _posts_beside(loop: Any, work: Any, *, is_strand: bool) -> None:
 
 def _line_that_awaits(loop: Any, work: Any) -> Line | None:
     """Return the line of a loop that waits for some work, or for work that this is part of."""
-    lines = (outer.line for outer in work.outwards()) if work is not None else iter(())
-    return next((line for line in lines if line is not None and line.loop is loop), None)
+    for outer in work.outwards() if work is not None else ():
+        line: Line | None = outer.line
+        if line is not None and line.loop is loop:
+            return line
+    return None
 
 
 def _answered(callback: Callable[..., Any], args: tuple[Any, ...]) -> Any:

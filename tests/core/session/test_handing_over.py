@@ -1,0 +1,143 @@
+"""What a thread and an event loop do to one object has an order: the thread goes on once the loop has come to it."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import boundary, use_cassette
+
+ITEMS = 5
+
+
+@boundary("call")
+async def ask(question: str) -> str:
+    """Answer, so that there is something to serve."""
+    await asyncio.sleep(0)
+    return f"{question}!"
+
+
+def here(work: Callable[[], None]) -> None:
+    """Work in the thread of the job."""
+    work()
+
+
+def below(work: Callable[[], None]) -> None:
+    """Work in a thread of the job's own pool, as the nodes of a graph that a tool runs."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
+
+
+def in_a_loop(work: Callable[[], None]) -> None:
+    """Work in the thread of the job while it has an event loop of its own, as asynchronous handlers of callbacks."""
+
+    async def run() -> None:
+        work()
+
+    asyncio.run(run())
+
+
+def run(program: Callable[[], Any], path: Path, **options: Any) -> tuple[Any, tuple[str, ...]]:
+    """Run a program in a session, and return its result, and what it says of the order."""
+    with use_cassette(path, **options) as session:
+        return asyncio.run(program()), session.report.disorder
+
+
+@pytest.mark.parametrize("where", [here, below, in_a_loop], ids=lambda where: where.__name__)
+def test_a_reader_sees_what_a_thread_has_put_there_before_the_thread_changes_it(
+    where: Callable[[Callable[[], None]], None], tmp_path: Path
+) -> None:
+    """A reader in the loop comes before what the thread does to the same object afterwards, in each run."""
+
+    async def program() -> list[Any]:
+        loop, items, seen = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any]](), []
+
+        def work() -> None:
+            for number in range(ITEMS):
+                item: dict[str, Any] = {"number": number, "id": None}
+                loop.call_soon_threadsafe(items.put_nowait, item)
+                item["id"] = number
+
+        async def read() -> None:
+            for _ in range(ITEMS):
+                seen.append(dict(await items.get()))  # noqa: PERF401 - at this moment
+
+        await asyncio.gather(read(), asyncio.to_thread(where, work), ask("who"))
+        return [*seen, await ask(str(seen))]
+
+    recorded, _ = run(program, tmp_path / "c.yaml", mode="once")
+    assert recorded[:ITEMS] == [{"number": number, "id": None} for number in range(ITEMS)]
+    for _ in range(3):
+        assert run(program, tmp_path / "c.yaml") == (recorded, ())
+
+
+def test_a_loop_that_waits_for_the_thread_is_told(tmp_path: Path) -> None:
+    """A thread that puts something into a loop while it has a lock which the loop needs goes on, and that is told."""
+
+    async def program() -> list[str]:
+        loop, lock, seen, over = asyncio.get_running_loop(), threading.Lock(), list[str](), asyncio.Event()
+
+        def come() -> None:
+            with lock:
+                seen.append("come")
+            over.set()
+
+        def work() -> None:
+            with lock:
+                loop.call_soon_threadsafe(come)
+                seen.append("put")
+
+        await asyncio.gather(asyncio.to_thread(work), over.wait(), ask("who"))
+        return seen
+
+    recorded, _ = run(program, tmp_path / "c.yaml", mode="once")
+    replayed, told = run(program, tmp_path / "c.yaml")
+    assert recorded == replayed == ["put", "come"]
+    assert any("went on without its turn" in line for line in told)
+
+
+def test_what_the_garbage_collector_puts_into_a_queue_is_in_no_order(tmp_path: Path) -> None:
+    """An object that is deleted, such as a connection to a database, ends its thread at any time, unseen."""
+    deletes = iter([True, False, True])
+
+    class Connection:
+        def __init__(self, work: queue.SimpleQueue[Any]) -> None:
+            self._work = work
+
+        def __del__(self) -> None:
+            self._work.put_nowait((asyncio.get_event_loop().create_future(), str))
+
+    async def program() -> list[str]:
+        work, log = queue.SimpleQueue[Any](), list[str]()
+
+        def drive() -> None:
+            while (item := work.get()) is not None:
+                future, function = item
+                future.get_loop().call_soon_threadsafe(future.set_result, function())
+
+        async def answered(name: str) -> None:
+            future = asyncio.get_running_loop().create_future()
+            work.put((future, str))
+            await future
+            log.append(name)
+
+        thread = threading.Thread(target=drive)
+        thread.start()
+        if next(deletes):
+            Connection(work)
+        await asyncio.gather(answered("first"), ask("who"), answered("second"))
+        await answered("third")
+        work.put(None)
+        thread.join(10)
+        return log
+
+    recorded, _ = run(program, tmp_path / "c.yaml", mode="once")
+    for _ in range(2):
+        assert run(program, tmp_path / "c.yaml") == (recorded, ())
