@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+_GOING_ON = (
+    "on a machine that is busy, a thread below a tool may go on before the event loop has come to what it put there"
+)
+
 TOLD: dict[str, str] = {
+    "supervisor/astream_events v2": _GOING_ON,
+    "supervisor/astream_events v3": _GOING_ON,
     "conversations_at_once/asyncio": "threads of a database answer two conversations, and one is late",
     "reader_that_goes_away/a reader that goes away": "handlers work in threads when the reader goes",
 }

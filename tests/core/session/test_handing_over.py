@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def here(work: Callable[[], None]) -> None:
 def below(work: Callable[[], None]) -> None:
     """Work in a thread of the job's own pool, as the nodes of a graph that a tool runs."""
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(work).result()
+        pool.submit(copy_context().run, work).result()
 
 
 def in_a_loop(work: Callable[[], None]) -> None:
@@ -101,6 +102,31 @@ def test_a_loop_that_waits_for_the_thread_is_told(tmp_path: Path) -> None:
     replayed, told = run(program, tmp_path / "c.yaml")
     assert recorded == replayed == ["put", "come"]
     assert any("went on without its turn" in line for line in told)
+
+
+def test_a_loop_that_waits_for_the_end_of_the_thread_lets_it_go(tmp_path: Path) -> None:
+    """A thread that puts something into a loop which waits for its end goes on, in the order that follows from that."""
+
+    async def program() -> list[str]:
+        loop, seen = asyncio.get_running_loop(), list[str]()
+
+        def work() -> None:
+            loop.call_soon_threadsafe(seen.append, "come")
+            seen.append("put")
+
+        async def join() -> None:
+            thread = threading.Thread(target=copy_context().run, args=(work,))
+            thread.start()
+            thread.join(10)
+
+        await asyncio.gather(ask("who"), join())
+        return seen
+
+    recorded, _ = run(program, tmp_path / "c.yaml", mode="once")
+    assert recorded == ["put", "come"]
+    replayed, told = run(program, tmp_path / "c.yaml")
+    assert replayed == recorded
+    assert not any("had come to what" in line for line in told)
 
 
 def test_what_the_garbage_collector_puts_into_a_queue_is_in_no_order(tmp_path: Path) -> None:

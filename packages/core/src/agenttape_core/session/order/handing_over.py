@@ -4,15 +4,18 @@ What the two do to one object follows from that: a reader in the loop sees a mes
 it an id, in each run. The thread lets others have the turn meanwhile, and passes a gate of its own afterwards; a replay
 of a recording without such gates does not wait.
 
-A loop that waits for the thread can never rest. So the wait ends at once where the loop comes to a lock that is taken,
-and soon where its code stands still or goes on without a pause. That is noted, as of all that is in no order.
+A loop that waits for the end of the thread lets it go. One that waits for it in another way can never rest. So the wait
+ends soon where the loop comes to a lock that is taken, or its code stands still or goes on without a pause. That is
+noted, as of all that is in no order.
 """
 
 from __future__ import annotations
 
 import _thread
+import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
@@ -38,6 +41,10 @@ HANDED: dict[Any, list[HandedOver]] = {}
 """By loops: the things that threads have put there, and wait for."""
 
 
+_joined: set[int] = set()
+"""The threads whose ends loops wait for."""
+
+
 class HandedOver:
     """Something that a thread has put into an event loop, and waits for.
 
@@ -46,16 +53,30 @@ class HandedOver:
         session: The session.
     """
 
-    __slots__ = ("_count", "_line", "_over", "_place", "_session", "_since", "is_called", "is_held", "is_taken")
+    __slots__ = (
+        "_count",
+        "_is_led",
+        "_line",
+        "_over",
+        "_place",
+        "_session",
+        "_since",
+        "_thread",
+        "is_called",
+        "is_held",
+        "is_taken",
+    )
 
     def __init__(self, line: Any, session: Any) -> None:
         self._line = line
         self._session = session
+        self._thread = _thread.get_ident()
         self._over = _thread.allocate_lock()
         _acquire(self._over)
         self._place: object = None
         self._since = monotonic()
         self._count = 0
+        self._is_led = True
         self.is_held = False
         """True while it has come, and waits for its turn."""
         self.is_called = False
@@ -71,7 +92,13 @@ class HandedOver:
         self._count += 1
         if self._count > _MOST_CALLBACKS:
             self.let_go()
-        elif not self._line.holds_steps and not has_steps(self._line.loop, self._session):
+        elif not (self._is_led and self._line.holds_steps) and not has_steps(self._line.loop, self._session):
+            self.is_taken = True
+            self.let_go()
+
+    def is_joined(self, thread: int) -> None:
+        """End the wait of a thread whose end the loop waits for: that is an order, too."""
+        if thread == self._thread:
             self.is_taken = True
             self.let_go()
 
@@ -85,8 +112,15 @@ class HandedOver:
         if self._over.locked():
             _release(self._over)
 
-    def wait(self) -> bool:
-        """Wait in the thread, and return whether the loop has come to it, and rests."""
+    def wait(self, *, is_led: bool) -> bool:
+        """Wait in the thread, and return whether the loop has come to it, and rests.
+
+        Args:
+            is_led: Whether the order of threads is known; else a loop that waits for a thread rests, too.
+        """
+        self._is_led = is_led
+        if self._thread in _joined:
+            self.is_joined(self._thread)
         began = still_since = monotonic()
         while not _acquire(self._over, True, _LOOK):
             now, loop = monotonic(), self._line.loop
@@ -99,7 +133,29 @@ class HandedOver:
             if is_over or not loop.is_running():
                 self.let_go()
                 break
+        if not self.is_taken:
+            self._line.is_not_come_to()
         return self.is_taken
+
+
+@contextmanager
+def joining(thread: int | None) -> Iterator[None]:
+    """While inside, the caller waits for the end of a thread; if a loop does, the thread goes on.
+
+    Args:
+        thread: The identity of the thread; `None` if it has not begun.
+    """
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+    if loop is None or thread is None or thread in _joined:
+        yield
+        return
+    _joined.add(thread)
+    try:
+        for handed in tuple(HANDED.get(loop, ())):
+            handed.is_joined(thread)
+        yield
+    finally:
+        _joined.discard(thread)
 
 
 def _place(loop: Any) -> object:

@@ -328,6 +328,11 @@ class Line:
         if not self.schedule.is_kept and len(self._threads.beside()) > 1:
             self.schedule.note("threads of several tools put something into the event loop, in an order of their own")
 
+    def is_not_come_to(self) -> None:
+        """Note that a thread has waited in vain for the loop to come to what it has put there. Thread-safe."""
+        if not self.schedule.is_kept:
+            self.schedule.note("a thread went on before the event loop had come to what it had put there")
+
     def is_posted_to_by_stranger(self) -> None:
         """Note that a thread in no recorded order has put something into the loop. Thread-safe."""
         if not self.schedule.is_kept:

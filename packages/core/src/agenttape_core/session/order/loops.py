@@ -143,12 +143,12 @@ def _hands_over(loop: Any, post: Posted, strand: Strand) -> bool:
         return False
     if in_loop() and _line_that_awaits(loop, post.work) is None:
         return False  # two loops may wait for each other
-    session: Any = SCOPES.current()
-    is_mine = session is not None and session.strands is strand.strands
-    line = session.schedule.line(loop) if is_mine else None
-    if line is not None:
-        post.handed = HandedOver(line, session)
-    return line is not None
+    line, _ = line_of_program(None, loop)
+    session = line.session() if line is not None else None
+    if line is None or session is None or session.strands is not strand.strands:
+        return False
+    post.handed = HandedOver(line, session)
+    return True
 
 
 def _posts_beside(loop: Any, work: Any, *, is_strand: bool) -> None:

@@ -11,6 +11,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from agenttape_core.guard.replaced import replaced
+from agenttape_core.session.order.handing_over import joining
 from agenttape_core.session.order.locks import seeing_locks
 from agenttape_core.session.order.strands import blocking, current_strand
 
@@ -18,7 +19,7 @@ from agenttape_core.session.order.strands import blocking, current_strand
 def _joining(real: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(real)
     def join(self: Thread, timeout: float | None = None) -> None:
-        with blocking(self, timed=timeout is not None):
+        with joining(self.ident), blocking(self, timed=timeout is not None):
             real(self, timeout)
 
     return join

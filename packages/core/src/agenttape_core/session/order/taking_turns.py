@@ -187,11 +187,11 @@ class Strands(Turns):
 
     def hands_over(self, strand: Strand) -> bool:
         """Return whether a strand waits until a loop has come to what it puts there: see `handing_over`."""
-        if HERE.is_internal or strand.is_out or not self._forked or not self._takes_turns(strand):
+        if HERE.is_internal or strand.is_out or not self._forked:
             return False
-        if self._imposed is None:
-            return self._notes is not None and self._hands_over
-        return self._imposed.script.has(handed_by(strand.label))
+        if self._imposed is not None:
+            return self._takes_turns(strand) and self._imposed.script.has(handed_by(strand.label))
+        return self._hands_over and (self._notes is not None or not self.recorded)
 
     def hand_over(self, strand: Strand, handed: HandedOver) -> None:
         """Let others have the turn until a loop has come to what a strand has put there; then it passes a gate."""
@@ -199,12 +199,9 @@ class Strands(Turns):
         self.leave_turn(strand, AWAY)
         if not self._hands_over:
             handed.let_go()
-        elif not handed.wait():
+        elif not handed.wait(is_led=self._is_led() or self._notes is not None):
             self._hands_over = False
-            with self._lock:
-                self._loose.note(strand.label)
-        with self._lock:
-            self._met = True
+            self.is_loose(strand)
         self._pass_as(handed_by(strand.label), strand)
         if not had_turn:  # a loop runs in the thread, or the turn was taken from it
             self.leave_turn(strand, AWAY)
