@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import threading
@@ -224,3 +225,16 @@ def test_threads_that_cannot_be_held_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="overlap in threads, whose order cannot be chosen"):
         explore(program, recorded(program, tmp_path / "run.yaml"))
+
+
+def test_threads_for_which_a_coroutine_blocks_are_refused(tmp_path: Path) -> None:
+    """What a coroutine gives to a pool and waits for in the thread of its loop is in no order that could be chosen."""
+
+    async def program() -> list[str]:
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(search, "ab"))
+
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        asyncio.run(program())
+    with pytest.raises(ConfigurationError, match="overlap in threads, whose order cannot be chosen"):
+        explore(program, tmp_path / "run.yaml")

@@ -201,7 +201,10 @@ class Session(EnteredSession):
         work = current_work()
         if work is not None:
             work.is_served(found.number)
-        if self.strands.are_several_here and not self.strands.are_chosen and (work is None or work.line is None):
+        is_of_loop = work is not None and work.line is not None
+        is_held = self.strands.are_chosen and (work is None or work.strand is not None)
+        is_beside = self.strands.are_several_here or (work is not None and work.strand is None)
+        if is_beside and not is_of_loop and not is_held:
             self._setup.choices.in_threads.add(found.number)
 
     def unreported_crossing(
