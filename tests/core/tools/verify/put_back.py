@@ -116,6 +116,23 @@ def note() -> float:
     return Note().made
 
 
+def small_pool() -> list[str]:
+    """Return answers in the order in which they were asked for, from a pool that is too small for what was recorded."""
+    size = 1 if "PUT_BACK" in os.environ else 2
+    met = threading.Barrier(size)
+
+    @boundary
+    def ask(name: str) -> str:
+        return name
+
+    def one(name: str) -> str:
+        met.wait()
+        return ask(name)
+
+    with ThreadPoolExecutor(size) as pool:
+        return list(pool.map(one, "ab"))
+
+
 def _no_line(_: Schedule, loop: Any = None) -> None:
     return None
 
@@ -146,6 +163,7 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], tuple[tuple[type, str, object], ...
     "threads": (race_of_threads, ((Strands, "__init__", _without_script(Strands.__init__)),)),
     "timeout": (timeout, ((ServedCrossing, "was_cancelled", False),)),
     "naps": (naps, ((Frozen, "pass_time", _add_up), (ReadingLog, "recorded", lambda *_: {}))),
+    "small": (small_pool, ()),
     "note": (note, ((References, "swap_in", lambda _: None),)),
 }
 """The programs, each with what it depends on, and what stands in its place when that is undone."""

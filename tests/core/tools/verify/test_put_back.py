@@ -45,6 +45,16 @@ def test_departures_from_the_recording(where: str, what: str, verified: tuple[Ve
     assert "  recorded  " in str(found[0])
 
 
+def test_an_order_that_cannot_be_imposed(verified: tuple[Verification, Verification]) -> None:
+    """What a session says of an order that it could not impose is told; where results are equal, it is no difference."""
+    sound, found = verified
+    assert not sound.disorder
+    assert [line.partition(" ")[0] for line in found.disorder] == ["small.yaml"], str(found)
+    assert f"  the recorded order could not be imposed: {found.disorder[0]}" in str(found).splitlines()
+    assert found.to_dict()["disorder"] == list(found.disorder)
+    assert not [each for each in found.differences if "small" in each.what]
+
+
 def test_clocks_bound_before_the_session(verified: tuple[Verification, Verification]) -> None:
     """A default that is not frozen differs from replay to replay, and the advice names it."""
     found = next(each for each in verified[1].differences if each.what == "return value at $.note")

@@ -55,6 +55,7 @@ class Calls:
                 "unused": sorted(map(str, session.report.unused)),
                 "missed": sorted(session.report.missed),
                 "blocked": sorted(session.report.blocked),
+                "disorder": list(session.report.disorder),
                 "departures": self.with_recording.departures(session),
             }
             for session, calls in self._calls.items()

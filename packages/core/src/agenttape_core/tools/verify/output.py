@@ -31,6 +31,7 @@ class Output:
         stderr: The standard error, as text.
         files: The files in the working directory by their names: their text, or hash and size.
         departures: Where the replay departs from its recording: what was recorded, and what there is now.
+        disorder: The recorded order of concurrent parts that the sessions could not impose, a line each.
         rules: The redaction rules of the sessions.
         earlier: The outputs of the replays before it in its process, without what they printed and wrote.
         explored: The result of the exploration of other orders, as plain data, if there was one.
@@ -46,6 +47,7 @@ class Output:
     order: list[list[str]] = field(default_factory=list)
     sessions: dict[str, str] = field(default_factory=dict)
     departures: dict[str, list[str]] = field(default_factory=dict)
+    disorder: list[str] = field(default_factory=list)
     rules: list[dict[str, Any]] = field(default_factory=list)
     earlier: list[Output] = field(default_factory=list)
     explored: dict[str, Any] = field(default_factory=dict)
@@ -100,6 +102,7 @@ def _output(report: dict[str, Any], said: Output) -> Output:
             for name, one in zip(names, sessions, strict=True)
             for what, pair in one["departures"].items()
         },
+        disorder=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["disorder"]],
         rules=report["rules"],
     )
 

@@ -78,14 +78,13 @@ class WithRecording:
             "order of answers": _answers(session, order.in_loops),
             "order of threads": _threads(session, order.in_threads),
         }
-        found = {what: pair for what, pair in pairs.items() if pair}
+        # A session that could not impose an order says so, and in which: that is no finding of ours.
+        found = {what: pair for what, pair in pairs.items() if pair and not session.report.disorder}
         if session.frozen is not None:
             readings = session.frozen.departed_readings()
             found |= {f"times read by {reader}": list(pair) for reader, pair in sorted(readings.items())}
         if session.report.missed:
             found["calls without a recording"] = ["", "; ".join(session.report.missed)]
-        if session.report.disorder:
-            found["order that could not be imposed"] = ["", "; ".join(session.report.disorder)]
         return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import VerificationError
+from agenttape_core.session import not_in_order
 from agenttape_core.tools.verify.cause import BY_FACTOR, Cause
 from agenttape_core.tools.verify.environment import ALL_FACTORS, Factor, Surroundings
 
@@ -68,6 +69,8 @@ class Verification:
             of the first one that departs from the recording.
         failure: The failure of the replay itself, if any: an error of AgentTape, a crash, no end in time. Redacted.
         varied: The values that each factor took.
+        disorder: The recorded order of concurrent parts that a replay could not impose, a line each. The replays are
+            the same all the same, if `ok`: they say that this order is not that of the recording.
     """
 
     function: str
@@ -75,6 +78,7 @@ class Verification:
     differences: Sequence[RunDifference]
     failure: str | None
     varied: Mapping[Factor, Sequence[object]]
+    disorder: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
@@ -105,6 +109,7 @@ class Verification:
             "runs": [{**run._asdict(), "surroundings": run.surroundings._asdict()} for run in self.runs],
             "differences": [{**each._asdict(), "cause": each.cause._asdict()} for each in self.differences],
             "varied": {factor: list(values) for factor, values in self.varied.items()},
+            "disorder": list(self.disorder),
         }
 
     def __str__(self) -> str:
@@ -113,6 +118,8 @@ class Verification:
             lines += _indented(str(difference))
         if len(self.differences) > _MAX_SHOWN:
             lines.append(f"  … and {len(self.differences) - _MAX_SHOWN} more places")
+        if self.disorder:
+            lines.append(f"  {not_in_order(self.disorder)}")
         lines += ["  varied", *_indented("\n".join(self._surroundings()))]
         if causes := {difference.cause.name: difference.cause for difference in self.differences}:
             advice = [(name, f"{cause.why}\n{cause.remedy}") for name, cause in causes.items()]

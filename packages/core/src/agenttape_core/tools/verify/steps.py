@@ -44,7 +44,13 @@ def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verifica
         differences=differences,
         failure=outcomes[0] if first.failed else None,
         varied={factor: tuple(values[:times]) for factor, values in choices.items()},
+        disorder=[redactor.text(printable(line)) for line in _disorder(produced)],
     )
+
+
+def _disorder(produced: Sequence[Output]) -> list[str]:
+    """Return what the sessions of all replays say of an order that could not be imposed, each line once."""
+    return list(dict.fromkeys(line for one in produced for each in (*one.earlier, one) for line in each.disorder))
 
 
 def _redactor(produced: Sequence[Output]) -> Redactor:
