@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from agenttape_core import ReplayedError, open_cassette, use_cassette
 from agenttape_core.schema import PYTHON_VALUES, RecordedError
@@ -143,6 +145,96 @@ def test_notes() -> None:
     error = ValueError("x")
     error.add_note("tried twice")
     assert rebuild_error(through_a_file(error), PYTHON_VALUES).__notes__ == ["tried twice"]
+
+
+def _raised_from() -> Exception:
+    try:
+        try:
+            try:
+                raise DiskError(3)
+            except DiskError as error:
+                raise SlottedError("here") from error
+        except SlottedError as error:
+            raise RateLimitError(429, retry_after=1.0) from error
+    except RateLimitError as error:
+        return error
+
+
+def _raised_from_nothing() -> Exception:
+    try:
+        try:
+            raise KeyError("inner")
+        except KeyError:
+            raise ValueError("outer") from None
+    except ValueError as error:
+        return error
+
+
+def test_what_it_was_raised_from() -> None:
+    """Handlers that look at the cause of an error (`raise … from`) find it, and the causes of that one."""
+    error: Any = rebuild_error(through_a_file(_raised_from()), PYTHON_VALUES)
+    assert type(error.__cause__) is SlottedError
+    assert (type(error.__cause__.__cause__), error.__cause__.__cause__.code) == (DiskError, 3)
+    assert error.__suppress_context__
+    assert rebuild_error(through_a_file(_raised_from_nothing()), PYTHON_VALUES).__suppress_context__
+    assert not rebuild_error(through_a_file(ValueError("plain")), PYTHON_VALUES).__suppress_context__
+
+
+class Order(BaseModel):
+    """What is validated."""
+
+    number: int
+    words: list[str] = Field(min_length=1)
+
+    @field_validator("words")
+    @classmethod
+    def _polite(cls, words: list[str]) -> list[str]:
+        if "please" not in words:
+            raise ValueError("say {please}")
+        if "{now}" in words:
+            raise PydanticCustomError("impatient", "not {when}", {"when": "now"})
+        return words
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"number": "x", "words": 1},
+        {},
+        {"number": 1, "words": []},
+        {"number": 1, "words": ["{now}"]},
+        {"number": 1, "words": ["please", "{now}"]},
+        {"number": object(), "words": ["please"]},
+    ],
+)
+def test_validation_errors(given: Any) -> None:
+    """A validation error of pydantic, whose class is made in Rust, is caught as one, and tells all that it told."""
+    with pytest.raises(ValidationError) as caught:
+        Order.model_validate(given)
+    error = rebuild_error(through_a_file(caught.value), PYTHON_VALUES)
+    assert type(error) is ValidationError
+    assert isinstance(error, ValidationError)
+    if type(given.get("number")) is object:  # its text is recorded in the place of what no codec knows
+        assert [line["msg"] for line in error.errors()] == [line["msg"] for line in caught.value.errors()]
+        return
+    assert (str(error), repr(error)) == (str(caught.value), repr(caught.value))
+    assert repr(error.errors()) == repr(caught.value.errors())
+
+
+def test_validation_errors_of_another_version() -> None:
+    """One in words or of a sort that this version does not have says what was recorded; without parts, its text."""
+    with pytest.raises(ValidationError) as caught:
+        Order.model_validate({"number": "x", "words": ["please"]})
+    record = through_a_file(caught.value)
+    (line,) = record.attributes["line_errors"]
+    for changed in ({"msg": "No {number}."}, {"type": "of_the_future", "msg": "No {number}."}):
+        attributes = {**record.attributes, "line_errors": [{**line, **changed}]}
+        other = record.model_copy(update={"attributes": attributes, "message": "No {number}."})
+        error: Any = rebuild_error(other, PYTHON_VALUES)
+        assert [each["msg"] for each in error.errors()] == ["No {number}."]
+    old = rebuild_error(record.model_copy(update={"attributes": {}}), PYTHON_VALUES)
+    assert isinstance(old, ReplayedError)
+    assert isinstance(old, ValueError)
 
 
 def test_what_cannot_be_recorded_is_left_out() -> None:

@@ -46,7 +46,7 @@ def test_departures_from_the_recording(where: str, what: str, verified: tuple[Ve
 
 
 def test_an_order_that_cannot_be_imposed(verified: tuple[Verification, Verification]) -> None:
-    """What a session says of an order that it could not impose is told; where results are equal, it is no difference."""
+    """An order that a session could not impose is told, and is no difference where results are equal."""
     sound, found = verified
     assert not sound.disorder
     assert [line.partition(" ")[0] for line in found.disorder] == ["small.yaml"], str(found)

@@ -8,9 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agenttape_core.errors import AgentTapeError
 from agenttape_core.schema import class_name
-from agenttape_core.session import value_codec
+from agenttape_core.session import is_written_in_requests
 
 
 def request_value(value: Any) -> Any:
@@ -21,11 +20,7 @@ def request_value(value: Any) -> Any:
         return _type(value)
     if isinstance(value, Mapping | list | tuple | set | frozenset):
         return _items(value)
-    try:
-        value_codec().encode(value)
-    except AgentTapeError:
-        return {"type": class_name(type(value))}
-    return value
+    return value if is_written_in_requests(value) else {"type": class_name(type(value))}
 
 
 def _items(value: Any) -> Any:

@@ -9,9 +9,11 @@ from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
 from agenttape_core.schema.python_types import PYTHON_VALUES, class_name, loaded_class
 from agenttape_core.schema.schedule import Delivery, Scheduled, Sender, of_at_once, of_ends, thread_number, written
 from agenttape_core.schema.step import GAP, Step, StepTiming, is_gap_of
+from agenttape_core.schema.user_types import ALL_VALUES
 from agenttape_core.schema.values import Plain, TypeCodec, ValueCodec
 
 __all__ = [
+    "ALL_VALUES",
     "FORMAT_VERSION",
     "GAP",
     "HEADER_ATTRIBUTE",

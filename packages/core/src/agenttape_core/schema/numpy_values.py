@@ -33,6 +33,8 @@ def _encode(value: Any, nested: Encode) -> Plain:
     body: dict[str, Any] = {"dtype": dtype.str}
     if type(value) is numpy.ndarray:
         body["shape"] = list(value.shape)
+        if value.flags.fnc:
+            body["order"] = "F"
     is_small = value.size <= _LISTED and value.nbytes <= _LISTED_BYTES
     if is_small and (dtype.kind in "biuU" or (dtype.kind == "f" and numpy.isfinite(value).all())):
         return {**body, "values": nested(numpy.ravel(value).tolist())}
@@ -53,7 +55,9 @@ def _decode(plain: Any, nested: Decode) -> Any:
         flat = numpy.array(values, dtype=dtype)
     else:
         flat = numpy.frombuffer(base64.b64decode(plain["bytes"], validate=True), dtype=dtype).copy()
-    return flat.reshape(plain["shape"]) if "shape" in plain else flat.reshape(())[()]
+    if "shape" not in plain:
+        return flat.reshape(())[()]
+    return numpy.array(flat.reshape(plain["shape"]), order="F" if plain.get("order") == "F" else "C", copy=None)
 
 
 NUMPY = TypeCodec("$numpy", _is_numpy, _encode, _decode)

@@ -46,7 +46,12 @@ def loaded_class(name: str) -> type | None:
     return found if isinstance(found, type) else None
 
 
-def _recordable_class(value: Any) -> str:
+def recordable_class(value: Any) -> str:
+    """Return the name of the class of a value.
+
+    Raises:
+        UnrecordableValueError: If it could not be found again by that name.
+    """
     name = class_name(type(value))
     if loaded_class(name) is not type(value):
         why = "its class cannot be found again by name: define it at the top level of a module"
@@ -54,7 +59,12 @@ def _recordable_class(value: Any) -> str:
     return name
 
 
-def _class_of(name: str, sort: type) -> Any:
+def class_of(name: str, sort: type) -> Any:
+    """Return the loaded class of a name.
+
+    Raises:
+        UnreadableValueError: If it is not loaded, or of another sort.
+    """
     cls = loaded_class(name)
     if cls is None:
         raise UnreadableValueError(name, "the class is not loaded; import its module before the replay")
@@ -98,6 +108,8 @@ def _write_moment(value: dt.datetime | dt.time) -> Plain:
     """Return a moment with its time zone; a fixed offset of any class, such as pydantic's, comes back as `timezone`."""
     zone = getattr(value.tzinfo, "key", None)
     body: dict[str, Any] = {"at": value.isoformat()}
+    if type(value.tzinfo) is dt.timezone and (name := value.tzinfo.__getinitargs__()[1:]):  # type: ignore[attr-defined]
+        body["name"] = name[0]
     if zone is not None:
         body["zone"] = zone
     elif value.tzinfo is not None and value.tzinfo.utcoffset(None) is None:
@@ -107,16 +119,27 @@ def _write_moment(value: dt.datetime | dt.time) -> Plain:
     return body if len(body) > 1 else body["at"]
 
 
+def zone_called(name: str) -> dt.tzinfo:
+    """Return the time zone of a name.
+
+    Raises:
+        ValueError: If it is no name of one.
+    """
+    from zoneinfo import ZoneInfo
+
+    if not _ZONE.fullmatch(name):  # it becomes the name of a file of the system, or of a package's resource
+        raise ValueError(f"{name[:80]!r} is no name of a time zone")
+    return ZoneInfo(name)
+
+
 def _read_moment(cls: Any, plain: Any) -> Any:
     if isinstance(plain, str):
         return cls.fromisoformat(plain)
     value = cls.fromisoformat(plain["at"])
     if zone := plain.get("zone"):
-        from zoneinfo import ZoneInfo
-
-        if not _ZONE.fullmatch(zone):  # it becomes the name of a file of the system, or of a package's resource
-            raise ValueError(f"{zone[:80]!r} is no name of a time zone")
-        value = value.replace(tzinfo=ZoneInfo(zone))
+        value = value.replace(tzinfo=zone_called(zone))
+    elif name := plain.get("name"):
+        value = value.replace(tzinfo=dt.timezone(value.utcoffset(), name))
     return value.replace(fold=plain.get("fold", 0))
 
 
@@ -127,29 +150,30 @@ def _read_fraction(text: str) -> fractions.Fraction:
 
 
 def _encode_model(value: BaseModel, nested: Encode) -> Plain:
-    body: dict[str, Any] = {"type": _recordable_class(value), "fields": _named(vars(value), nested)}
+    body: dict[str, Any] = {"type": recordable_class(value), "fields": named(vars(value), nested)}
     for key, extra in (("extra", value.__pydantic_extra__), ("private", value.__pydantic_private__)):
         if extra:
-            body[key] = _named(extra, nested)
+            body[key] = named(extra, nested)
     if value.model_fields_set != set(vars(value)):
         body["set"] = sorted(value.model_fields_set)
     return body
 
 
-def _named(fields: dict[str, Any], nested: Encode) -> Plain:
-    return {key: nested(item) for key, item in fields.items()}
+def named(fields: dict[str, Any], nested: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return fields by their names, encoded or decoded. The names are the strings that Python has for attributes."""
+    return {sys.intern(key): nested(item) for key, item in fields.items()}
 
 
 def _decode_model(plain: Any, nested: Decode) -> BaseModel:
-    cls = _class_of(plain["type"], BaseModel)
-    fields = {key: nested(item) for key, item in plain["fields"].items()}
+    cls = class_of(plain["type"], BaseModel)
+    fields = named(plain["fields"], nested)
     missing = [name for name, field in cls.model_fields.items() if field.is_required() and name not in fields]
     if missing:
         raise UnreadableValueError(plain["type"], f"the class now requires {', '.join(missing)}; re-record")
     value = cls.__new__(cls)
     extra, private = ({k: nested(v) for k, v in plain.get(key, {}).items()} for key in ("extra", "private"))
     object.__setattr__(value, "__dict__", fields)
-    object.__setattr__(value, "__pydantic_fields_set__", set(plain.get("set", fields)))
+    object.__setattr__(value, "__pydantic_fields_set__", set(map(sys.intern, plain.get("set", fields))))
     if not cls.__pydantic_root_model__:  # those have no slots for the two, and keep what is set in their dict
         object.__setattr__(value, "__pydantic_extra__", extra if cls.model_config.get("extra") == "allow" else None)
         object.__setattr__(value, "__pydantic_private__", private or None)
@@ -157,11 +181,11 @@ def _decode_model(plain: Any, nested: Decode) -> BaseModel:
 
 
 def _encode_url(value: AnyUrl, _: Encode) -> Plain:
-    return {"type": _recordable_class(value), "url": str(value)}
+    return {"type": recordable_class(value), "url": str(value)}
 
 
 def _decode_url(plain: Any, _: Decode) -> Any:
-    return _class_of(plain["type"], AnyUrl)(plain["url"])
+    return class_of(plain["type"], AnyUrl)(plain["url"])
 
 
 _SECRETS: dict[str, Any] = {"str": SecretStr, "bytes": SecretBytes}
@@ -183,13 +207,13 @@ def _encode_dataclass(value: Any, nested: Encode) -> Plain:
     unset = [name for name in names if not hasattr(value, name)]
     if unset:
         raise UnrecordableValueError("$", type(value), f"its fields {', '.join(unset)} are not set")
-    body = {"type": _recordable_class(value), "fields": {name: nested(getattr(value, name)) for name in names}}
+    body = {"type": recordable_class(value), "fields": {name: nested(getattr(value, name)) for name in names}}
     others = {name: item for name, item in getattr(value, "__dict__", {}).items() if name not in names}
-    return {**body, "attributes": _named(others, nested)} if others else body
+    return {**body, "attributes": named(others, nested)} if others else body
 
 
 def _decode_dataclass(plain: Any, nested: Decode) -> Any:
-    cls: Any = _class_of(plain["type"], object)
+    cls: Any = class_of(plain["type"], object)
     if not dataclasses.is_dataclass(cls):
         raise UnreadableValueError(plain["type"], "expected a dataclass, found another class of that name")
     expected, found = {field.name for field in dataclasses.fields(cls)}, set(plain["fields"])
@@ -204,26 +228,26 @@ def _decode_dataclass(plain: Any, nested: Decode) -> Any:
 
 def _decode_enum(plain: Any, _: Decode) -> Any:
     name, member = plain
-    members = _class_of(name, enum.Enum).__members__
+    members = class_of(name, enum.Enum).__members__
     if member not in members:
         raise UnreadableValueError(name, f"expected one of {sorted(members)}, found {member!r}")
     return members[member]
 
 
 def _encode_enum(value: Any, _: Encode) -> Plain:
-    name = _recordable_class(value)
+    name = recordable_class(value)
     if value.name not in type(value).__members__:
         raise UnrecordableValueError("$", type(value), "a combination of flags has no single name")
     return [name, value.name]
 
 
 def _encode_namedtuple(value: Any, nested: Encode) -> Plain:
-    return [_recordable_class(value), *(nested(item) for item in value)]
+    return [recordable_class(value), *(nested(item) for item in value)]
 
 
 def _decode_namedtuple(plain: Any, nested: Decode) -> Any:
     name, *items = plain
-    cls = _class_of(name, tuple)
+    cls = class_of(name, tuple)
     if len(items) != len(getattr(cls, "_fields", ())):
         raise UnreadableValueError(name, "the number of its fields changed; re-record")
     return tuple.__new__(cls, [nested(item) for item in items])

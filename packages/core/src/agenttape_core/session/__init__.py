@@ -17,7 +17,7 @@ from agenttape_core.session.candidates import (
     register_candidates,
     rewritten,
 )
-from agenttape_core.session.codecs import plain_value, register_codecs, value_codec
+from agenttape_core.session.codecs import is_written_in_requests, plain_value, register_codecs, value_codec
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
 from agenttape_core.session.crossing import Crossing, stop_watching, watch_answers, watch_crossings
 from agenttape_core.session.drift import Drift
@@ -144,6 +144,7 @@ __all__ = [
     "in_turns",
     "intercept",
     "intercept_stream",
+    "is_written_in_requests",
     "made_candidate",
     "not_in_order",
     "only_at",

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.errors import ConfigurationError, UnrecordableValueError
 from agenttape_core.on_demand import load_late
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import OPAQUE, PYTHON_VALUES, Plain, TypeCodec, ValueCodec
+from agenttape_core.schema import ALL_VALUES, OPAQUE, PYTHON_VALUES, Plain, TypeCodec, ValueCodec
 
 _lock = Lock()
-_codec = PYTHON_VALUES
-_lenient = PYTHON_VALUES.lenient(OPAQUE)
+_codec = ALL_VALUES
+_lenient = ALL_VALUES.lenient(OPAQUE)
+_of_requests = PYTHON_VALUES
 _known: dict[str, TypeCodec] = {}
 
 
@@ -27,6 +28,19 @@ def value_codec(*, lenient: bool = False) -> ValueCodec:
     return _lenient if lenient else _codec
 
 
+def is_written_in_requests(value: Any) -> bool:
+    """Return whether the settings of a framework's object are written with a value, and not only with its type.
+
+    So it was before more types of users could be recorded: else recordings of before would not be found.
+    """
+    load_late()
+    try:
+        _of_requests.encode(value)
+    except UnrecordableValueError:
+        return False
+    return True
+
+
 def register_codecs(codecs: Sequence[TypeCodec]) -> None:
     """Add families of values to what boundaries can carry; later ones win.
 
@@ -37,7 +51,7 @@ def register_codecs(codecs: Sequence[TypeCodec]) -> None:
     Raises:
         ConfigurationError: If a tag does not start with `$`, or is taken.
     """
-    global _codec, _lenient  # noqa: PLW0603 - the registry of the process
+    global _codec, _lenient, _of_requests  # noqa: PLW0603 - the registry of the process
     with _lock:
         new = [codec for codec in codecs if _known.get(codec.tag) is not codec]
         for codec in new:
@@ -48,6 +62,7 @@ def register_codecs(codecs: Sequence[TypeCodec]) -> None:
         _known.update((codec.tag, codec) for codec in new)
         _codec = _codec.extended(new)
         _lenient = _codec.lenient(OPAQUE)
+        _of_requests = _of_requests.extended(new)
 
 
 def _is_imported_anew(former: TypeCodec, codec: TypeCodec) -> bool:

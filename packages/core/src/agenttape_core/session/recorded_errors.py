@@ -7,13 +7,15 @@ from asyncio import CancelledError
 from collections.abc import Iterator
 from contextlib import suppress
 from types import MemberDescriptorType
-from typing import Any
+from typing import Any, cast
 
 from agenttape_core.errors import AgentTapeError, ReplayedError
 from agenttape_core.schema import Plain, RecordedError, TypeCodec, ValueCodec, class_name, loaded_class
+from agenttape_core.session.validation_errors import is_validation_error, parts_of, validation_error
 
 _PLAIN_BASES = (Exception, BaseException, object)
 _NOTES = "__notes__"
+_CAUSE, _SUPPRESSES = "__cause__", "__suppress_context__"
 _NOT_KEPT = frozenset({"obj"})
 """The object that lacks an attribute (`AttributeError.obj`) is the program's, not the error's."""
 
@@ -29,9 +31,23 @@ def record_error(error: BaseException, codec: ValueCodec) -> RecordedError:
         type=class_name(type(error)),
         message=str(error).encode("utf-8", "backslashreplace").decode(),  # a lone surrogate is no text for readers
         args=[_or_text(codec, item) for item in error.args],
-        attributes=_encodable(codec, {**dict(_slots(error)), **vars(error)}),
+        attributes=_attributes(error, codec),
         bases=[class_name(cls) for cls in type(error).__mro__[1:] if cls not in _PLAIN_BASES],
     )
+
+
+def _attributes(error: BaseException, codec: ValueCodec) -> dict[str, Plain]:
+    kept = _encodable(codec, {**dict(_slots(error)), **vars(error), **_origin(error)})
+    if is_validation_error(type(error)):
+        kept.update(parts_of(cast("Any", error), lambda value: _or_text(codec, value)))
+    return kept
+
+
+def _origin(error: BaseException) -> dict[str, Any]:
+    """Return what an error was raised from: `raise … from`. What was handled meanwhile is the program's as well."""
+    if error.__cause__ is not None:
+        return {_CAUSE: error.__cause__}
+    return {_SUPPRESSES: True} if error.__suppress_context__ else {}
 
 
 def _with_errors(codec: ValueCodec) -> ValueCodec:
@@ -84,13 +100,18 @@ def rebuild_error(record: RecordedError, codec: ValueCodec) -> BaseException:
     codec = _with_errors(codec)
     args = tuple(codec.decode(item) for item in record.args)
     cls = loaded_class(record.type)
-    error: BaseException | None = _made(cls, args) if cls is not None and issubclass(cls, _OUTCOMES) else None
+    error: BaseException | None = None
+    if is_validation_error(cls):
+        error = validation_error(record.attributes, codec.decode)
+    elif cls is not None and issubclass(cls, _OUTCOMES):
+        error = _made(cls, args)
     if error is None:
         error = _substitute(record, args)
     else:
         error.args = args
     for name, value in record.attributes.items():
-        _set(error, name, codec.decode(value))
+        if not is_validation_error(type(error)) or name.startswith("__"):
+            _set(error, name, codec.decode(value))
     return error
 
 
@@ -127,6 +148,10 @@ def _is_list_of_texts(value: Any) -> bool:
 
 
 def _set(error: BaseException, name: str, value: Any) -> None:
+    if name == _CAUSE and isinstance(value, BaseException):
+        error.__cause__ = value
+    if name == _SUPPRESSES:
+        error.__suppress_context__ = value is True
     if name.startswith("__") and not (name == _NOTES and _is_list_of_texts(value)):
         return
     member = inspect.getattr_static(type(error), name, None)
