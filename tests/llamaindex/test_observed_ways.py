@@ -226,7 +226,11 @@ async def engine_in_part(world: World) -> Any:
     response: Any = engine.query("Rain?")
     first = next(response.response_gen)
     response.response_gen.close()
-    return first, str(engine.query("Rain?"))
+    said = first, str(engine.query("Rain?"))
+    response = await engine.aquery("And now?")  # its stream is left now, and the framework closes it some rounds later
+    later = await anext(response.response_gen)
+    await response.response_gen.aclose()
+    return *said, later
 
 
 @way("a chat engine")

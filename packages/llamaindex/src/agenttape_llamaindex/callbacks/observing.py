@@ -307,6 +307,15 @@ class Observing(Observer[OpenSpan]):
         while self._unread:
             self.stream_ended(self._unread.popleft(), GeneratorExit())
 
+    def cut_off(self) -> None:
+        """Record the streams that are not read to their end as left by their readers, and all else as it stands.
+
+        What a reader leaves ends some rounds of the event loop later, and that may be after the observation.
+        """
+        for span in [span for span in self.open_runs.values() if span.has_ended]:
+            self.stream_ended(span.key, GeneratorExit())
+        super().cut_off()
+
     # -- embeddings --------------------------------------------------------------------------------------------
 
     def embedded(self, span_id: str | None, texts: list[str], vectors: list[Any]) -> None:
