@@ -1,0 +1,188 @@
+"""The callbacks of one event loop, as a session sees them: whose they are, and what they deliver."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agenttape_core.schema import Sender, thread_number
+from agenttape_core.session.order.awaited_line import AwaitedLine
+from agenttape_core.session.order.handles import (
+    PROGRAM,
+    TIMED,
+    Posted,
+    has_steps,
+    is_of_program,
+    owner_of,
+)
+from agenttape_core.session.order.held_back import Key, is_let_through, was_let_through
+
+_MOST_ROUNDS = 10_000
+"""Times that a timer is put off as the program makes steps, before it counts as one that makes them without end."""
+
+
+class FollowedLine(AwaitedLine):
+    """A line that follows the callbacks of its loop. It knows what they deliver, and holds what comes too early."""
+
+    def makes_timer(self, handle: Any, owner: Any) -> None:
+        """Note a timer of the program, or of the code of a call."""
+        if not self._timers.made:
+            TIMED.setdefault(self.loop, []).append(self)
+        self._timers.add(handle)
+        self._is_made(("timer", self._timers.made), owner)
+
+    def _is_made(self, made: Key, owner: Any) -> None:
+        if owner is not None:
+            self._inside[made] = is_real = not owner.is_run_now
+            if is_real and self._log is not None:
+                self._log.makes(made, owner)
+
+    def makes_work(self, work: Any, owner: Any) -> int:
+        """Note that a thread begins to work for the program in this loop, and return the number of the work.
+
+        Args:
+            work: The work.
+            owner: The call whose code begins it; `None` for the program.
+        """
+        sort = work.sort
+        made = self._threads.makes(sort, work)
+        self._is_made(made, owner)
+        was_open = self._is_open
+        self._open()
+        if is_of_program(self.session()):  # a tool that a replay runs through makes jobs of its own
+            number = self._threads.counts(sort)
+            if not was_open:
+                self._began_with = f"{self._number}.{number}"
+                self._script = self.schedule.script_of_job(self._began_with)
+        return made[1]
+
+    def is_posted_to_beside(self) -> None:
+        """Note that a thread of a thread has put something into the loop, and goes on beside others. Thread-safe.
+
+        It comes when it did, but what the thread does afterwards to what it has put there does not.
+        """
+        if not self.schedule.is_kept and len(self._threads.beside()) > 1:
+            self.schedule.note("threads of several tools put something into the event loop, in an order of their own")
+
+    def is_not_come_to(self) -> None:
+        """Note that a thread has waited in vain for the loop to come to what it has put there. Thread-safe."""
+        if not self.schedule.is_kept:
+            self.schedule.note("a thread went on before the event loop had come to what it had put there")
+
+    def is_posted_to_by_stranger(self) -> None:
+        """Note that a thread in no recorded order has put something into the loop. Thread-safe."""
+        if not self.schedule.is_kept:
+            self.schedule.note("a thread in no recorded order put something into the event loop, beside other things")
+
+    @contextmanager
+    def is_parked(self, number: int) -> Iterator[None]:
+        """While inside, a thread that works for the loop waits until that is given up, as by a timer. Thread-safe."""
+        self._threads.park(("job", number))
+        try:
+            yield
+        finally:
+            self._threads.go_on(("job", number))
+
+    def work_is_over(self, work: Key) -> None:
+        """Note that a thread has worked for the loop."""
+        if self._threads.ends(work):
+            self._close_one()
+
+    def defers(self, timer: Any) -> bool:
+        """Return True if a timer is due too early: nothing is awaited from outside, and the program goes on.
+
+        It is due when the program has nothing else to do, as in every other run: else a busy machine would decide.
+        """
+        number = self._timers.number_of(timer)
+        if number is None or self._inside.get(("timer", number)) or not has_steps(self.loop, self.session()):
+            return False
+        self._deferred[number] += 1
+        if self._deferred[number] <= _MOST_ROUNDS:
+            return True
+        if not self.schedule.is_kept:
+            self.schedule.note("a timer was due while the program went on without a pause")
+        return False
+
+    def holds(self, handle: Any) -> bool:
+        """Return True if a callback has to wait for its turn: a timer of the program, or a post of a thread."""
+        self.serial += 1
+        delivery = self._delivery_of(handle)
+        if delivery is None:
+            if self._stalled and owner_of(handle, self.session()) is not None:
+                self._stash.append(handle)
+                return True
+            return False
+        if self._comes_later(handle, delivery) and not self._inside.get(delivery) and not is_let_through(handle):
+            self._held.add(delivery, handle)
+            return True
+        self._delivered += delivery not in self._inside
+        sender, number = delivery
+        if self._log is not None:
+            age = self._made(sender) - number if sender != "post" else number
+            beside = self._threads.beside(delivery)
+            self._log.delivered(delivery, age, is_idle=self._has_no_steps(), beside=beside)
+        self._steps = 0
+        return False
+
+    def _comes_later(self, handle: Any, delivery: Key) -> bool:  # noqa: ARG002 - a line whose order is chosen looks
+        """Return True if a timer or a post of a thread waits for its turn, though it has come."""
+        script = self._script
+        if script is None:
+            is_timer = delivery[0] == "timer"
+            if self._takes_time():
+                return is_timer and bool(self._waiting)
+            return (is_timer and bool(self._waiting or self._threads.is_quick)) or not self._has_no_steps()
+        if delivery[0] in {"answer", "post"} and not script.knows(delivery[0]):
+            self.schedule.note("a thread put something into the event loop that the recorded order does not have")
+            return False
+        return not script.knows_only_ends
+
+    def _made(self, sender: Sender) -> int:
+        return self._timers.made if sender == "timer" else self._threads.made(sender)
+
+    def _delivery_of(self, handle: Any) -> Key | None:
+        """Return the sort and the number of the timer or the thread whose delivery a callback is."""
+        timer = self._timers.number_of(handle)
+        if timer is not None:
+            return "timer", timer
+        callback = handle._callback  # noqa: SLF001 - no public name tells it
+        if type(callback) is not Posted:
+            return None
+        if callback.work is not None and callback.work.line is self:
+            return callback.work.sort, callback.work.number
+        session, strand = self.session(), None if callback.is_inside else callback.strand
+        if strand is not None and session is not None and strand.strands is session.strands:
+            return "post", thread_number(strand.labels[0])
+        return None
+
+    def owner_of(self, handle: Any) -> Any:
+        """Return the owner of a callback that the loop is about to call: see `handles.owner_of`."""
+        self._is_running = True
+        if was_let_through(handle) or self._timers.number_of(handle) is not None:
+            return None
+        return owner_of(handle, self.session())
+
+    def has_run(self, handle: Any, owner: Any) -> None:
+        """Note that the loop has called a callback of an owner."""
+        self._timers.forget(handle)
+        callback = handle._callback  # noqa: SLF001
+        if type(callback) is Posted and callback.is_result and callback.work.line is self:
+            self.work_is_over((callback.work.sort, callback.work.number))
+        if (
+            owner is None or not self._is_open
+        ):  # it has ended what was awaited: the steps of what comes next begin later
+            return
+        if owner is PROGRAM:
+            self._steps += 1
+        elif not owner.is_of_program:
+            return
+        elif owner.is_run_now:
+            self._steps += 1
+        if self._log is not None:
+            self._log.step(owner)
+
+    @abstractmethod
+    def _takes_time(self) -> bool:
+        """Return True if calls take their time: in a session that records, or has a pace."""
