@@ -36,62 +36,22 @@ caught `BaseException`.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-
-def shown_path(path: Path | str) -> str:
-    """Return a path as a message says it: from the working directory, if it is below that.
-
-    Args:
-        path: A path, or the URL of a cassette.
-    """
-    try:
-        here = Path.cwd()
-    except OSError:  # the directory is gone
-        return visible(str(path)).replace("\n", "\\n")
-    full = Path(path)
-    shown = str(full.relative_to(here)) if full.is_absolute() and full.is_relative_to(here) else str(path)
-    return visible(shown).replace("\n", "\\n")
-
-
-def visible(text: str) -> str:
-    """Return a text with its control characters spelled out, as it may come from a stranger's cassette.
-
-    A terminal would do what they say, and a CI system would take a line that begins with `::` for a command.
-
-    Args:
-        text: The text; line breaks and tabs stay.
-    """
-    if text.isprintable():
-        return text
-    shown = "".join(char if char in "\n\t" or char.isprintable() else _spelled(char) for char in text)
-    return shown.replace("\n::", "\n ::").replace("\n##[", "\n ##[")
-
-
-def _spelled(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
-
-
-def how_to_recover(journal: Path) -> str:
-    """Return how to make a cassette of a journal: the command, and the call where the command is not installed.
-
-    Args:
-        journal: The journal.
-    """
-    return f"agenttape recover {shlex.quote(shown_path(journal))}, or agenttape_core.recover(Path({str(journal)!r}))"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things as a message says it: `1 call`, `2 calls`.
-
-    Args:
-        count: The number.
-        noun: The thing, in the singular.
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+from agenttape_core.errors.warned import IncompleteCopyWarning as IncompleteCopyWarning
+from agenttape_core.errors.warned import OutlivedRecordingWarning as OutlivedRecordingWarning
+from agenttape_core.errors.warned import OutlivedReplayWarning as OutlivedReplayWarning
+from agenttape_core.errors.warned import UnidentifiedModelWarning as UnidentifiedModelWarning
+from agenttape_core.errors.warned import UnmatchedNameWarning as UnmatchedNameWarning
+from agenttape_core.errors.warned import UnprovenRecordingWarning as UnprovenRecordingWarning
+from agenttape_core.errors.warned import UnrecordedConnectionWarning as UnrecordedConnectionWarning
+from agenttape_core.errors.warned import UnusedInteractionsWarning as UnusedInteractionsWarning
+from agenttape_core.errors.wording import counted as counted
+from agenttape_core.errors.wording import how_to_recover as how_to_recover
+from agenttape_core.errors.wording import shown_path as shown_path
+from agenttape_core.errors.wording import visible as visible
 
 
 def _arrived(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
@@ -217,38 +177,6 @@ class ChangeNotLandedError(AgentTapeError):
 
     def __init__(self, message: str) -> None:
         super().__init__(visible(message))
-
-
-class UnusedInteractionsWarning(UserWarning):
-    """The warning with the message of `UnusedInteractionsError`, for `unused="warn"`."""
-
-
-class UnprovenRecordingWarning(UserWarning):
-    """A function was recorded, and differs when it is called again at once with its recording: `prove=True`."""
-
-
-class UnmatchedNameWarning(UserWarning):
-    """A name that was given as `live` or `frozen` is that of no boundary of the run: perhaps it is misspelled."""
-
-
-class UnrecordedConnectionWarning(UserWarning):
-    """A recorded run has reached outside where no boundary covers it: that is not recorded, and a replay refuses it."""
-
-
-class UnidentifiedModelWarning(UserWarning):
-    """The requests of a recorded model do not say which model was asked."""
-
-
-class IncompleteCopyWarning(UserWarning):
-    """A copy of a production run could not be written on; the run goes on, and the copy ends there."""
-
-
-class OutlivedReplayWarning(UserWarning):
-    """Something that a replay had started went on after its end, and was refused what it tried."""
-
-
-class OutlivedRecordingWarning(UserWarning):
-    """A stream or coroutine that was made in a recording is first read after its end, so its calls are not recorded."""
 
 
 class SessionStateError(AgentTapeError):

@@ -1,0 +1,35 @@
+"""Every warning of AgentTape: what a program is told of and may go on with."""
+
+from __future__ import annotations
+
+
+class UnusedInteractionsWarning(UserWarning):
+    """The warning with the message of `UnusedInteractionsError`, for `unused="warn"`."""
+
+
+class UnprovenRecordingWarning(UserWarning):
+    """A function was recorded, and differs when it is called again at once with its recording: `prove=True`."""
+
+
+class UnmatchedNameWarning(UserWarning):
+    """A name that was given as `live` or `frozen` is that of no boundary of the run: perhaps it is misspelled."""
+
+
+class UnrecordedConnectionWarning(UserWarning):
+    """A recorded run has reached outside where no boundary covers it: that is not recorded, and a replay refuses it."""
+
+
+class UnidentifiedModelWarning(UserWarning):
+    """The requests of a recorded model do not say which model was asked."""
+
+
+class IncompleteCopyWarning(UserWarning):
+    """A copy of a production run could not be written on; the run goes on, and the copy ends there."""
+
+
+class OutlivedReplayWarning(UserWarning):
+    """Something that a replay had started went on after its end, and was refused what it tried."""
+
+
+class OutlivedRecordingWarning(UserWarning):
+    """A stream or coroutine that was made in a recording is first read after its end, so its calls are not recorded."""

@@ -1,0 +1,58 @@
+"""Paths, texts and numbers as the messages of errors say them."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+
+def shown_path(path: Path | str) -> str:
+    """Return a path as a message says it: from the working directory, if it is below that.
+
+    Args:
+        path: A path, or the URL of a cassette.
+    """
+    try:
+        here = Path.cwd()
+    except OSError:  # the directory is gone
+        return visible(str(path)).replace("\n", "\\n")
+    full = Path(path)
+    shown = str(full.relative_to(here)) if full.is_absolute() and full.is_relative_to(here) else str(path)
+    return visible(shown).replace("\n", "\\n")
+
+
+def visible(text: str) -> str:
+    """Return a text with its control characters spelled out, as it may come from a stranger's cassette.
+
+    A terminal would do what they say, and a CI system would take a line that begins with `::` for a command.
+
+    Args:
+        text: The text; line breaks and tabs stay.
+    """
+    if text.isprintable():
+        return text
+    shown = "".join(char if char in "\n\t" or char.isprintable() else _spelled(char) for char in text)
+    return shown.replace("\n::", "\n ::").replace("\n##[", "\n ##[")
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def how_to_recover(journal: Path) -> str:
+    """Return how to make a cassette of a journal: the command, and the call where the command is not installed.
+
+    Args:
+        journal: The journal.
+    """
+    return f"agenttape recover {shlex.quote(shown_path(journal))}, or agenttape_core.recover(Path({str(journal)!r}))"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things as a message says it: `1 call`, `2 calls`.
+
+    Args:
+        count: The number.
+        noun: The thing, in the singular.
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
