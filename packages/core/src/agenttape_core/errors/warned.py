@@ -1,4 +1,4 @@
-"""Every warning of AgentTape: what a program is told of and may go on with."""
+"""Every warning of AgentTape: what a program may go on with."""
 
 from __future__ import annotations
 
