@@ -66,7 +66,19 @@ TABLE = [
     ["show", "cassettes/damaged0.yaml"],
     ["show", "cassettes/damaged1.yaml"],
 ]
-ELSEWHERE = {"explore", "faults", "heal", "minimise", "record", "replay", "verify", "serve", "triage", "why"}
+ELSEWHERE = {
+    "adequacy",
+    "explore",
+    "faults",
+    "heal",
+    "minimise",
+    "record",
+    "replay",
+    "verify",
+    "serve",
+    "triage",
+    "why",
+}
 """Verbs that run programs: `test_programs_keep_the_key` has them, or their own tests. What `serve` answers is what
 `export` writes."""
 

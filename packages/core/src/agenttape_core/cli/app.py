@@ -17,10 +17,11 @@ from agenttape_core.cli.output import never_fail_to_encode, printable
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, ConfigurationError
 
 OK, FINDINGS, USAGE, CASSETTE = 0, 1, 2, 3
-_INTERRUPTED = 130
+INTERRUPTED = 130
 
 VERBS = (
     "accept",
+    "adequacy",
     "check",
     "convert",
     "coverage",
@@ -130,7 +131,7 @@ def run(args: Sequence[str] | None = None) -> int:
         error.show()
         code = USAGE
     except (click.Abort, KeyboardInterrupt):
-        code = _failed("interrupted", _INTERRUPTED)
+        code = _failed("interrupted", INTERRUPTED)
     except (AgentTapeError, AgentTapeHalt) as error:
         code = _failed(str(error), _code_of(error))
     return code if isinstance(code, int) else OK

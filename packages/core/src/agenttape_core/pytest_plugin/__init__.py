@@ -15,6 +15,7 @@ import pytest
 
 from agenttape_core.lifecycle.running_test import RunningTest, during
 from agenttape_core.pytest_plugin.command_line import add_options, refuse
+from agenttape_core.pytest_plugin.replayed import KEEPS_SESSIONS
 
 if TYPE_CHECKING:
     from agenttape_core.engine import Mode
@@ -145,7 +146,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             pace=option.cassette_pace,
             order=option.cassette_order,
         )
-        if _wants_faults(item) or _wants_orders(item):
+        if _wants_faults(item) or _wants_orders(item) or item.config.stash.get(KEEPS_SESSIONS, False):
             test = replace(test, sessions=[])
         with during(test):
             return (yield)

@@ -1,4 +1,4 @@
-"""The mark of a test that is run as a program, with its cassette changed."""
+"""Marks of tests that are run as programs, with their cassettes or their code changed."""
 
 from __future__ import annotations
 
@@ -11,3 +11,6 @@ if TYPE_CHECKING:  # imported by those who change something
 
 REPLAYED: pytest.StashKey[Opening] = pytest.StashKey()
 """Of a test that is run as a program: the replay of this run."""
+
+KEEPS_SESSIONS: pytest.StashKey[bool] = pytest.StashKey()
+"""Of the configuration of a run: whether the sessions of each test are kept until it has been reported."""

@@ -51,6 +51,11 @@ class EnteredSession(RunSession):
         """True if another model is tried here, or the program's own once more."""
         return self._setup.candidates is not None
 
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The paths of requests that are not compared."""
+        return self._setup.ignored.spelled
+
     def tapes_http(self, host: str) -> bool:
         """Return whether a request to a host is taped here that a client makes which the user did not tape."""
         return self._setup.tapes_http is not None and self._setup.tapes_http(host)

@@ -1,0 +1,52 @@
+"""The outcome of an operator: another node, what it does, and how to see whether it is reached."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["prompts", "tools", "schemas", "code"]
+"""Texts that models read, descriptions and names of tools, schemas of arguments and answers, or code."""
+KINDS: tuple[Kind, ...] = ("prompts", "tools", "schemas", "code")
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """The parts that a recorded request must hold if an edit is to reach it.
+
+    Args:
+        texts: Texts, all of which stand in one request; white space does not count.
+        tool: The name of a tool.
+        fields: The fields of a schema.
+    """
+
+    texts: tuple[str, ...] = ()
+    tool: str = ""
+    fields: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.texts or self.tool or self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The outcome of an operator on a node.
+
+    Args:
+        operator: The name of the operator.
+        kind: What it edits.
+        new: The node in the place of the old one.
+        sought: What a recorded request holds if the edit reaches it; empty for code, which is reached by its lines.
+        before: The part that it changes, in words, if that is shorter than the statement.
+        after: What takes the place of it, in words.
+        runs: Whether lines that are run reach it, too, where no request holds what is sought.
+    """
+
+    operator: str
+    kind: Kind
+    new: ast.AST
+    sought: Sought = Sought()
+    before: str = ""
+    after: str = ""
+    runs: bool = True

@@ -1,0 +1,215 @@
+"""`adequacy`: edits of a program, one at a time, and whether its cassettes notice them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core.cli.app import run
+from agenttape_core.tools.adequacy import Adequacy, adequacy
+
+pytestmark = pytest.mark.process
+
+DESK = '''
+"""A desk that answers questions about books."""
+from agenttape_core import boundary
+
+PROMPT = "You answer questions about books. Never promise a date."
+OTHER = "Say politely that the desk is closed today."
+STYLE = "Answer in one short sentence."
+
+
+@boundary("chat")
+def ask(messages, tools=(), style=""):
+    raise AssertionError("really asked")
+
+
+@boundary("tool")
+def stock(title):
+    raise AssertionError("really looked up")
+
+
+TOOL = {
+    "name": "stock",
+    "description": "Tell how many copies there are.",
+    "parameters": {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]},
+}
+
+
+def count(text):
+    found = 0
+    while found < len(text):
+        found += 1
+    return found
+
+
+def answer(question, closed=False):
+    if closed:
+        return OTHER
+    copies = stock(question)
+    words = count(copies)
+    said = ask([PROMPT, f"There are {copies} copies of {question}."], tools=[TOOL], style=STYLE)
+    return said.upper() if words > 1 else said
+
+
+def run():
+    return answer("Dune")
+'''
+TESTS = """
+import pytest
+from desk import answer
+
+@pytest.mark.cassette(ignore=["arguments.style"])
+def test_answers():
+    assert answer("Dune") == "YES, 3"
+
+def test_without():
+    assert True
+"""
+
+
+CASSETTE = "cassettes/test_desk/test_answers.yaml"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a test and its recording."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "desk.py").write_text(DESK)
+    (folder / "test_desk.py").write_text(TESTS)
+    namespace: dict[str, Any] = {}
+    live = DESK.replace('raise AssertionError("really asked")', 'return "Yes, 3"')
+    exec(live.replace('raise AssertionError("really looked up")', 'return "three"'), namespace)
+    with use_cassette(folder / CASSETTE, mode="all"):
+        namespace["answer"]("Dune")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _inside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p agenttape_core.pytest_plugin")
+
+
+@pytest.fixture(scope="module")
+def found(project: Path) -> Adequacy:
+    """The adequacy of the cassette for the function of the project."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project)
+        return adequacy(CASSETTE, "desk.py:run", ignore=["arguments.style"])
+
+
+def verdicts(found: Adequacy, place: str) -> dict[str, str]:
+    """Return the verdicts on the edits of the line that holds these words, by their operators."""
+    line = next(number for number, line in enumerate(DESK.splitlines(), 1) if place in line)
+    return {one.mutant.id.rpartition(":")[2]: one.verdict for one in found.judged if one.mutant.line == line}
+
+
+def test_prompts_are_noticed(found: Adequacy) -> None:
+    """Each edit of a prompt that reaches a recorded request is a miss."""
+    assert verdicts(found, "PROMPT =") == dict.fromkeys(
+        ("drop_sentence", "drop_sentence~2", "negate_sentence", "empty"), "miss"
+    )
+    operators = ("drop_placeholder", "drop_placeholder~2", "swap_placeholders", "negate_sentence", "empty")
+    asked = verdicts(found, "said = ask")
+    assert {name: asked[name] for name in operators} == dict.fromkeys(operators, "miss")
+
+
+def test_settings_that_hide(found: Adequacy) -> None:
+    """A survivor that a setting hides says which."""
+    (style,) = [one for one in found.survivors if one.mutant.operator == "empty"]
+    assert (style.mutant.before, style.words) == ("Answer in one short sentence.", "ignore hides it: arguments.style")
+
+
+def test_tools_and_schemas(found: Adequacy) -> None:
+    """Edits of the description of a tool and of its schema are misses."""
+    assert verdicts(found, '"description": "Tell')["empty"] == "miss"
+    schema = verdicts(found, '"parameters": {')
+    assert {name: schema[name] for name in ("drop_field", "type", "optional")} == dict.fromkeys(
+        ("drop_field", "type", "optional"), "miss"
+    )
+
+
+def test_code(found: Adequacy) -> None:
+    """Edits of code are noticed by another result, by an error, by a limit of loops, or not at all."""
+    branch = verdicts(found, "if words > 1")
+    assert (branch["compare"], branch["swap_branches"]) == ("survived", "assertion")
+    assert verdicts(found, "found += 1") == {"drop_statement": "did not end", "number": "survived"}
+    assert verdicts(found, "return found")["return_none"] == "raised"
+
+
+def test_what_no_test_reaches(found: Adequacy) -> None:
+    """Edits that no test reaches do not land, and do not count."""
+    assert verdicts(found, "OTHER =") == {"empty": "did not land"}
+    assert verdicts(found, "return OTHER") == {"return_none": "did not land"}
+    assert found.score.noticed + found.score.survived + len(found.unreached) == len(found.judged)
+    assert "no test runs this line" in str(found)
+
+
+def test_result(found: Adequacy) -> None:
+    """The result is data: scores by kind and file, and survivors first."""
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain["mutants"][0]["verdict"] == "survived"
+    assert set(plain["by_kind"]) == {"prompts", "tools", "schemas", "code"}
+    assert list(plain["by_file"]) == ["desk.py"]
+    assert "survived: no cassette notices these" in str(found)
+
+
+def test_tests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tests are programs: those with a cassette take part, red ones are named, and no file changes."""
+    (project / "test_red.py").write_text(
+        TESTS.replace("YES, 3", "NO")
+        .replace("test_answers", "test_red")
+        .replace("cassette(", 'cassette("cassettes/test_desk/test_answers.yaml", ')
+    )
+    try:
+        names = {
+            path.relative_to(project).as_posix(): path.read_bytes() for path in project.rglob("*") if path.is_file()
+        }
+        assert run(["adequacy", "--only=prompts", "--max=3", "--source=desk.py", "--json"]) == 1
+        found = json.loads(capsys.readouterr().out)
+        after = {
+            path.relative_to(project).as_posix(): path.read_bytes() for path in project.rglob("*") if path.is_file()
+        }
+        assert after == names
+    finally:
+        (project / "test_red.py").unlink()
+    assert found["tests"] == ["test_desk.py::test_answers"]
+    assert found["excluded"] == {"test_red.py::test_red": "fails without an edit: AssertionError: "}
+    assert found["notes"][1] == "took no part: 2 tests without a cassette"
+    tried = [one for one in found["mutants"] if one["verdict"] != "did not land"]
+    assert len(tried) == 3
+    assert {one["test"] for one in tried if one["verdict"] == "miss"} == {"test_desk.py::test_answers"}
+    assert found["reachable"] > 3
+
+
+def test_one_mutant(capsys: pytest.CaptureFixture[str], found: Adequacy) -> None:
+    """The id of a mutant runs it alone, and prints its diff; the command fails if it survives."""
+    survivor = next(one for one in found.survivors if one.mutant.operator == "compare")
+    assert run(["adequacy", CASSETTE, "desk.py:run", "--mutant", survivor.mutant.id]) == 1
+    said = capsys.readouterr().out
+    assert said == f"{survivor}\n"
+    assert f"{survivor.mutant.id}  survived\n    - found < len(text)\n    + found <= len(text)" in said
+
+
+def test_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kinds, numbers and programs that there are not are refused with what there is."""
+    with pytest.raises(ConfigurationError, match=r"only='prompt'.*expected some of prompts"):
+        adequacy("test_desk.py", only=["prompt"])
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        adequacy("test_desk.py", most=0)
+    assert run(["adequacy", "desk.py:answer"]) == 2
+    assert "name its cassette before it" in capsys.readouterr().err
+
+
+def test_nothing_to_learn() -> None:
+    """A program that fails without an edit is the error, and says why."""
+    with pytest.raises(ConfigurationError, match="nothing passes with a cassette") as refused:
+        adequacy(CASSETTE, "desk.py:answer")
+    assert "fails without an edit: TypeError: answer() missing 1 required" in str(refused.value)
