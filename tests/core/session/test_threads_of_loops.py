@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import queue
 import threading
 import time
@@ -294,3 +295,46 @@ def test_threads_inside_of_a_call_deliver_nothing(tmp_path: Path, way: str) -> N
     with use_cassette(path) as cassette:
         assert asyncio.run(program()) == ["a", "b", "c"]
     assert cassette.report.disorder == ()
+
+
+async def a_coroutine_of_a_thread() -> str:
+    """Await a thread that waits for a coroutine of the loop."""
+    loop = asyncio.get_running_loop()
+    return await asyncio.to_thread(lambda: asyncio.run_coroutine_threadsafe(echo("who"), loop).result(LIMIT))
+
+
+async def an_event_for_a_thread() -> str:
+    """Await a thread that waits until a call beside it has been answered."""
+    answered = threading.Event()
+
+    async def asking() -> str:
+        answer = await echo("who")
+        answered.set()
+        return answer
+
+    return (await asyncio.gather(asyncio.to_thread(answered.wait, LIMIT), asking()))[1]
+
+
+@boundary("call")
+async def echo(question: str) -> str:
+    """Answer."""
+    await asyncio.sleep(0)
+    return question
+
+
+@pytest.mark.parametrize("program", [a_coroutine_of_a_thread, an_event_for_a_thread], ids=lambda one: one.__name__)
+def test_without_a_recorded_order_nobody_waits_for_a_thread_that_waits(
+    program: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    """In a replay of a cassette that knows no order, a call comes as soon as the thread beside it waits for it."""
+    path = tmp_path / "c.jsonl"
+    with use_cassette(path, mode="once"):
+        asyncio.run(program())
+    header, *records = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    older = json.loads(header)
+    for known in ("schedule", "threads", "loose"):
+        older["volatile"].pop(known, None)
+    path.write_text("".join([json.dumps(older) + "\n", *records]), encoding="utf-8")
+    with use_cassette(path) as session:
+        assert asyncio.run(program()) == "who"
+    assert session.report.disorder == ()  # a thread for which the loop has waited in vain is told

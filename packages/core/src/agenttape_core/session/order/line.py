@@ -14,6 +14,8 @@ from agenttape_core.session.order.waiting_calls import Wait
 
 _GRACE = 1.0
 """Seconds for which a call waits for what comes before it, beyond the time that it took: a slower machine."""
+_SOON, _SELDOM = 0.001, 0.05
+"""Seconds between two looks after the threads that a loop waits for: at first, and at last."""
 _MOST_STEPS = 100_000
 """Steps after which a program counts as idle that makes steps for as long as an answer does not come."""
 _MOST_CALLBACKS = 300_000
@@ -235,6 +237,22 @@ class Line(FollowedLine):
 
         seconds = max((wait.call.crossing.seconds() for wait in self._waiting), default=0.0)
         self._patience = real_timer(self.loop, seconds + _GRACE, end)
+        if self._script is None:
+            self._look_after_threads(_SOON)
+
+    def _look_after_threads(self, seconds: float) -> None:
+        """Go on without threads that begin to wait themselves, as for what the loop is to deliver: nobody tells it."""
+
+        def look() -> None:
+            if self._patience is None or self._script is not None:
+                return
+            if self._threads.is_quick:
+                self._look_after_threads(min(2 * seconds, _SELDOM))
+            else:
+                self._go_on()
+                self.advance()
+
+        real_timer(self.loop, seconds, look)
 
     def _release(self, wait: Wait) -> None:
         """Let a call go on, next of all that are ready."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenttape_core.session.order.held_back import Key
-from agenttape_core.session.order.strands import BLOCKING, SLEEPING
+from agenttape_core.session.order.holder import is_waiting
+from agenttape_core.session.order.strands import BLOCKING, SLEEPING, Strand
 
 BEGINS_WITH = {"job": "", "answer": "a"}
 """The sorts of work, with what stands before a number of theirs in `Scheduled.job`."""
@@ -81,11 +82,16 @@ class ThreadWork:
     def quick(self) -> Iterator[Key]:
         """Yield what is under way that is worth waiting for: not what waits itself, nor what takes too long."""
         for made, work in tuple(self._open.items()):
-            strand = getattr(work, "strand", None)
-            waits = made in self._parked or (strand is not None and strand.state in (BLOCKING, SLEEPING))
-            if not waits and made not in self._slow:
+            if made not in self._slow and made not in self._parked and not _waits(getattr(work, "strand", None)):
                 yield made
 
     def is_slow(self) -> None:
         """Note that what is under way takes too long for anything to wait for it."""
         self._slow.update(self._open)
+
+
+def _waits(strand: Strand | None) -> bool:
+    """Return True if a thread waits for another one. One that takes no turns is looked at."""
+    if strand is None or strand.strands.is_on:
+        return strand is not None and strand.state in (BLOCKING, SLEEPING)
+    return strand.has_begun and is_waiting(strand)
