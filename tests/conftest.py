@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("quick")
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """Run one worker more than there are processors: a fifth of the time of tests is waits, for others and for time."""
     workers = yield
