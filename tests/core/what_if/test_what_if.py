@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -411,3 +412,24 @@ def test_many_calls_have_representatives(tmp_path: Path) -> None:
         "4 faults: 4 raised",
     ]
     assert len(faults(run, path, ["timeout"], most=32).cells) == 32
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_a_coroutine_is_replayed_as_it_was_recorded(tmp_path: Path, is_inside: bool) -> None:
+    """The session is opened in the event loop or around it, as when the run was recorded: calls have their places."""
+
+    @boundary("tool")
+    async def find(what: str) -> str:
+        return f"{what}!"
+
+    async def program() -> str:
+        return await find(" ".join(await asyncio.gather(find("a"), find("b"))))
+
+    path = tmp_path / "run.yaml"
+    if is_inside:
+        asyncio.run(use_cassette(path, mode="all")(program)())
+    else:
+        with use_cassette(path, mode="all"):
+            asyncio.run(program())
+    found = what_if(path, program, {1: returns("x")}, beyond="address")
+    assert (found.result, [one.number for one in found.moved], found.new) == ("a! b!!", [3], ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(ABC):
     """A change of a recorded call. It is made with `raises`, `returns`, `edits`, `cut` or `late`.
 
     Args:
@@ -38,17 +39,17 @@ class Change:
         """
         return ""
 
+    @abstractmethod
     def outcome(self, call: RecordedCall) -> Outcome:
         """Return what comes of a call.
 
         Args:
             call: The call, with what was recorded.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def words(self) -> str:
         """Return the change in words."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return f"always {self.words()}" if self.every else self.words()

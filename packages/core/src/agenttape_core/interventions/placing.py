@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
@@ -61,9 +61,10 @@ def placed(changes: Changes, cassette: Recorded) -> dict[int, Placed]:
             f"changes={changes!r}: expected a mapping of calls to changes, {{'search': raises(...)}}"
         )
     found: dict[int, Placed] = {}
-    for key, given in sorted(changes.items(), key=lambda item: not _is_exact(item[0], cassette)):
+    known = _Known(cassette)
+    for key, given in sorted(changes.items(), key=lambda item: not known.is_exact(item[0])):
         change = checked(given, f"changes={{{key!r}: ...}}")
-        rows = selected(key, cassette)
+        rows = known.selected(key)
         if not rows:
             raise ConfigurationError(f"changes={{{key!r}: ...}}: {_nothing(key, cassette)}")
         problems = {row.number: change.problem(cassette.outcome(row.number)) for row in rows}
@@ -79,28 +80,47 @@ def placed(changes: Changes, cassette: Recorded) -> dict[int, Placed]:
     return found
 
 
-def selected(key: Key, cassette: Recorded) -> list[IndexRow]:
-    """Return the recordings that a key selects."""
-    rows = cassette.entries
-    if isinstance(key, int) and not isinstance(key, bool):
-        return [row for row in rows if row.number == key]
-    if not isinstance(key, str) or not key:
-        raise ConfigurationError(
-            f"changes={{{key!r}: ...}}: expected a number, an address, a kind, a name or a pattern such as '**/search'"
-        )
-    named = [row for row in rows if row.kind == key] or [row for row in rows if row.name == key]
-    if named or key in KINDS:
-        return named
-    if exact := [row for row in rows if row.address == key]:
-        return exact
-    pattern = PlacePattern(key)
-    return [row for row in rows if pattern.selects(row.address)]
+class _Known:
+    """The recordings of a cassette, by all that selects them.
+
+    Args:
+        cassette: The cassette.
+    """
+
+    def __init__(self, cassette: Recorded) -> None:
+        self._rows = cassette.entries
+        self._numbers = {row.number: row for row in self._rows}
+        self._kinds = _by(self._rows, lambda row: row.kind)
+        self._names = _by(self._rows, lambda row: row.name)
+        self._addresses = _by(self._rows, lambda row: row.address)
+
+    def is_exact(self, key: object) -> bool:
+        """Return whether a key selects calls by a number or an address."""
+        return isinstance(key, int) or (key not in self._kinds and key not in self._names and key in self._addresses)
+
+    def selected(self, key: Key) -> list[IndexRow]:
+        """Return the recordings that a key selects."""
+        if isinstance(key, int) and not isinstance(key, bool):
+            return [self._numbers[key]] if key in self._numbers else []
+        if not isinstance(key, str) or not key:
+            raise ConfigurationError(
+                f"changes={{{key!r}: ...}}: expected a number, an address, a kind, a name or a pattern such as "
+                "'**/search'"
+            )
+        named = self._kinds.get(key) or self._names.get(key) or []
+        if named or key in KINDS:
+            return named
+        if exact := self._addresses.get(key):
+            return exact
+        pattern = PlacePattern(key)
+        return [row for row in self._rows if pattern.selects(row.address)]
 
 
-def _is_exact(key: object, cassette: Recorded) -> bool:
-    rows = cassette.entries
-    is_name = any(key in (row.kind, row.name) for row in rows)
-    return isinstance(key, int) or (not is_name and any(row.address == key for row in rows))
+def _by(rows: Sequence[IndexRow], key: Callable[[IndexRow], str]) -> dict[str, list[IndexRow]]:
+    found: dict[str, list[IndexRow]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
 
 
 def _nothing(key: Key, cassette: Recorded) -> str:

@@ -6,8 +6,9 @@ tests with a cassette need.
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -180,41 +181,61 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-    """Prove the recording of a test that has passed, between the end of its own fixtures and that of wider ones."""
-    running = item.stash.get(RUNNING, None)
-    if item.stash.get(_PASSED, False):
-        again = _explored if _wants_orders(item) else _faulted
-        return (yield from again(item, nextitem))
-    if running is not None and running.is_to_try:
-        return (yield from _tried(item, nextitem))
-    if running is not None and running.is_to_verify:
-        return (yield from _verified(item, nextitem))
-    if running is None or not running.is_to_prove:
+    """Run a test again that has passed, if so wanted, between the end of its own fixtures and that of wider ones."""
+    more = _more_of(item, nextitem)
+    if more is None:
         return (yield)
     from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
 
     try:
         with keeping_wider_fixtures(item):
             result = yield
-        running.prove(nextitem, RUNNING)
+        more()
     finally:
         tear_down_for(nextitem, item)
     return result
 
 
-def _tried(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-    """Try the candidates on a test that has passed, between the end of its own fixtures and that of wider ones."""
-    from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
+def _more_of(item: pytest.Item, nextitem: pytest.Item | None) -> Callable[[], object] | None:
+    """Return what runs a test again that has passed, if anything does; its own fixtures have ended then."""
+    running = item.stash.get(RUNNING, None)
+    if item.stash.get(_PASSED, False):
+        item.stash[_PASSED] = False  # its further runs have a teardown, too
+        further = _try_orders if _wants_orders(item) else _try_faults
+    elif running is not None and running.is_to_try:
+        further = _try_candidates
+    elif running is not None and running.is_to_verify:
+        further = _verify
+    elif running is not None and running.is_to_prove:
+        return functools.partial(running.prove, nextitem, RUNNING)
+    else:
+        return None
+    return functools.partial(further, item, nextitem)
+
+
+def _try_candidates(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     from agenttape_core.pytest_plugin.trying import fail_under, try_candidates
 
-    try:
-        with keeping_wider_fixtures(item):
-            result = yield
-        try_candidates(item, nextitem, RUNNING)
-        fail_under(item)
-    finally:
-        tear_down_for(nextitem, item)
-    return result
+    try_candidates(item, nextitem, RUNNING)
+    fail_under(item)
+
+
+def _try_orders(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    from agenttape_core.pytest_plugin.exploring import try_orders
+
+    try_orders(item, nextitem, RUNNING)
+
+
+def _try_faults(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    from agenttape_core.pytest_plugin.faulting import try_faults
+
+    try_faults(item, nextitem, RUNNING)
+
+
+def _verify(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    from agenttape_core.pytest_plugin.verifying import verify
+
+    verify(item, nextitem, RUNNING)
 
 
 def _note_end(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -243,50 +264,6 @@ def _wants_orders(item: pytest.Item) -> bool:
 def _only_replays(item: pytest.Item) -> bool:
     option = item.config.option
     return option.rerecord is None and option.cassette_mode in {None, "none", "replay", "once"}
-
-
-def _explored(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-    """Run a test that has passed in other orders, between the end of its own fixtures and that of wider ones."""
-    from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
-    from agenttape_core.pytest_plugin.exploring import try_orders
-
-    item.stash[_PASSED] = False  # its further runs have a teardown, too
-    try:
-        with keeping_wider_fixtures(item):
-            result = yield
-        try_orders(item, nextitem, RUNNING)
-    finally:
-        tear_down_for(nextitem, item)
-    return result
-
-
-def _faulted(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-    """Let calls of a test that has passed fail, between the end of its own fixtures and that of wider ones."""
-    from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
-    from agenttape_core.pytest_plugin.faulting import try_faults
-
-    item.stash[_PASSED] = False  # its further runs have a teardown, too
-    try:
-        with keeping_wider_fixtures(item):
-            result = yield
-        try_faults(item, nextitem, RUNNING)
-    finally:
-        tear_down_for(nextitem, item)
-    return result
-
-
-def _verified(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-    """Compare a test that has passed with a run for real, between the end of its fixtures and that of wider ones."""
-    from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
-    from agenttape_core.pytest_plugin.verifying import verify
-
-    try:
-        with keeping_wider_fixtures(item):
-            result = yield
-        verify(item, nextitem, RUNNING)
-    finally:
-        tear_down_for(nextitem, item)
-    return result
 
 
 @pytest.hookimpl(wrapper=True)

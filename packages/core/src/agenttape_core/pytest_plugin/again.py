@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 Excinfo = pytest.ExceptionInfo[BaseException]
+_OFTEN = 25
+"""A dot is shown for so many runs."""
 
 
 @contextlib.contextmanager
@@ -57,6 +59,18 @@ def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None
                 item, "teardown", lambda: item.ihook.pytest_runtest_teardown(item=item, nextitem=nextitem)
             )
     return raised or teardown
+
+
+def show_progress(config: pytest.Config, number: int) -> None:
+    """Show that a test is still run again, by a dot after so many runs.
+
+    Args:
+        config: The configuration of pytest.
+        number: The number of runs so far.
+    """
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and number % _OFTEN == 0 and not hasattr(config, "workerinput"):
+        reporter.write("·")
 
 
 def caught_by_unittest(item: pytest.Item) -> list[Excinfo]:

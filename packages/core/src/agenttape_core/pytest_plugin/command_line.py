@@ -106,6 +106,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="run each test that passes again with its calls answered in other orders, at most so many (200)",
     )
     group.addoption(
+        "--explore-seed",
+        metavar="SEED",
+        type=int,
+        default=7,
+        help="of the orders that --explore chooses by chance (7)",
+    )
+    group.addoption(
         "--cassette-order",
         metavar="ORDER",
         help="answer these calls first where several wait, in this order, such as 5,3; as a finding of --explore says",

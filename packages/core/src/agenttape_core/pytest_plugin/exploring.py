@@ -11,17 +11,15 @@ import pytest
 from agenttape_core.errors import ConfigurationError, UnusedInteractionsError, shown_path
 from agenttape_core.lifecycle.ordering import cassette_and_order, on_cassette
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.pytest_plugin.again import Excinfo, run_again
+from agenttape_core.pytest_plugin.again import Excinfo, run_again, show_progress
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.running import Running
 from agenttape_core.session import Session
-from agenttape_core.tools.explore import SEED, Program, explored
+from agenttape_core.tools.explore import Program, explored
 from agenttape_core.tools.verify.ending import Ending, described, is_failure
 
 _EXPLORED = "agenttape.explored"
 """The name of the property of a test report that says what came of its exploration, in a line."""
-_OFTEN = 25
-"""A dot is shown for so many replays."""
 
 
 def refuse_unknown(config: pytest.Config) -> None:
@@ -83,7 +81,7 @@ def _explored(
             del item.stash[key]  # if the setup fails, there is no other
         with on_cassette(str(path)):
             raised = run_again(item, nextitem)
-        _show_progress(item.config, next(runs))
+        show_progress(item.config, next(runs))
         return _ending(raised)
 
     prefix = "" if is_only else f"{Path(str(path)).name.partition('.')[0]}:"
@@ -96,7 +94,7 @@ def _explored(
         again=lambda order: f"{shlex.join(words)}{order}",
     )
     try:
-        return str(explored(program, item.config.option.explore, SEED))
+        return str(explored(program, item.config.option.explore, item.config.option.explore_seed))
     except ConfigurationError as error:
         return f"{item.nodeid} is not explored: {str(error).partition(chr(10))[0]}"
 
@@ -106,12 +104,6 @@ def _ending(raised: Excinfo | None) -> Ending:
     if error is None or isinstance(ours_in(error), UnusedInteractionsError):
         return Ending("returned", False, None)  # what another order no longer asks for is no failure
     return Ending(f"raised {described(error)}", is_failure(error), None)
-
-
-def _show_progress(config: pytest.Config, number: int) -> None:
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and number % _OFTEN == 0 and not hasattr(config, "workerinput"):
-        reporter.write("·")
 
 
 def explored_in(properties: Iterable[tuple[str, object]]) -> list[str]:

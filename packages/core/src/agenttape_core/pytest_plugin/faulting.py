@@ -13,7 +13,7 @@ import pytest
 from agenttape_core.errors import ConfigurationError, UnusedInteractionsError, shown_path
 from agenttape_core.interventions import Change
 from agenttape_core.lifecycle.running_test import RunningTest, this_test
-from agenttape_core.pytest_plugin.again import Excinfo, run_again
+from agenttape_core.pytest_plugin.again import Excinfo, run_again, show_progress
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.running import Running
 from agenttape_core.session import Session
@@ -26,8 +26,6 @@ from agenttape_core.tools.reporting.forms import FORMS
 _MARKER = "faults"
 _FAULTS = "agenttape.faults"
 """The name of the property of a test report that holds its matrices, as JSON."""
-_OFTEN = 25
-"""A dot is shown for so many runs."""
 
 
 def refuse_unknown(config: pytest.Config) -> None:
@@ -146,7 +144,7 @@ class _Again:
         plan, cells = planned(session.source, served, kinds), []
         for number, one in enumerate(plan.cells, 1):
             cells.append(self._cell(session.path, one))
-            _show_progress(self._item.config, number)
+            show_progress(self._item.config, number)
         return FaultMatrix(name, shown, tuple(cells), plan.calls, plan.left_out)
 
     def _cell(self, path: Path | str, one: Planned) -> Cell:
@@ -175,12 +173,6 @@ def _how(error: BaseException | None) -> Literal["passed", "raised", "assertion"
     if error is None or isinstance(ours_in(error), UnusedInteractionsError):
         return "passed"  # what it did not ask for is seen in the report
     return "assertion" if isinstance(error, AssertionError | pytest.fail.Exception) else "raised"
-
-
-def _show_progress(config: pytest.Config, number: int) -> None:
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and number % _OFTEN == 0 and not hasattr(config, "workerinput"):
-        reporter.write("·")
 
 
 def exclude(item: pytest.Item) -> None:

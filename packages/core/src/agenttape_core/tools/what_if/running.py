@@ -11,6 +11,7 @@ from typing import Any
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError
 from agenttape_core.interventions import Beyond, Change, Changes
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
+from agenttape_core.tools.programs import run_to_end
 from agenttape_core.tools.what_if.account import WhatIf, account_of
 
 
@@ -42,15 +43,40 @@ def what_if(
         CassetteError: If the cassette is not there, or cannot be read.
         ConfigurationError: If a change selects no call, or cannot be made.
     """
-    if inspect.iscoroutinefunction(function):
-        return asyncio.run(awhat_if(cassette, function, changes, beyond=beyond, to=to, **options))
+    if not inspect.iscoroutinefunction(function):
+        return _around(cassette, function, changes, beyond, to, options)
+    inside = asyncio.run(awhat_if(cassette, function, changes, beyond=beyond, to=to, **options))
+    if not _elsewhere(inside) or inside.report.executed or inside.written is not None:
+        return inside
+    around = _around(cassette, function, changes, beyond, to, options)
+    return around if _elsewhere(around) < _elsewhere(inside) else inside
+
+
+def _elsewhere(found: WhatIf) -> int:
+    """Return how many calls found no recording, or that of another place.
+
+    The session of a coroutine function may have been opened in the event loop or around it when it was recorded; calls
+    have other places then. The first replay finds out.
+    """
+    return sum(one.rung == "request" for one in found.report.served) + len(found.new)
+
+
+def _around(  # noqa: PLR0917 - private, and called twice
+    cassette: str | Path,
+    function: Callable[[], Any],
+    changes: Changes,
+    beyond: Beyond,
+    to: str | Path | None,
+    options: dict[str, Any],
+) -> WhatIf:
+    """Replay with the session opened around the function, and around its event loop if it needs one."""
     block = _block(cassette, changes, beyond, to, options)
     ran = _Ran()
     try:
         with block as ran.session:
             ran.changes = {number: one.change for number, one in block.in_use.changes.items()}
             with ran:
-                ran.result = function()
+                ran.result = run_to_end(function)
     except (AgentTapeError, AgentTapeHalt) as error:
         ran.came_out(error)
     return ran.account()
