@@ -75,6 +75,8 @@ def test_a_command(edited: Path, command: Any) -> None:
     assert planned.out.startswith(f"{cassette}: 1 of 2 calls changed")
     healed: Ended = command("heal", "--yes", "--cassette", cassette, "app.py:main")
     assert (healed.code, (edited / "asked").read_text()) == (0, "two")
+    assert "outcome.value" in healed.out
+    assert "request" not in healed.out, "the question was just edited"
 
 
 def test_no_tests(edited: Path, command: Any) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -84,9 +85,22 @@ def _print_changes(plans: Mapping[str, Plan], changes: Mapping[str, Any], *, hea
         print_json({**facts, "changes": {path: comparison.to_dict() for path, comparison in changes.items()}})
         return
     for path, comparison in changes.items():
-        print_text(f"{path}\n{comparison}")
+        print_text("\n".join([path, *_answers(comparison)]))
     if _waits(plans.values()):
         print_text("pending; to look at them one by one:  agenttape review")
+
+
+def _answers(comparison: Any) -> Iterator[str]:
+    """Yield the calls that have changed with the words of their answers, for the question was just edited."""
+    from agenttape_core.tools.review.calls import sort_of
+
+    for change in comparison.changes:
+        said = [found for found in change.differences if sort_of(found.path) != "tokens"]
+        answered = tuple(found for found in said if found.path.startswith("outcome"))
+        is_answer = change.what == "interaction" and change.state == "changed"
+        yield f"{replace(change, differences=answered if is_answer else tuple(said))}"
+        if is_answer and not answered:
+            yield "    the same answer as before"
 
 
 def _waits(plans: Iterable[Plan]) -> bool:
