@@ -24,7 +24,8 @@ def thresholds() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-def test_nothing_is_collected_in_the_block() -> None:
+@pytest.mark.parametrize("stays", [True, False])
+def test_nothing_is_collected_in_the_block(stays: bool) -> None:
     """No collection runs within the block; after it the thresholds are as before."""
     seen: list[str] = []
 
@@ -34,7 +35,7 @@ def test_nothing_is_collected_in_the_block() -> None:
     gc.collect()
     gc.callbacks.append(note)
     try:
-        with collecting_late():
+        with collecting_late(stays=stays):
             kept = [[] for _ in range(20 * USUAL[0])]
             within = list(seen)
     finally:

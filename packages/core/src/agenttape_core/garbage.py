@@ -23,10 +23,13 @@ _has_frozen: list[int] = []
 
 
 @contextmanager
-def collecting_late() -> Iterator[None]:
+def collecting_late(*, stays: bool = True) -> Iterator[None]:
     """Take all that the block makes for old, as if it had outlived a collection; nothing is kept alive by that.
 
     Blocks may nest and overlap in any threads. Thresholds that the block sets stay, and so does what it freezes.
+
+    Args:
+        stays: Whether what the block makes stays. If not, it is gone at the end, and there is nothing to take for old.
     """
     usual = gc.get_threshold()
     if not 0 < usual[0] < _LATE:  # switched off, or within such a block
@@ -39,7 +42,7 @@ def collecting_late() -> Iterator[None]:
     finally:
         if gc.get_threshold() == late:
             gc.set_threshold(*usual)
-            if frozen < _FREEZING and gc.get_freeze_count() == frozen:
+            if stays and frozen < _FREEZING and gc.get_freeze_count() == frozen:
                 gc.freeze()
                 gc.unfreeze()  # what was frozen comes to the old objects, without a look at any of it
 

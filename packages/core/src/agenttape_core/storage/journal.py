@@ -20,6 +20,7 @@ from agenttape_core.format.json_text import dump_line
 from agenttape_core.format.plain import check_plain
 from agenttape_core.format.records import header_to_dict, version_of
 from agenttape_core.format.timings import MAX_MS
+from agenttape_core.garbage import collecting_late
 from agenttape_core.storage.atomic import remove_leftovers
 from agenttape_core.storage.files import file_kind
 from agenttape_core.storage.journal_file import JournalFile
@@ -205,9 +206,11 @@ class Journal:
                 raise SessionStateError(f"{self.path.name} is closed: it was committed or abandoned before")
             written = False
             try:
-                lines = read_own_journal(self.path, self._file.content())
-                full_header, records = assemble(header, keep, lines, standing_for, retaken)
-                write_cassette(self.target, full_header, records, kept_in=self.path, are_plain=True)
+                with collecting_late(stays=False):  # all records at once: the collector would look at all there is
+                    lines = read_own_journal(self.path, self._file.content())
+                    full_header, records = assemble(header, keep, lines, standing_for, retaken)
+                    write_cassette(self.target, full_header, records, kept_in=self.path, are_plain=True)
+                    del lines, records
                 if isinstance(self.target, Path):
                     remove_leftovers(self.target)
                 written = True
