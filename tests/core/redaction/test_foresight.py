@@ -59,6 +59,19 @@ def test_edges(texts: list[str], places: dict[str, str]) -> None:
     _same(texts, places)
 
 
+WORDS = st.sampled_from([
+    "password", "PASSWORD", "KEY", "the", "is", "ENV", "set", "login", "hunter", "hunt?er", "user,password",
+    "bob,hunter", "DBPASS", "JSON", ",", "?", "(", ")", ".", "secret", "phrase", "abandon", "AKIA",
+    "abcdefghijklmnopqrstuvwx", "\n", "\n\n",
+])  # fmt: skip
+
+
+@given(st.lists(st.lists(WORDS, max_size=6).map(" ".join), min_size=3, max_size=8))
+def test_texts_of_words(texts: list[str]) -> None:
+    """Among words alone nothing is missed that a text has by itself: after a command, in a table, in a long word."""
+    _same(texts, {})
+
+
 def test_nothing_is_looked_at_again(redactor: Redactor, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text without anything to look at is not searched when its turn comes; one with is."""
     texts = [f"Of the {number} flights to Rome the first one leaves at nine." for number in range(9)]

@@ -8,6 +8,7 @@ nothing of what it makes of it.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
@@ -15,11 +16,13 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.assignments import may_be_given
 from agenttape_core.redaction.detection.columns import may_head_column
 from agenttape_core.redaction.detection.endings import holds_foreign, last_words
+from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.normal import Normal, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.stems import stems_in
 from agenttape_core.redaction.detection.tags import ANCHORS as TAGS
-from agenttape_core.redaction.detection.views import View
+from agenttape_core.redaction.detection.views import LONG, View
+from agenttape_core.redaction.detection.vocabulary import STEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,6 +48,18 @@ _FOLDED = (
 """Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
 _ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=", *TAGS)
 _SHAPES = (b"0000", b"AA00")
+_CAPITALS, _CAPITAL_STEM = re.compile(b"AAA+"), re.compile(b"|".join(stem.upper() for stem in STEMS))
+_INSIDE = Lazy(r"\?[^\s)?]")
+_SIGN, _LONG_WORD = b"!", b"a" * LONG
+_WORDS = (
+    bytes(
+        ord("A") if char.isupper() else ord("a") if char.islower() else ord(" ") if char in " .,?()\n" else ord("!")
+        for char in map(chr, range(128))
+    )
+    + b"!" * 128
+)
+"""Capitals, small letters, what stands between words, and everything else, which is a sign."""
+_SMALL = bytes.maketrans(b"A", b"a")
 
 
 def without_anchors(texts: Sequence[str], names: Names, *, signs: tuple[bytes, ...] = ()) -> Iterator[int]:
@@ -56,10 +71,45 @@ def without_anchors(texts: Sequence[str], names: Names, *, signs: tuple[bytes, .
         signs: More characters that a text to be searched has.
     """
     odd = {number for number, text in enumerate(texts) if not text.isascii() and _is_odd(text)}
-    marked = _Marked([text if number not in odd else "" for number, text in enumerate(texts)])
+    words = set() if names.has_own else _of_words(texts)
+    marked = _Marked([text if number not in odd and number not in words else "" for number, text in enumerate(texts)])
     marked.signs(_SIGNS + signs)
     marked.literals(names)
     return (number for number in range(len(texts)) if number not in odd and number not in marked.numbers)
+
+
+def _of_words(texts: Sequence[str]) -> set[int]:
+    """Return the numbers of texts that are words and nothing else.
+
+    A value needs a sign or a digit: a separator or a quote before it, or something in it that words do not have. Only
+    a command (`ENV PASSWORD x`) and the run of a key can do without; a name in capitals and a long word are looked for.
+    """
+    raw = _BETWEEN.join(texts).encode("latin-1", "replace")
+    marks = raw.translate(_WORDS)
+    ends = [0, *accumulate(len(text) + len(_BETWEEN) for text in texts)]
+    found = {
+        number
+        for number, text in enumerate(texts)
+        if marks.find(_SIGN, ends[number], ends[number + 1] - 1) < 0 and text.isascii() and not _may_give(text)
+    }
+    return found.difference(bisect_right(ends, at) - 1 for at in _without_signs(raw, marks)) if found else found
+
+
+def _may_give(text: str) -> bool:
+    """Return True if there may be a table among words, or a question mark inside of one."""
+    return ("," in text and "\n" in text) or ("?" in text and _INSIDE.search(text) is not None)
+
+
+def _without_signs(raw: bytes, marks: bytes) -> Iterator[int]:
+    """Yield where a name in capitals or a long word begins."""
+    for run in _CAPITALS.finditer(marks):
+        if _CAPITAL_STEM.search(raw, *run.span()):
+            yield run.start()
+    small = marks.translate(_SMALL)
+    at = small.find(_LONG_WORD)
+    while at >= 0:
+        yield at
+        at = small.find(_LONG_WORD, at + LONG)
 
 
 def _is_odd(text: str) -> bool:

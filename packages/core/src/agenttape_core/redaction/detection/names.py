@@ -122,6 +122,11 @@ class Names:
         self.stems = tuple(dict.fromkeys(STEMS + tuple(words[-1].encode() for words in own)))
         """Literals, one of which is in nearly each name that could be denied; in lower case."""
 
+    @property
+    def has_own(self) -> bool:
+        """True if the user has denied names, too."""
+        return bool(self._own)
+
     def kind_of(self, name: str) -> str | None:
         """Return the kind of the values under a name, or `None` if the name is not denied."""
         if self._own and (kind := self._own.get(words_of(name))):

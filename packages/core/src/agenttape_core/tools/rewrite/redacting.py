@@ -112,14 +112,15 @@ def _planned(cassette: Cassette, settings: Settings, values: Sequence[str]) -> _
     redactor = _redactor(cassette, settings, values)
     header = cassette.header
     replacing = Replacing(redactor, Ignored.of(header.ignore), Values(values, redactor))
-    before, after = list(cassette.records()), []
+    after: list[Record] = []
     new_header = replacing.header(header)
     replaced = [Leak("header", *place) for place in differing(plain_header(header), plain_header(new_header))]
     found = Differing()
-    for record in before:
-        after.append(replacing.record(record))
-        pair = (each.model_dump(exclude={"fingerprint"}) for each in (record, after[-1]))
-        replaced += [Leak(title(record), *place) for place in found.places(*pair)]
+    for record, new in replacing.records(cassette.records()):
+        after.append(new)
+        if new != record:
+            pair = (each.model_dump(exclude={"fingerprint"}) for each in (record, new))
+            replaced += [Leak(title(record), *place) for place in found.places(*pair)]
     rules = [*header.redaction.rules, *(rule.name for rule in settings.redaction_rules)]
     off = sorted({*header.redaction.off} & {*settings.redaction_off, ALL_PLACES, *KINDS_OF_PLACES})
     redaction = header.redaction.model_copy(update={"rules": list(dict.fromkeys(rules)), "off": off})

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, cast
 
-from agenttape_core.matching import Canonicaliser, Ignored, recorded_request
+from agenttape_core.matching import Ignored, recorded_request
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import Act, Header, Interaction, Outcome, RecordedError, Step
+from agenttape_core.schema import Act, Header, Interaction, Outcome, Plain, RecordedError, Step
 from agenttape_core.session import redacted_effects
 from agenttape_core.tools.rewrite.values import Values
 
 Record = Interaction | Step
+
+_AT_ONCE = 256
 
 
 class Replacing:
@@ -29,7 +33,6 @@ class Replacing:
         self._redactor = redactor
         self._values = values
         self._ignored = ignored
-        self._canonical = Canonicaliser(redactor.value, ignored)
 
     def header(self, header: Header) -> Header:
         """Return a header without secrets. Its key, its seed and its timings stay."""
@@ -56,13 +59,19 @@ class Replacing:
         }
         return header.model_copy(update=fields)
 
+    def records(self, records: Iterable[Record]) -> Iterator[tuple[Record, Record]]:
+        """Yield each of some records, and what it is without secrets; the texts of many are searched at once."""
+        waiting = iter(records)
+        while batch := list(islice(waiting, _AT_ONCE)):
+            self._redactor.foresee(map(_held, batch))
+            yield from ((record, self.record(record)) for record in batch)
+
     def record(self, record: Record) -> Record:
         """Return an interaction or a step without secrets."""
         return self._step(record) if isinstance(record, Step) else self._interaction(record)
 
     def _interaction(self, item: Interaction) -> Interaction:
-        body = self._canonical.request(item.kind, item.name, item.request).body
-        request = self._values.gone({key: body[key] for key in item.request})
+        request = self._values.gone({key: self._part(key, value) for key, value in item.request.items()})
         fields = {
             **self._named(item),
             "ids": self._values.gone(item.ids),
@@ -76,6 +85,13 @@ class Replacing:
             ids = [*question.ids, *item.ids[len(before.ids) :]]
             fields |= {"fingerprint": question.fingerprint, "ids": self._values.gone(ids)}
         return item.model_copy(update=fields)
+
+    def _part(self, key: str, value: Plain) -> Plain:
+        """Return a part of a request; each item of a list is one."""
+        redact = self._redactor.value
+        items = value if isinstance(value, list) else [value]
+        parts = [next(iter(cast("dict[str, Plain]", redact({key: item})).values())) for item in items]
+        return parts if isinstance(value, list) else parts[0]
 
     def _acts(self, acts: list[Act] | None) -> list[Act] | None:
         if acts is None:
@@ -116,3 +132,10 @@ class Replacing:
         if error is None:
             return None
         return RecordedError.model_validate(self._values.gone(self._redactor.value(error.model_dump())))
+
+
+def _held(record: Record) -> list[Any]:
+    """Return what a record holds most of its texts in."""
+    if isinstance(record, Step):
+        return [record.address, record.input, record.output, record.data]
+    return [record.address, record.request, record.outcome.value, record.metadata]

@@ -65,10 +65,11 @@ class Scan:
         after = self._looked({**after, "name": text(header.name)})
         yield from (Leak("header", *place) for place in differing(plain_header(header), after))
         found = Differing()
-        for record in records:
-            redacted = plain_record(self._replacing.record(record))
+        for record, replaced in self._replacing.records(records):
+            before = plain_record(record)
+            redacted = before if replaced == record else plain_record(replaced)
             after = self._looked({**redacted, **{key: text(redacted[key]) for key in _OF_NAMES}})
-            yield from (Leak(title(record), *place) for place in found.places(plain_record(record), after))
+            yield from (Leak(title(record), *place) for place in found.places(before, after))
 
     def _looked(self, after: dict[str, Any]) -> dict[str, Any]:
         """Return a record in which binary data is redacted, too."""
