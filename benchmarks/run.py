@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import calls
+import edited
 import explored
 import faulted
 import files
@@ -40,6 +41,7 @@ _OURS = (
     verbs.gate,
     faulted.cells,
     explored.orders,
+    edited.mutants,
     redaction.speed,
     redaction.quality,
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from agenttape_core import ConfigurationError, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.tools.adequacy import Adequacy, adequacy
+from agenttape_core.tools.adequacy.changed import changed_lines
 
 pytestmark = pytest.mark.process
 
@@ -213,3 +216,46 @@ def test_nothing_to_learn() -> None:
     with pytest.raises(ConfigurationError, match="nothing passes with a cassette") as refused:
         adequacy(CASSETTE, "desk.py:answer")
     assert "fails without an edit: TypeError: answer() missing 1 required" in str(refused.value)
+
+
+def test_interrupted() -> None:
+    """An interruption ends the search, and what was found so far is returned."""
+
+    def interrupt(count: int, _: int) -> None:
+        if count == 2:
+            raise KeyboardInterrupt
+
+    found = adequacy(CASSETTE, "desk.py:run", only=["code"], on_mutant=interrupt)
+    assert not found.is_whole
+    assert sum(one.verdict != "did not land" for one in found.judged) == 2
+    assert found.notes[0] == "interrupted: not all edits were tried"
+
+
+def test_in_a_run_of_pytest(project: Path) -> None:
+    """`pytest --adequacy` shows the result of the tests that were served below its summary."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--adequacy=1", "test_desk.py"]
+    ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stdout
+    assert "= adequacy =" in ended.stdout
+    assert "adequacy of 1 test: " in ended.stdout
+    assert "(--max 1 --seed 7)" in ended.stdout
+
+
+def test_since(tmp_path: Path) -> None:
+    """Only lines that have changed since a revision are edited, and those of new files."""
+
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    (tmp_path / "a.py").write_text("one = 1\ntwo = 2\nthree = 3\n")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "Begin")
+    (tmp_path / "a.py").write_text("one = 1\ntwo = 22\nthree = 3\nfour = 4\n")
+    (tmp_path / "ä.py").write_text("new = 1\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        assert changed_lines("HEAD") == {tmp_path / "a.py": {2, 4}, tmp_path / "ä.py": {1}}
+        with pytest.raises(ConfigurationError, match="name a commit, branch or tag: --since main"):
+            changed_lines("nowhere")

@@ -130,6 +130,15 @@ def add_options(parser: pytest.Parser) -> None:
         help="write what came of the faults to a file: .json, .md, .sarif, .trx, or .xml for JUnit",
     )
     group.addoption(
+        "--adequacy",
+        metavar="EDITS",
+        nargs="?",
+        const=200,
+        type=int,
+        help="when all tests have run: edit the program in small ways, at most so many (200), and list the edits that "
+        "none of those tests notices that have passed with a cassette",
+    )
+    group.addoption(
         "--cassette-prove",
         metavar="HOW",
         choices=["true", "false", "fail"],
@@ -164,6 +173,7 @@ def refuse(config: pytest.Config) -> None:
 
         keep_to(config.option.cassette_max_usd)
     _refuse_pace(config.option.cassette_pace)
+    _refuse_edits(config.option.adequacy)
     if config.option.explore is not None or config.option.cassette_order is not None:
         from agenttape_core.pytest_plugin.exploring import refuse_unknown as refuse_unknown_orders
 
@@ -172,6 +182,11 @@ def refuse(config: pytest.Config) -> None:
         from agenttape_core.pytest_plugin.reporting import refuse_unknown
 
         refuse_unknown(config.option.cassette_summary)
+
+
+def _refuse_edits(edits: int | None) -> None:
+    if edits is not None and edits < 1:
+        raise pytest.UsageError(f"--adequacy={edits}: expected the number of edits to try, at least 1")
 
 
 def _refuse_pace(pace: str | None) -> None:

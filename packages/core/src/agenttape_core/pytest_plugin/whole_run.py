@@ -25,7 +25,7 @@ _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
 number of tools that are named in the summary."""
 _SENT = "agenttape_orphans"
-_CALM = ("cassettes", "what it would take", "faults", "orders")
+_CALM = ("cassettes", "what it would take", "faults", "orders", "adequacy")
 
 
 class WholeRun:
@@ -48,6 +48,8 @@ class WholeRun:
         self._matrices: list[FaultMatrix] = []
         self._verified: list[str] = []
         self._explored: list[str] = []
+        self._adequate: list[str] = []
+        self._passed: list[str] = []
         self._reports: TestReports | None = None
         self._unwritten: list[str] = []
         is_worker = hasattr(config, "workerinput")  # the reporting process sees all tests
@@ -99,6 +101,8 @@ class WholeRun:
             from agenttape_core.pytest_plugin.verdict import Verdict
 
             verdict = Verdict.from_properties(report.user_properties)
+            if verdict is not None and verdict.word == "served":
+                self._passed.append(report.nodeid)
             if verdict is not None:
                 self._found.append((self._places.get(report.nodeid, 0), verdict))
         if report.when == "teardown" and "agenttape.verified" in names:
@@ -177,6 +181,10 @@ class WholeRun:
             from agenttape_core.pytest_plugin.faulting import write_matrices
 
             write_matrices(option.faults_report, self._matrices)
+        if option.adequacy is not None and self._passed:
+            from agenttape_core.pytest_plugin.editing import lines_of
+
+            self._adequate = lines_of(self._config, self._passed)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts on the cassettes."""
@@ -204,6 +212,18 @@ class WholeRun:
         elif verdicts:
             lines = summary(verdicts, everything=self._config.option.verbose > 0)
             yield "cassettes", [*lines, *remedies(verdicts, self._again)]
+        yield from self._sections_of_further_runs()
+        if self._misses is not None and (lines := self._misses.lines(self._again)):
+            yield "misses by cause", lines
+        differing = [verdict for verdict in verdicts if verdict.difference]
+        if differing:
+            yield "recorded, but does not replay", differences(differing)
+        if self._orphans:
+            yield "cassettes of no test", sorted(self._orphans)
+        if self._unwritten:
+            yield "reports that are missing", self._unwritten
+
+    def _sections_of_further_runs(self) -> Iterator[tuple[str, Sequence[str]]]:
         if self._trials:
             from agenttape_core.pytest_plugin.trying import sections_of
 
@@ -214,15 +234,8 @@ class WholeRun:
             yield "faults", table_of(self._matrices)
         if self._explored:
             yield "orders", self._explored
-        if self._misses is not None and (lines := self._misses.lines(self._again)):
-            yield "misses by cause", lines
-        differing = [verdict for verdict in verdicts if verdict.difference]
-        if differing:
-            yield "recorded, but does not replay", differences(differing)
-        if self._orphans:
-            yield "cassettes of no test", sorted(self._orphans)
-        if self._unwritten:
-            yield "reports that are missing", self._unwritten
+        if self._adequate:
+            yield "adequacy", self._adequate
 
 
 def _place(found: tuple[int, Verdict]) -> int:

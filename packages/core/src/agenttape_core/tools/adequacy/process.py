@@ -97,7 +97,7 @@ class Worker:
         self._replies = os.fdopen(reading, "rb", buffering=0)
         self._buffer = b""
         self._process = subprocess.Popen(  # noqa: S603 - this very interpreter
-            [sys.executable, *(f"-W{one}" for one in sys.warnoptions), "-c", _PROGRAM, str(writing)],
+            [sys.executable, "-c", _PROGRAM, str(writing)],
             stdin=subprocess.PIPE,
             stdout=self._said,
             stderr=self._said,

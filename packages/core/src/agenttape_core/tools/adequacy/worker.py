@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +41,8 @@ def main(descriptor: int) -> None:
         descriptor: The write end of a pipe for the replies, a line each.
     """
     os.set_inheritable(descriptor, False)
+    # Python 3.12 warns of threads that native libraries have; they know how to be forked.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     for line in sys.stdin.buffer:
         request = json.loads(line)
         sys.path[:] = request["path"]

@@ -1,0 +1,50 @@
+"""Adequacy: a function with a cassette, of which each small edit is tried."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from measure import FULL, Row, Scale
+
+from agenttape_core import use_cassette
+from agenttape_core.tools.adequacy import adequacy
+
+_PROGRAM = """
+from agenttape_core import boundary
+
+@boundary("chat")
+def ask(question):
+    return "Yes."
+
+def answer():
+    found = []
+    for title in ["Dune", "Solaris", "Ubik"]:
+        if len(title) < 9:
+            found.append(ask(f"You are a librarian. Be brief. Do you have {title}?"))
+    return found
+"""
+
+
+def mutants(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Measure how many edits are tried in a second of the clock, each in a process of its own."""
+    (folder / "edited.py").write_text(_PROGRAM)
+    program = runpy.run_path(str(folder / "edited.py"))
+    with use_cassette(folder / "edited.yaml", mode="all"):
+        program["answer"]()
+    here = Path.cwd()
+    os.chdir(folder)
+    moments: list[float] = []
+    try:
+        adequacy(
+            folder / "edited.yaml",
+            "edited.py:answer",
+            most=max(scale.calls // 10, 3),
+            on_mutant=lambda *_: moments.append(time.perf_counter()),
+        )
+    finally:
+        os.chdir(here)
+    yield Row("adequacy: mutants of a function a second", f"{(len(moments) - 1) / (moments[-1] - moments[0]):.0f}")
