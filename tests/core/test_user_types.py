@@ -9,6 +9,7 @@ import functools
 import json
 import pickle
 import types
+from pathlib import Path
 from typing import Any, Self
 from zoneinfo import ZoneInfo
 
@@ -186,7 +187,7 @@ def test_fields_that_are_not_set() -> None:
     assert not hasattr(again(Place("Oslo")), "later")
 
 
-def test_what_a_call_returns() -> None:
+def test_what_a_call_returns(tmp_path: Path) -> None:
     """They are served as they were returned, and given as arguments they are part of the request."""
 
     @boundary
@@ -194,9 +195,9 @@ def test_what_a_call_returns() -> None:
         return VALUES
 
     place = _with(Place("Oslo"), later=1)
-    with use_cassette("c", mode="all"):
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
         find(place)
-    with use_cassette("c"):
+    with use_cassette(tmp_path / "c.yaml"):
         assert find(place) == VALUES
 
 

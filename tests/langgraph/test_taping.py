@@ -220,7 +220,7 @@ def test_header_names_the_packages(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-async def test_streams_that_are_read_after_a_replay(world: World, *, begun: bool) -> None:
+async def test_streams_that_are_read_after_a_replay(world: World, tmp_path: Path, *, begun: bool) -> None:
     """Neither a graph's stream nor the rest of one that was begun in the session reaches anything after its end."""
 
     def twice() -> Any:
@@ -231,9 +231,9 @@ async def test_streams_that_are_read_after_a_replay(world: World, *, begun: bool
         plain, asynchronous = twice().stream(QUESTION), twice().astream(QUESTION)
         return plain, asynchronous
 
-    with use_cassette("c", mode="all"):
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
         list(twice().stream(QUESTION))
-    with use_cassette("c", unused="ignore"):
+    with use_cassette(tmp_path / "c.yaml", unused="ignore"):
         plain, asynchronous = program()
         if begun:
             next(plain)
