@@ -7,6 +7,7 @@ that is `gone` refuses: a replay that reaches it fails, even where the framework
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
@@ -15,7 +16,9 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from ..kit.world import World  # noqa: F401 - for those who import the fakes
+from agenttape_core import use_cassette
+
+from ..kit.world import World
 
 Reply: TypeAlias = Callable[[Sequence[BaseMessage], int], AIMessage]
 
@@ -128,6 +131,18 @@ class NativeChat(StreamingChat):
 
 FAKES: tuple[type[FakeChat], ...] = (PlainChat, StreamingChat, DelegatingChat, AsyncChat, NativeChat)
 """One for each way in which providers implement their leaves."""
+
+
+def recorded_runs(folder: Path, plain: Any, streaming: Any, question: Any, world: World) -> dict[str, Path]:
+    """Record a run of an agent, and one of an agent that streams its tokens; the world is gone then."""
+    paths = {name: folder / f"{name}.yaml" for name in ("plain", "streamed")}
+    world.gone = False
+    with use_cassette(paths["plain"], mode="all"):
+        plain.invoke(question)
+    with use_cassette(paths["streamed"], mode="all"):
+        list(streaming.stream(question, stream_mode="messages"))
+    world.gone = True
+    return paths
 
 
 def calling(*calls: tuple[str, dict[str, Any]], number: int, text: str = "") -> AIMessage:

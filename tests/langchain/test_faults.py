@@ -18,11 +18,11 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
-from agenttape_core import ConfigurationError, returns, use_cassette, what_if
+from agenttape_core import ConfigurationError, returns, what_if
 from agenttape_core.tools.faults import Cell, FaultKind, FaultMatrix, afaults, faults
 from agenttape_core.tools.faults.provider_errors import Trouble, provider_error
 
-from .fakes import NativeChat, PlainChat, StreamingChat, World, calling
+from .fakes import NativeChat, PlainChat, StreamingChat, World, calling, recorded_runs
 
 QUESTION = {"messages": [("user", "Book a table.")]}
 WORLD = World()
@@ -60,15 +60,7 @@ def _nothing_is_done() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A run of an agent, and one that streams its tokens; the world is gone then."""
-    folder = tmp_path_factory.mktemp("faults")
-    paths = {name: folder / f"{name}.yaml" for name in ("plain", "streamed")}
-    WORLD.gone = False
-    with use_cassette(paths["plain"], mode="all"):
-        agent().invoke(QUESTION)
-    with use_cassette(paths["streamed"], mode="all"):
-        list(agent(StreamingChat).stream(QUESTION, stream_mode="messages"))
-    WORLD.gone = True
-    return paths
+    return recorded_runs(tmp_path_factory.mktemp("faults"), agent(), agent(StreamingChat), QUESTION, WORLD)
 
 
 def verdicts(matrix: FaultMatrix) -> dict[str, str]:

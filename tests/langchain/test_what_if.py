@@ -16,7 +16,7 @@ from langchain_core.tools import BaseTool, tool
 
 from agenttape_core import ConfigurationError, awhat_if, cut, edits, raises, returns, use_cassette, what_if
 
-from .fakes import NativeChat, PlainChat, StreamingChat, World, calling
+from .fakes import NativeChat, PlainChat, StreamingChat, World, calling, recorded_runs
 
 QUESTION = {"messages": [("user", "Book a table.")]}
 WORLD = World()
@@ -63,15 +63,7 @@ def final(messages: Sequence[BaseMessage]) -> str:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A run of an agent, and one that streams its tokens; the world is gone then."""
-    folder = tmp_path_factory.mktemp("what_if")
-    paths = {name: folder / f"{name}.yaml" for name in ("plain", "streamed")}
-    WORLD.gone = False
-    with use_cassette(paths["plain"], mode="all"):
-        agent().invoke(QUESTION)
-    with use_cassette(paths["streamed"], mode="all"):
-        list(agent(StreamingChat).stream(QUESTION, stream_mode="messages"))
-    WORLD.gone = True
-    return paths
+    return recorded_runs(tmp_path_factory.mktemp("what_if"), agent(), agent(StreamingChat), QUESTION, WORLD)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])

@@ -5,37 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.asking import ask, look, words
 from tests.kit.times import took
 
-from agenttape_core import ConfigurationError, Session, boundary, late, use_cassette
-
-
-@boundary
-async def ask(question: str) -> str:
-    """Answer a moment later."""
-    await asyncio.sleep(0)
-    return f"{question}!"
-
-
-@boundary
-async def words(question: str) -> AsyncIterator[str]:
-    """Answer in three words."""
-    for number in range(3):
-        await asyncio.sleep(0)
-        yield f"{question}{number}"
-
-
-@boundary
-def look(question: str) -> str:
-    """Answer without a coroutine."""
-    return f"{question}."
+from agenttape_core import ConfigurationError, Session, late, use_cassette
 
 
 def now() -> float:

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.asking import ask, look, words
 
-from agenttape_core import ConfigurationError, Session, boundary, use_cassette
-
-
-@boundary
-async def ask(question: str) -> str:
-    """Answer after a moment, and later if it was asked later."""
-    await asyncio.sleep(0)
-    return f"{question}!"
-
-
-@boundary
-async def words(question: str) -> AsyncIterator[str]:
-    """Answer in two words."""
-    for number in range(2):
-        await asyncio.sleep(0)
-        yield f"{question}{number}"
-
-
-@boundary
-def look(question: str) -> str:
-    """Answer in a thread."""
-    return f"{question}."
+from agenttape_core import ConfigurationError, Session, use_cassette
 
 
 async def asks() -> list[str]:
@@ -100,7 +80,7 @@ def run(program: Program, path: Path, **options: Any) -> tuple[Any, Session]:
         (asks, "5, 6", ["c0!", "c1!", "a0!", "b0!", "a1!", "b1!"]),
         (asks, [6, 1], ["b0!", "c0!", "c1!", "a0!", "a1!", "b1!"]),
         (asks, ["ask~1", 1], ["b0!", "a0!", "c0!", "a1!", "b1!", "c1!"]),
-        (streams, "2,1", ["b0", "b1", "a0", "a1"]),
+        (streams, "2,1", ["b0", "b1", "b2", "a0", "a1", "a2"]),
         (looks, "3,1,2", ["c.", "a.", "b."]),
         (sleeps, "2,1", ["b!", "a!"]),
     ],
