@@ -226,7 +226,8 @@ def test_a_file_that_is_no_cassette_differs_as_ever(repository: Repository) -> N
 def test_the_text_of_each_kind(recorded: Path) -> None:
     """The words of a cassette of any kind stand in its text, also those that were streamed, and below every record."""
     text = diffable(recorded).decode()
-    assert ("answer 1 to left" if recorded.stem == "langgraph" else "18 degrees in Paris") in text
+    said = r"answer \d to left" if recorded.stem == "langgraph" else "18 degrees in Paris"  # of two threads at once
+    assert re.search(said, text)
     cassette = open_cassette(recorded)
     headings = [f"--- {record.kind} {record.name} {record.address}" for record in cassette.records()]
     assert [line.replace('"', "") for line in text.splitlines() if line.startswith("--- ")] == headings
