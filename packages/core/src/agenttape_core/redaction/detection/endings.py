@@ -30,8 +30,7 @@ _LONG = frozenset(
     b"wort oord enha nhas lave rola nord kode sana ifre eslo se\xf1a lsz\xf3 asse".split()
 )
 """The last four letters of the others."""
-_ENDS = _SHORT | {last[-3:] for last in _LONG}
-_END, _LAST_THREE = map(operator.itemgetter, (slice(-12, None), slice(-3, None)))
+_END = operator.itemgetter(slice(-12, None))
 _NAME_LENGTH = 64
 _NUMBER_SAID = b" is 00"
 _FOREIGN_LETTER = Lazy("[" + "".join(sorted({max(word) for word in FOREIGN})) + "]")
@@ -58,13 +57,17 @@ def holds_foreign(text: str) -> bool:
     return _FOREIGN_LETTER.search(beyond_ascii(text)) is not None
 
 
+def _ends_name(tail: bytes) -> bool:
+    return tail[-3:] in _SHORT or tail[-4:] in _LONG
+
+
 def _before_numbers(view: View) -> Iterator[int]:
     """Yield where the names in `the verification code is 482913` begin."""
     at = view.shape.find(_NUMBER_SAID)
     while at >= 0:
         window = view.text[max(0, at - _NAME_LENGTH) : at]
         tail = view.low[max(0, at - _NAME_LENGTH) : at]
-        if (tail[-3:] in _SHORT or tail[-4:] in _LONG) and (name := _LAST_PART.search(window)):
+        if _ends_name(tail) and (name := _LAST_PART.search(window)):
             before = window[: name.start("name")].lower().split()
             if NO_PINS.isdisjoint(before[-1:]):
                 yield at - len(window) + name.start("name")
@@ -73,13 +76,13 @@ def _before_numbers(view: View) -> Iterator[int]:
 
 def _before_separators(view: View) -> Iterator[int]:
     chunks = view.low.translate(_SEPARATORS).split(b"=")
-    tails = [chunk.rstrip(_CLOSING) for chunk in map(_END, chunks)]
+    tails = list(map(_END, chunks))
+    # The names of a document are few: each is looked at once.
+    named = {tail for tail in set(tails) if _ends_name(tail.rstrip(_CLOSING))}
+    if not named:
+        return
     ends = map(operator.add, itertools.accumulate(map(len, chunks)), itertools.count())
-    for end, tail in itertools.compress(
-        zip(ends, tails, strict=False), map(_ENDS.__contains__, map(_LAST_THREE, tails))
-    ):
-        if tail[-3:] not in _SHORT and tail[-4:] not in _LONG:
-            continue
+    for end in itertools.compress(ends, map(named.__contains__, tails)):
         window = view.text[max(0, end - _NAME_LENGTH) : end]
         if name := _LAST_PART.search(window):
             yield end - len(window) + name.start("name")
