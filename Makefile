@@ -90,7 +90,8 @@ identical: $(READY) ## Replay the programs of docs/identical.md as often as it s
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --replays=20 tests/conformance/identical tests/langgraph/test_verify.py tests/llamaindex/test_verify.py
 
 orders: $(READY) ## Answer the calls of programs without a race in a thousand orders each: no alarm.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --orders=1000 tests/conformance/test_orders.py
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 --orders=1000 \
+		tests/conformance/test_orders.py
 
 imports: $(IMPORTS)/.ready ## Import widely used packages within sessions, record and replay. OF="pandas polars" chooses.
 	$(IMPORTS)/bin/python tests/first_use/run.py $(filter-out tests/%,$(OF))

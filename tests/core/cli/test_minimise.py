@@ -55,6 +55,20 @@ def test_several(number):
 
 def test_skipped():
     pytest.skip("not here")
+
+class TestDesk:
+    @pytest.fixture
+    def most(self):
+        return 10**6
+
+    def test_other(self):
+        assert False
+
+    @pytest.mark.parametrize("least", [1, 3, 5], ids=["a", "b", "c"])
+    @pytest.mark.parametrize("factor", [1, 2])
+    def test_in_class(self, least, most, factor):
+        assert least == 3 and factor == 2
+        assert most > run() > least
 """
 
 
@@ -116,7 +130,7 @@ def test_a_function(desk: Path, command: Callable[..., Ended], function: str) ->
     assert run_pytest(found["test"]) == pytest.ExitCode.OK
 
 
-@pytest.mark.parametrize("name", ["test_total", "test_apart"])
+@pytest.mark.parametrize("name", ["test_total", "TestDesk::test_in_class[2-b]"])
 def test_a_test(desk: Path, command: Callable[..., Ended], name: str) -> None:
     """A test is replayed with the cassette, whether or not it has one of its own, and so is the test of the result."""
     ended = command("minimise", "incident.yaml", "--test", f"tests/test_of_minimise.py::{name}", "--to", "small.yaml")

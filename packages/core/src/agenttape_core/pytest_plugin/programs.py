@@ -61,13 +61,23 @@ class TestProgram:
 
     @property
     def source(self) -> Source | None:
-        """The place of the test in the source; `None` for a method, which needs its class."""
+        """The place of the test in the source; `None` for one that is no function, and has no name there."""
         item: Any = self.item
-        if not isinstance(item, pytest.Function) or item.cls is not None or item.module.__file__ is None:
+        if not isinstance(item, pytest.Function) or item.module.__file__ is None:
             return None
-        names = tuple(name for name in item.fixturenames if hasattr(item.module, name))
-        is_async = inspect.iscoroutinefunction(item.obj)
-        return Source(item.module.__name__, item.path, item.originalname, is_async, is_test=True, fixtures=names)
+        owner = item.cls.__qualname__ if item.cls is not None else ""
+        if "<locals>" in owner:
+            return None
+        return Source(
+            item.module.__name__,
+            item.path,
+            item.originalname,
+            inspect.iscoroutinefunction(item.obj),
+            is_test=True,
+            fixtures=tuple(name for name in item.fixturenames if hasattr(item.module, name)),
+            owner=owner,
+            case=_case_of(item),
+        )
 
     def run(self, opening: Opening) -> Ending:
         """Run the test once with a cassette, and return how it ended."""
@@ -90,6 +100,21 @@ class TestProgram:
         if isinstance(error, pytest.skip.Exception):
             raise ConfigurationError(f"{self.name} is skipped: {error}")
         return Ending(running.opened, None, error)
+
+
+def _case_of(item: Any) -> dict[str, int]:
+    """Return the place of the values of a test among those of each of its marks, by the name of their first argument."""
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    found: dict[str, int] = {}
+    for mark in item.iter_markers("parametrize"):
+        names = [name.strip() for name in mark.args[0].split(",")] if isinstance(mark.args[0], str) else mark.args[0]
+        for place, each in enumerate(mark.args[1]):
+            values = getattr(each, "values", None) if type(each).__name__ == "ParameterSet" else None
+            values = values if values is not None else [each] if len(names) == 1 else each
+            if all(name in given and given[name] is value for name, value in zip(names, values, strict=False)):
+                found[names[0]] = place
+                break
+    return found
 
 
 def with_test(nodeid: str, work: Callable[[TestProgram], Result]) -> Result:

@@ -23,9 +23,29 @@ _TEST = '''\
     """Replay the minimised run."""
     return {wait}recorded.{name}(*args, **kwargs)
 
-
-_others = [mark for mark in getattr(recorded.{name}, "pytestmark", []) if mark.name != "cassette"]
+{case}
+_others = [{mark} for mark in getattr(recorded.{name}, "pytestmark", []) if mark.name != "cassette"]
 {test}.pytestmark = [pytest.mark.cassette(str(HERE / {cassette}), mode="none").mark, *_others]
+'''
+_CASE = '''
+def _case(mark):
+    """Return a mark with the values of the recorded test only, of all that it is called with."""
+    names = mark.args[0] if mark.args and isinstance(mark.args[0], str) else ",".join(mark.args[:1] and mark.args[0])
+    place = {case}.get(names.split(",")[0].strip())
+    if mark.name != "parametrize" or place is None:
+        return mark
+    return pytest.mark.parametrize(mark.args[0], [list(mark.args[1])[place]]).mark
+
+'''
+_CLASS = '''
+
+class {cls}(recorded.{owner}):
+    """The class of the recorded test, with no other test."""
+
+
+for _name in [name for name in dir({cls}) if name.startswith("test")]:
+    setattr({cls}, _name, None)
+{cls}.{name} = {test}
 '''
 
 
@@ -52,8 +72,7 @@ def write_test(found: Minimised, source: Source, path: Path | None = None) -> Pa
         imports, ours = ["functools"], ["import pytest"]
         theirs = [f"import {module} as recorded  # noqa: E402"]
         theirs += [f"from {module} import {name}  # noqa: E402, F401" for name in source.fixtures]
-        head, wait = ("async ", "await ") if source.is_async else ("", "")
-        body = _TEST.format(name=source.name, test=test, cassette=cassette, head=head, wait=wait)
+        body = _body_of(source, test, cassette)
     else:
         imports, ours = ["asyncio"] if source.is_async else [], ["from agenttape_core import use_cassette"]
         theirs = [f"from {module} import {source.name.partition('.')[0]}  # noqa: E402"]
@@ -67,6 +86,20 @@ def write_test(found: Minimised, source: Source, path: Path | None = None) -> Pa
     lines += [*place, *theirs, "", "", body]
     path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
     return path
+
+
+def _body_of(source: Source, test: str, cassette: str) -> str:
+    """Return the test that calls another one: with its values, and in its class, if it has some."""
+    head, wait = ("async ", "await ") if source.is_async else ("", "")
+    case = _CASE.format(case=json.dumps(source.case)) if source.case else ""
+    inner = f"_{test}" if source.owner else test
+    name = f"{source.owner}.{source.name}" if source.owner else source.name
+    mark = "_case(mark)" if source.case else "mark"
+    body = _TEST.format(name=name, test=inner, cassette=cassette, head=head, wait=wait, case=case, mark=mark)
+    if not source.owner:
+        return body
+    cls = "".join(word.capitalize() for word in test.split("_"))
+    return body + _CLASS.format(cls=cls, owner=source.owner, name=test, test=inner)
 
 
 def _head(found: Minimised) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ class Source(NamedTuple):
         is_async: Whether it is a coroutine function.
         is_test: Whether pytest calls it.
         fixtures: The fixtures of its module that it uses, if it is a test.
+        owner: The name of its class in the module, if it is a test that is a method.
+        case: The place of its values among those that it is parametrized with, by the name of their first argument.
     """
 
     module: str
@@ -26,6 +29,8 @@ class Source(NamedTuple):
     is_async: bool = False
     is_test: bool = False
     fixtures: tuple[str, ...] = ()
+    owner: str = ""
+    case: Mapping[str, int] = {}
 
     @property
     def root(self) -> Path | None:
