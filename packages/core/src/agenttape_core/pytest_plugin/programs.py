@@ -103,7 +103,7 @@ class TestProgram:
 
 
 def _case_of(item: Any) -> dict[str, int]:
-    """Return the place of the values of a test among those of each of its marks, by the name of their first argument."""
+    """Return the place of the values of a test among those of each mark, by the name of their first argument."""
     given = item.callspec.params if hasattr(item, "callspec") else {}
     found: dict[str, int] = {}
     for mark in item.iter_markers("parametrize"):
