@@ -82,3 +82,14 @@ def test_nothing_is_looked_at_again(redactor: Redactor, monkeypatch: pytest.Monk
     assert redactor.value([{"content": text} for text in texts]) == [{"content": text} for text in texts]
     assert "hunter2" not in redactor.text("password: hunter2")
     assert searched == ["content", "password: hunter2"]
+
+
+def test_a_state_is_searched_at_once(redactor: Redactor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of data with many texts, those without anything to look at are not searched one by one."""
+    texts = [f"Of the {number} flights to Rome the first one leaves at nine." for number in range(20)]
+    state = {"input": {"messages": [{"content": text} for text in [*texts, "password: hunter2"]]}}
+    searched: list[str] = []
+    spans = redactor.spans
+    monkeypatch.setattr(redactor, "spans", lambda text, **options: searched.append(text) or spans(text, **options))
+    assert "hunter2" not in str(redactor.value(state))
+    assert not set(texts) & set(searched)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from agenttape_core.schema import Plain
 
 
+_MANY = 8
+"""So many items and more are searched together, before they are redacted one by one."""
+
+
 class Redactor(TextRedactor):
     """Puts pseudonyms in the place of secrets, and the secrets back.
 
@@ -32,7 +36,11 @@ class Redactor(TextRedactor):
 
     def value(self, plain: Plain) -> Plain:
         """Return plain data with all values and keys redacted; the very same object when nothing changed."""
-        return redact_value(plain, self) if self.enabled else plain
+        if not self.enabled:
+            return plain
+        if _holds_many(plain):
+            self.foresee((plain,))
+        return redact_value(plain, self)
 
     def chunks(self, chunks: list[Plain]) -> list[Plain]:
         """Return the chunks of one stream redacted, secrets that are split between chunks included.
@@ -67,3 +75,10 @@ class Redactor(TextRedactor):
         if not (self.enabled and self.places):
             return plain
         return Redactor(self.key, places=self.places).rehydrate(plain)
+
+
+def _holds_many(plain: Plain) -> bool:
+    """Return True if data has a list of some length that no other list is around, such as the messages of a state."""
+    if isinstance(plain, dict):
+        return any(map(_holds_many, plain.values()))
+    return isinstance(plain, list) and len(plain) >= _MANY
