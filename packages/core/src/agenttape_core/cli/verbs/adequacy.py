@@ -7,8 +7,9 @@ import click
 from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
-from agenttape_core.tools.adequacy import MOST, SEED, Adequacy
+from agenttape_core.tools.adequacy import Adequacy
 from agenttape_core.tools.adequacy import adequacy as find
+from agenttape_core.tools.adequacy.search import MOST, SEED
 
 
 @verb("agenttape adequacy tests --only prompts,tools --since main --fail-under 0.8")
