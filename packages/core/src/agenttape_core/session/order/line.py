@@ -246,7 +246,7 @@ class Line(FollowedLine):
         def look() -> None:
             if self._patience is None or self._script is not None:
                 return
-            if self._threads.is_quick:
+            if self._threads.is_quick or self._threads_come_first():
                 self._look_after_threads(min(2 * seconds, _SELDOM))
             else:
                 self._go_on()
