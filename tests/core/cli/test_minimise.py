@@ -21,7 +21,7 @@ from agenttape_core import boundary
 
 @boundary("tool")
 def offers(city):
-    return [{"title": f"{city} " + "x" * 200, "price": "n/a" if n == 5 else str(n)} for n in range(40)]
+    return [{"title": f"{city} " + "x" * 800, "price": "n/a" if n == 5 else str(n)} for n in range(10)]
 
 @boundary("chat")
 def note(text):
