@@ -6,7 +6,7 @@ import binascii
 import io
 import json
 import marshal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
@@ -25,13 +25,16 @@ _MEDIA_TERMS = {
 """The fields of LlamaIndex's blocks that have another name in our cassettes."""
 
 
-def keyed_message(message: ChatMessage) -> Any:
-    """Return a message as it is sent, or a key for it with the function that makes it.
+def keyed_messages(messages: Sequence[ChatMessage]) -> list[Any]:
+    """Return messages as they are sent, or keys for them with the function that makes them.
 
     An agent sends the same messages again on each call: a message with a cheap key is made once only.
     """
-    key = message_key(message) if type(message) is ChatMessage else None
-    return plain_message(message) if key is None else Keyed(key, message, plain_message)
+    keys = [message_key(message) if type(message) is ChatMessage else None for message in messages]
+    return [
+        plain_message(message) if key is None else Keyed(key, message, plain_message)
+        for key, message in zip(keys, messages, strict=True)
+    ]
 
 
 def message_key(message: ChatMessage) -> Any:

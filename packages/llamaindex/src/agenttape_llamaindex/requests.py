@@ -14,7 +14,7 @@ from llama_index.core.tools import ToolMetadata
 from pydantic import BaseModel
 
 from agenttape_core.integration import MODEL_SETTINGS, model_of, public_fields, request_value, settings_of
-from agenttape_llamaindex.request_values import keyed_message, plain_argument, plain_field
+from agenttape_llamaindex.request_values import keyed_messages, plain_argument, plain_field
 
 _TRANSPORT = frozenset({"stream", "streaming", "stream_options"})
 """Parameters that say how the answer travels, and are no part of the request."""
@@ -28,7 +28,7 @@ def chat_body(messages: Sequence[ChatMessage], params: Mapping[str, Any]) -> dic
         messages: The conversation.
         params: Everything else that is sent: model, sampling, tools, tool choice, response format, stop words.
     """
-    return {**params_body(params), "messages": [keyed_message(message) for message in messages]}
+    return {**params_body(params), "messages": keyed_messages(messages)}
 
 
 def completion_body(prompt: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,10 @@ class Compactor:
         """
         messages = request.get(MESSAGES)
         try:
-            path = [self._digest(message) for message in messages] if isinstance(messages, list) else []
+            path = []
+            if isinstance(messages, list):  # most of them were hashed before
+                known = map(self._digests.get, map(id, messages))
+                path = [seen[1] if seen else self._digest(messages[n]) for n, seen in enumerate(known)]
             digests = {key: _digest(value) for key, value in request.items() if not _is_messages(key, value)}
         except ValueError:  # of `marshal`, which does not say where
             check_plain(request, "request", depth=2)

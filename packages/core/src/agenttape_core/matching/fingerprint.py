@@ -153,7 +153,12 @@ class Canonicaliser:
 
     def _parts(self, name: str, values: list[Any], paths: Sequence[Paths]) -> list[Part]:
         """Return the parts of some values under one name: those that were seen, and all others, read at once."""
-        keys = [_key(name, value, paths[n] if paths else ()) for n, value in enumerate(values)]
+        keys = [
+            (name, value.key, True, ())
+            if type(value) is Keyed and value.key is not None and not paths
+            else _key(name, value, paths[n] if paths else ())
+            for n, value in enumerate(values)
+        ]
         seen = [None if key is None else self._cache.get(key) for key in keys]
         built = {n: _built(values[n]) for n, part in enumerate(seen) if part is None}
         if self._foresee is not None and len(built) > 1:

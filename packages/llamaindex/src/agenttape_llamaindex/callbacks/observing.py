@@ -308,11 +308,12 @@ class Observing(Observer[OpenSpan]):
             self.stream_ended(self._unread.popleft(), GeneratorExit())
 
     def cut_off(self) -> None:
-        """Record the streams that are not read to their end as left by their readers, and all else as it stands.
+        """Record asynchronous streams as left by their readers, and all else as it stands.
 
-        What a reader leaves ends some rounds of the event loop later, and that may be after the observation.
+        An event loop closes what a reader leaves some rounds later, and that may be after the observation.
         """
-        for span in [span for span in self.open_runs.values() if span.has_ended]:
+        streams = [(frame.f_code.co_flags, span) for frame, span in self._frames.items()]
+        for span in [span for flags, span in streams if flags & inspect.CO_ASYNC_GENERATOR]:
             self.stream_ended(span.key, GeneratorExit())
         super().cut_off()
 
