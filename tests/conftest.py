@@ -18,7 +18,7 @@ from agenttape_core.lifecycle import surroundings
 from .kit.fixtures import interruptible, project
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
 __all__ = ["interruptible", "project"]
 
@@ -49,13 +49,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Draw fewer examples in `make quick`."""
     if _is_quick(config):
         settings.load_profile("quick")
-
-
-@pytest.hookimpl(wrapper=True, optionalhook=True)
-def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Run one worker more than there are processors: a fifth of the time of tests is waits, for others and for time."""
-    workers = yield
-    return workers if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else workers + 1
 
 
 def _is_quick(config: pytest.Config) -> bool:
