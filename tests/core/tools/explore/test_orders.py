@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.kit.asking import ask, look, words
 
-from agenttape_core import ConfigurationError, Session, use_cassette
+from agenttape_core import ConfigurationError, Session, open_cassette, use_cassette
 
 
 async def asks() -> list[str]:
@@ -81,7 +81,6 @@ def run(program: Program, path: Path, **options: Any) -> tuple[Any, Session]:
         (asks, [6, 1], ["b0!", "c0!", "c1!", "a0!", "a1!", "b1!"]),
         (asks, ["ask~1", 1], ["b0!", "a0!", "c0!", "a1!", "b1!", "c1!"]),
         (streams, "2,1", ["b0", "b1", "b2", "a0", "a1", "a2"]),
-        (looks, "3,1,2", ["c.", "a.", "b."]),
         (sleeps, "2,1", ["b!", "a!"]),
     ],
 )
@@ -90,6 +89,17 @@ def test_an_order_is_imposed(tmp_path: Path, program: Program, order: Any, log: 
     run(program, tmp_path / "run.yaml", mode="all")
     got, session = run(program, tmp_path / "run.yaml", order=order)
     assert (got, session.report.disorder) == (log, ())
+
+
+def test_an_order_of_calls_in_threads_is_imposed(tmp_path: Path) -> None:
+    """Calls of threads are answered in the order that was given, whichever came first in the recording."""
+    run(looks, tmp_path / "run.yaml", mode="all")
+    numbers = {
+        each.request["arguments"]["question"]: each.number
+        for each in open_cassette(tmp_path / "run.yaml").interactions()
+    }
+    got, session = run(looks, tmp_path / "run.yaml", order=[numbers[name] for name in "cab"])
+    assert (got, session.report.disorder) == (["c.", "a.", "b."], ())
 
 
 def test_the_recorded_order_stays_the_default(tmp_path: Path) -> None:
