@@ -21,6 +21,7 @@ from __future__ import annotations
 import marshal
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
 from typing import Any, NamedTuple
@@ -54,7 +55,8 @@ class Part(NamedTuple):
     ids: tuple[str, ...]
 
 
-class CanonicalRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CanonicalRequest:
     """A request in canonical form: free of where and when it was made.
 
     Args:
