@@ -77,7 +77,7 @@ def planned(source: Source, served: Iterable[int], kinds: Sequence[FaultKind], m
         kinds: The kinds of faults.
         most: The number of calls up to which each fails.
     """
-    items = [source.interaction(number) for number in dict.fromkeys(served)]
+    items = [source.interaction(number) for number in sorted(set(served))]
     able = [item for item in items if any(kind.applies(item) for kind in kinds)]
     chosen = able if len(able) <= most else _representatives(able)
     cells = [Planned(kind, _target(item), kind.change(item)) for item in chosen for kind in kinds if kind.applies(item)]
