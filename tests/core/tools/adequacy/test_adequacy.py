@@ -207,6 +207,8 @@ def test_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
         adequacy("test_desk.py", only=["prompt"])
     with pytest.raises(ConfigurationError, match="at least 1"):
         adequacy("test_desk.py", most=0)
+    with pytest.raises(ConfigurationError, match=r"live='tool'.*such as \['tool'\]"):
+        adequacy("test_desk.py", live="tool")
     assert run(["adequacy", "desk.py:answer"]) == 2
     assert "name its cassette before it" in capsys.readouterr().err
 
@@ -229,6 +231,46 @@ def test_interrupted() -> None:
     assert not found.is_whole
     assert sum(one.verdict != "did not land" for one in found.judged) == 2
     assert found.notes[0] == "interrupted: not all edits were tried"
+
+
+SHOP = """
+from agenttape_core import boundary
+
+PRICES = {"Dune": 12, "Solaris": 9}
+
+@boundary("chat")
+def ask(messages):
+    return "It is dear."
+
+@boundary("tool")
+def price(title):
+    found = PRICES.get(title)
+    if found is None:
+        return "There is no such book."
+    return "dear" if found > 10 else "cheap"
+
+def run():
+    return ask(["Be brief.", price("Dune")])
+"""
+BODY = range(*(SHOP[: SHOP.index(name)].count("\n") + 2 for name in ("def price", "def run")))
+PLANTED = ["compare", "number", "string~2"]
+"""The edits of the answer of the tool that no recording is near enough to notice: its bound, and what is cheap."""
+
+
+def test_tools_that_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The body of a tool that is served cannot be noticed, and the result says so; one that is live is judged."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text(SHOP)
+    namespace: dict[str, Any] = {}
+    exec(SHOP, namespace)
+    with use_cassette(tmp_path / "shop.yaml", mode="all"):
+        namespace["run"]()
+    served = adequacy("shop.yaml", "shop.py:run", only=["code"])
+    assert {one.verdict for one in served.judged if one.mutant.line in BODY} == {"did not land"}
+    assert "do not land: price" in str(served)
+    live = adequacy("shop.yaml", "shop.py:run", only=["code"], live=["tool"])
+    assert [one.mutant.id.rpartition(":")[2] for one in live.survivors if one.mutant.line in BODY] == PLANTED
+    assert "do not land: price" not in str(live)
 
 
 def test_in_a_run_of_pytest(project: Path) -> None:

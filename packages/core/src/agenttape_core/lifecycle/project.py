@@ -25,10 +25,12 @@ class Project(NamedTuple):
         folder: The folder whose settings hold and from which relative paths of recordings start; by default the
             current folder, whichever that is when a cassette is opened.
         replays_only: Whether its cassettes may only be replayed, whatever calls and settings say.
+        live: The kinds and names of calls that are executed in these replays all the same.
     """
 
     folder: Path | None = None
     replays_only: bool = False
+    live: tuple[str, ...] = ()
 
     def settings(self, options: Mapping[str, Any] | None = None) -> Settings:
         """Return the settings of the project, with the options of a call in their place.
@@ -39,7 +41,7 @@ class Project(NamedTuple):
         Raises:
             ConfigurationError: If a setting or an option is not valid.
         """
-        forced = _REPLAY if self.replays_only else {}
+        forced = {**_REPLAY, "live": self.live} if self.replays_only else {}
         return self._around().chosen({**(options or {}), **forced})
 
     def forced_mode(self, path: Location) -> Mode | None:

@@ -20,6 +20,7 @@ from agenttape_core.tools.adequacy.search import MOST, SEED
 @click.option("--max", "most", default=MOST, show_default=True, help="The most edits to try.")
 @click.option("--seed", default=SEED, show_default=True, help="Of the draw, if there are more.")
 @click.option("--mutant", metavar="ID", help="Try only this edit.")
+@click.option("--live", metavar="NAMES", help="Kinds or names of calls that are executed, such as tool.")
 @click.option("--fail-under", type=click.FloatRange(0, 1), metavar="SHARE", help="Exit with 1 if less is noticed.")
 def adequacy(
     tests: tuple[str, ...],
@@ -30,6 +31,7 @@ def adequacy(
     most: int,
     seed: int,
     mutant: str | None,
+    live: str | None,
     fail_under: float | None,
     as_json: bool,
 ) -> int:
@@ -37,22 +39,22 @@ def adequacy(
 
     TESTS are files, folders or ids of tests, by default all that pytest finds; or a cassette and the function that it
     replays: CASSETTE FUNCTION, as module:function or path/to/file.py:function. Edits are made when a file is imported,
-    in processes of their own: no file changes. Nothing is executed.
+    in processes of their own: no file changes. Nothing is executed but what --live names, with the edits in it.
 
     Exits with 1 if less than --fail-under is noticed, or a test fails without an edit; with --mutant, if it survives.
     """
-    kinds = [one.strip() for one in only.split(",") if one.strip()] if only is not None else []
     paths, function = _program(tests)
     with progress_bar(None, "editing") as advance:
         found = find(
             paths,
             function,
-            only=kinds,
+            only=_words(only),
             source=source,
             since=since,
             most=most,
             seed=seed,
             mutant=mutant,
+            live=_words(live),
             on_mutant=lambda *_: advance(),
         )
     if as_json:
@@ -60,6 +62,10 @@ def adequacy(
     else:
         print_text("\n".join(map(str, found.judged)) if mutant is not None else str(found))
     return _code(found, fail_under, mutant)
+
+
+def _words(given: str | None) -> list[str]:
+    return [one.strip() for one in (given or "").split(",") if one.strip()]
 
 
 def _program(tests: tuple[str, ...]) -> tuple[str | list[str], str | None]:

@@ -54,7 +54,7 @@ def run(request: dict[str, Any], descriptor: int) -> NoReturn:
 
 def _reply(request: dict[str, Any], descriptor: int) -> dict[str, Any]:
     sys.dont_write_bytecode = True
-    confine_process(Project(replays_only=True))
+    confine_process(Project(replays_only=True, live=tuple(request["live"])))
     loading = _loading(request, descriptor)
     reached = Reached(Path(request["root"])) if request["trace"] else None
     began, used = time.perf_counter(), time.process_time()

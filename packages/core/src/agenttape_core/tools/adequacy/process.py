@@ -34,11 +34,13 @@ class Job:
         runner: The module that runs it.
         program: The program, as this module takes it.
         root: The folder of the project.
+        live: The kinds and names of calls that are executed.
     """
 
     runner: str
     program: Mapping[str, Any]
     root: Path
+    live: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ class Worker:
             "runner": self._job.runner,
             "program": {**self._job.program, **({"tests": list(tests)} if tests is not None else {})},
             "root": str(self._job.root),
+            "live": list(self._job.live),
             "path": self._path,
             "trace": trace,
             "seconds": limits.seconds,

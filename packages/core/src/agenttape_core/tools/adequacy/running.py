@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,15 @@ def adequacy(
     most: int = MOST,
     seed: int = SEED,
     mutant: str | None = None,
+    live: Collection[str] = (),
     on_mutant: Callable[[int, int], object] = lambda *_: None,
     **options: Any,
 ) -> Adequacy:
     """Edit a program in many small ways, one at a time, and find the edits that no cassette notices.
 
     Each edit is made when the file is imported, in a process of its own; no file changes. The tests that reach it
-    replay their cassettes strictly: nothing is executed, and nothing is recorded. An interruption by the keyboard ends
-    it, and what was found so far is returned.
+    replay their cassettes strictly: nothing is executed but what is named, and nothing is recorded. An interruption by
+    the keyboard ends it, and what was found so far is returned.
 
     Args:
         tests: Files, folders or ids of tests, as pytest takes them; with a function, its cassette.
@@ -45,6 +47,8 @@ def adequacy(
         most: The most mutants that are tried.
         seed: Of the draw, if there are more.
         mutant: The id of the only mutant that is tried.
+        live: The kinds and names of calls that are executed, edited or not, such as `tool` or the name of one. The
+            bodies of tools that a replay serves cannot be judged otherwise. Name none that acts on the world.
         on_mutant: Called after each mutant, with the number of those that were tried and of all.
         options: Options of `use_cassette`, for a function.
 
@@ -53,7 +57,7 @@ def adequacy(
         VerificationError: If the process that runs the tests does not answer.
     """
     chosen = Chosen(only, source, since, most, seed, mutant)
-    job = _job(tests, function, options)
+    job = replace(_job(tests, function, options), live=_named(live))
     _refuse(chosen)
     with Worker(job) as worker:
         return Search(worker, job, chosen, on_mutant).found()
@@ -72,6 +76,12 @@ def _refuse(chosen: Chosen) -> None:
     if isinstance(chosen.only, str) or (unknown := sorted(set(chosen.only) - set(KINDS))):
         shown = chosen.only if isinstance(chosen.only, str) else ", ".join(unknown)
         raise ConfigurationError(f"only={shown!r}: expected some of {', '.join(KINDS)}")
+
+
+def _named(live: Collection[str]) -> tuple[str, ...]:
+    if isinstance(live, str) or not all(isinstance(one, str) and one for one in live):
+        raise ConfigurationError(f"live={live!r}: expected kinds and names of calls, such as ['tool']")
+    return tuple(live)
 
 
 def _job(tests: str | Path | Sequence[str], function: Callable[[], Any] | str | None, options: dict[str, Any]) -> Job:
