@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -17,7 +18,7 @@ Failure: TypeAlias = Exception | CancelledError
 """An exception that is an outcome. One that ends the program is none."""
 
 
-class EndingCrossing(BaseCrossing):
+class EndingCrossing(BaseCrossing, ABC):
     """A call whose end is an outcome to record; `_record` says what becomes of it."""
 
     __slots__ = ("error_ids",)
@@ -79,5 +80,6 @@ class EndingCrossing(BaseCrossing):
         plain = IdMap(list(self.error_ids), list(self.error_ids.values())).value(record.model_dump())
         return RecordedError.model_validate(self.session.redactor.value(plain))
 
+    @abstractmethod
     def _record(self, outcome: Outcome) -> None:
-        raise NotImplementedError
+        """Record how the call ended."""
