@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.tools.git.asking import Revision
 
 _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
@@ -20,31 +19,20 @@ def changed_lines(revision: str) -> dict[Path, set[int]]:
     Raises:
         ConfigurationError: If git does not know the revision, or this is no repository.
     """
-    if revision.startswith("-"):
-        raise ConfigurationError(f"--since {revision}: expected a commit, branch or tag")
-    top = Path(_git("rev-parse", "--show-toplevel").strip())
+    since = Revision(revision, "--since")
+    top = Path(since.tell("rev-parse", "--show-toplevel").strip())
     found: dict[Path, set[int]] = {}
     lines: set[int] = set()
     plainly = ("-c", "core.quotepath=off", "diff", "-U0", "--no-color", "--no-ext-diff")
-    for line in _git(*plainly, revision, "--", ":/*.py").splitlines():
+    for line in since.tell(*plainly, revision, "--", ":/*.py").splitlines():
         if line.startswith("+++ "):
             lines = found.setdefault((top / line[len("+++ b/") :]).resolve(), set())
         elif hunk := _HUNK.match(line):
             first, count = int(hunk[1]), int(hunk[2] or 1)
             lines |= set(range(first, first + count))
-    for name in _git("ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ":/*.py").split("\0"):
+    new = since.tell("ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ":/*.py")
+    for name in new.split("\0"):
         if name:
             path = (top / name).resolve()
             found[path] = set(range(1, len(path.read_bytes().splitlines()) + 1))
     return found
-
-
-def _git(*words: str) -> str:
-    try:
-        ended = subprocess.run(["git", *words], capture_output=True, check=False)  # noqa: S603, S607
-    except FileNotFoundError:
-        raise ConfigurationError("git is not installed; it knows what has changed") from None
-    if ended.returncode:
-        said = ended.stderr.decode(errors="replace").strip()
-        raise ConfigurationError(f"git: {said}\n  name a commit, branch or tag: --since main")
-    return ended.stdout.decode("utf-8", "surrogateescape")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from agenttape_core.errors import ConfigurationError
 from agenttape_core.storage import GOLDEN, SUFFIXES, Cassette, is_pending, read_cassette
+from agenttape_core.tools.git.asking import Revision
 
 Opener = Callable[[], Cassette]
 """Opens a cassette. References to its assets stay references, as git shows them."""
@@ -26,11 +25,9 @@ def cassettes_at(revision: str, paths: Sequence[str]) -> dict[str, Opener]:
     Raises:
         ConfigurationError: If git does not know the revision, or this is no repository.
     """
-    if revision.startswith("-"):
-        raise ConfigurationError(f"--base {revision}: expected a commit, branch or tag")
-    listed = _git("ls-tree", "-r", "-z", "--name-only", revision, "--", *(paths or ["."]))
-    names = [name for name in listed.decode("utf-8", "surrogateescape").split("\0") if _may_be(name)]
-    return {name: _opener(revision, name) for name in names}
+    base = Revision(revision, "--base")
+    listed = base.tell("ls-tree", "-r", "-z", "--name-only", revision, "--", *(paths or ["."]))
+    return {name: _opener(base, name) for name in listed.split("\0") if _may_be(name)}
 
 
 def cassettes_here(paths: Sequence[str]) -> dict[str, Opener]:
@@ -60,8 +57,8 @@ def _may_be(name: str) -> bool:
     return name.endswith(SUFFIXES) and not hidden and not name.endswith(GOLDEN) and not is_pending(name)
 
 
-def _opener(revision: str, name: str) -> Opener:
-    return lambda: read_cassette(io.BytesIO(_git("show", f"{revision}:./{name}")), name=name, attached=False)
+def _opener(base: Revision, name: str) -> Opener:
+    return lambda: read_cassette(io.BytesIO(base.ask("show", f"{base.name}:./{name}")), name=name, attached=False)
 
 
 def _reader(file: Path) -> Opener:
@@ -70,14 +67,3 @@ def _reader(file: Path) -> Opener:
             return read_cassette(stream, name=file.as_posix(), attached=False)
 
     return read
-
-
-def _git(*words: str) -> bytes:
-    try:
-        ended = subprocess.run(["git", *words], capture_output=True, check=False)  # noqa: S603, S607
-    except FileNotFoundError:
-        raise ConfigurationError("git is not installed; it holds what to compare with") from None
-    if ended.returncode:
-        said = ended.stderr.decode(errors="replace").strip()
-        raise ConfigurationError(f"git {' '.join(words[:1])}: {said}\n  name a commit, branch or tag: --base main")
-    return ended.stdout

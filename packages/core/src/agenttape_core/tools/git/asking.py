@@ -1,0 +1,47 @@
+"""Questions to git about a revision."""
+
+from __future__ import annotations
+
+import subprocess
+
+from agenttape_core.errors import ConfigurationError
+
+
+class Revision:
+    """A revision that an option names.
+
+    Args:
+        name: A commit, branch or tag, in git's words.
+        option: The option, such as `--base`.
+
+    Raises:
+        ConfigurationError: If the name would be an option of git.
+    """
+
+    def __init__(self, name: str, option: str) -> None:
+        if name.startswith("-"):
+            raise ConfigurationError(f"{option} {name}: expected a commit, branch or tag")
+        self.name = name
+        self._option = option
+
+    def ask(self, *words: str) -> bytes:
+        """Return what git prints.
+
+        Args:
+            words: The command and its arguments.
+
+        Raises:
+            ConfigurationError: If git does not know the revision, or this is no repository.
+        """
+        try:
+            ended = subprocess.run(["git", *words], capture_output=True, check=False)  # noqa: S603, S607
+        except FileNotFoundError:
+            raise ConfigurationError("git is not installed; it holds what to compare with") from None
+        if ended.returncode:
+            said = ended.stderr.decode(errors="replace").strip()
+            raise ConfigurationError(f"git: {said}\n  name a commit, branch or tag: {self._option} main")
+        return ended.stdout
+
+    def tell(self, *words: str) -> str:
+        """Return what git prints as a text, in which names of files stay what they are: see `ask`."""
+        return self.ask(*words).decode("utf-8", "surrogateescape")
