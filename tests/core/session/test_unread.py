@@ -141,12 +141,37 @@ def test_boundaries_that_stream(world: World) -> None:
     assert world.reached == ["a"]
 
 
-def test_old_streams_of_a_replay_with_unused_recordings(world: World) -> None:
-    """One that the collector of garbage counts among the old objects is found where recordings are left."""
+@pytest.mark.parametrize("generations", [(), (0,), (1,), (2,), (0, 1), (1, 0)])
+def test_old_streams_of_a_replay_with_unused_recordings(world: World, generations: tuple[int, ...]) -> None:
+    """One is found where recordings are left, however old the collector of garbage counts it."""
     record(world, "a")
     with use_cassette("c", unused="ignore"):
         stream = _sync(world)
-        gc.collect()
+        for generation in generations:
+            gc.collect(generation)
+    with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
+        read(stream)
+
+
+def test_a_short_replay_does_not_look_at_the_whole_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has made is young, also where recordings are left: a large framework has ten thousands of objects."""
+    record(world, "a")
+    whole: list[str] = []
+    real = gc.get_objects
+
+    def listed(generation: int | None = None) -> list[Any]:
+        if generation is None:
+            whole.append("looked at")
+        return real(generation)
+
+    monkeypatch.setattr(gc, "get_objects", listed)
+    gc.disable()
+    try:
+        with use_cassette("c", unused="ignore"):
+            stream = _sync(world)
+    finally:
+        gc.enable()
+    assert whole == []
     with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
         read(stream)
 

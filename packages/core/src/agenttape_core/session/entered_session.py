@@ -17,7 +17,7 @@ from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.run_session import RunSession
 from agenttape_core.session.scopes import SCOPES, Membership
 from agenttape_core.session.setup import Setup
-from agenttape_core.session.unread import UNREAD, collections
+from agenttape_core.session.unread import UNREAD, Collections, collections
 
 
 class EnteredSession(RunSession):
@@ -35,7 +35,7 @@ class EnteredSession(RunSession):
         """The order of what event loops wait for."""
         self._membership: Membership[Any] | None = None
         self._has_left = False
-        self._collections = 0
+        self._collections: Collections = ()
         self.was_cut = False
         """True if a stream was open when the session ended."""
         self._branch: Branch | None = None

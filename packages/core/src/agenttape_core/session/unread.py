@@ -11,7 +11,6 @@ import gc
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
 from opcode import opmap
 from pathlib import Path
 from threading import Lock
@@ -41,15 +40,15 @@ class Unread:
     def __bool__(self) -> bool:
         return bool(self._streams)
 
-    def note(self, membership: Any, since: int, *, thoroughly: bool) -> None:
+    def note(self, membership: Any, since: Collections, *, thoroughly: bool) -> None:
         """Note the streams and coroutines that nobody has begun to read, as a session ends, and those that are lazy.
 
         Args:
             membership: The session's.
             since: How often the collector of garbage had run when the session began: see `collections`.
-            thoroughly: Whether to look at all objects of the process, and not only at the younger ones.
+            thoroughly: Whether to look at all objects of the process where what the session has made may be old.
         """
-        streams = _left(gc.get_objects() if thoroughly else _young(since), membership.session)
+        streams = _left(_made_since(since, thoroughly=thoroughly), membership.session)
         if streams:
             with self._lock:
                 for stream in streams:
@@ -90,15 +89,26 @@ UNREAD = Unread()
 """Those of this process."""
 
 
-def collections() -> int:
+Collections: TypeAlias = tuple[int, ...]
+"""How often the collector of garbage has run, for each of its generations from the youngest on."""
+
+
+def collections() -> Collections:
     """Return how often the collector of garbage has run: what outlives that is among the older objects."""
-    return int(gc.get_stats()[0]["collections"])
+    return tuple(int(generation["collections"]) for generation in gc.get_stats())
 
 
-def _young(since: int) -> Iterable[Any]:
-    """Return what was made lately; to look at all objects of a process with a large framework takes far longer."""
+def _made_since(since: Collections, *, thoroughly: bool) -> Iterable[Any]:
+    """Return what was made lately; to look at all objects of a process with a large framework takes far longer.
+
+    The counts are looked at after the objects: to list those may let the collector run.
+    """
     young = gc.get_objects(generation=0)
-    return young if collections() == since else chain(young, gc.get_objects(generation=1))
+    if collections() != since:
+        young += gc.get_objects(generation=1)
+    if thoroughly and collections()[1:] != since[1:]:
+        return gc.get_objects()  # only then is anything that was made since among the oldest
+    return young
 
 
 Began: TypeAlias = Callable[[Any, Mapping[str, Any]], bool]
