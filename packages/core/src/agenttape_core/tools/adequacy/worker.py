@@ -62,6 +62,7 @@ def _answered(request: dict[str, Any]) -> dict[str, Any]:
         child = os.fork()
         if not child:
             os.close(reading)
+            _read_nothing()
             run(request, writing)
         os.close(writing)
         return _received(reading, child, request["seconds"])
@@ -74,6 +75,13 @@ def _answered(request: dict[str, Any]) -> dict[str, Any]:
     process.stdin.write(json.dumps(request).encode())
     process.stdin.close()
     return _received(reading, process.pid, request["seconds"])
+
+
+def _read_nothing() -> None:
+    """Let a run find the end of its standard input: what comes there is for the worker."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
 
 
 def can_fork() -> bool:
