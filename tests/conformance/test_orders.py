@@ -11,8 +11,9 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from agenttape_core import boundary, explore, use_cassette
+from agenttape_core import explore, use_cassette
 
+from ..kit.asking import ask, look
 from ..kit.world import World
 
 pytest.importorskip("langgraph.graph")
@@ -27,19 +28,6 @@ from ..llamaindex.test_explore import Parallel
 BRANCHES = "abcd"
 
 
-@boundary("tool")
-def look(place: str) -> str:
-    """Look."""
-    return f"{place}."
-
-
-@boundary("tool")
-async def alook(place: str) -> str:
-    """Look, awaited."""
-    await asyncio.sleep(0)
-    return f"{place}."
-
-
 def threads() -> Any:
     """Branches with two calls each, in a thread pool."""
     with ThreadPoolExecutor(len(BRANCHES)) as pool:
@@ -50,9 +38,9 @@ async def tasks() -> Any:
     """The same in tasks."""
 
     async def branch(place: str) -> str:
-        return await alook(await alook(place))
+        return await ask(await ask(place))
 
-    return await alook(" ".join(await asyncio.gather(*map(branch, BRANCHES))))
+    return await ask(" ".join(await asyncio.gather(*map(branch, BRANCHES))))
 
 
 def _graph(*, is_async: bool) -> Any:

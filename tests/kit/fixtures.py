@@ -20,6 +20,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def prices(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A price for the model `gpt-x`, a tenth of a cent for each call."""
+    (project / "prices.json").write_text('{"gpt-x": {"input": 0.5, "output": 0.5}}')
+    monkeypatch.setenv("AGENTTAPE_PRICES", "prices.json")
+
+
+@pytest.fixture
 def interruptible() -> Iterator[None]:
     """Let SIGINT interrupt the processes that a test starts, also where it is ignored, as under `nohup`."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

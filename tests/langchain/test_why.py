@@ -30,10 +30,8 @@ def conversation() -> list[Any]:
 
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream"])
-def test_the_planted_message_is_found(project: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+def test_the_planted_message_is_found(project: Path, way: str) -> None:
     """The model is asked with messages left out, roles and ids kept; that of the tool turns its answer."""
-    Path("prices.json").write_text('{"gpt-x": {"input": 0.5, "output": 0.5}}')
-    monkeypatch.setenv("AGENTTAPE_PRICES", "prices.json")
     asked: list[Any] = []
 
     def reply(messages: Any, number: int) -> AIMessage:

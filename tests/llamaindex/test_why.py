@@ -50,10 +50,8 @@ def test_the_links_of_an_agent(project: Path, streaming: bool, inside: bool) -> 
 
 
 @pytest.mark.parametrize("way", ["chat", "achat", "stream_chat", "astream_chat"])
-def test_the_message_that_turns_an_answer(project: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+def test_the_message_that_turns_an_answer(project: Path, way: str) -> None:
     """The model is asked again with messages left out, and nothing else is executed."""
-    Path("prices.json").write_text('{"gpt-x": {"input": 0.5, "output": 0.5}}')
-    monkeypatch.setenv("AGENTTAPE_PRICES", "prices.json")
 
     def reply(messages: Sequence[ChatMessage], _: Sequence[str]) -> str:
         return "Eight." if any("at eight" in str(message.content) for message in messages) else "No idea."

@@ -138,7 +138,6 @@ def test_a_folder_that_holds_other_pages(command: Any, folder: Path) -> None:
     assert Path("agenttape-pages/index.html").read_text() == "mine"
 
 
-@pytest.mark.process
 def test_why_is_on_the_page(command: Any) -> None:
     """The program is replayed, and the edges between its calls are on the page, those of a text if one is named."""
     Path("shop.py").write_text(
@@ -163,6 +162,7 @@ def test_why_is_on_the_page(command: Any) -> None:
         assert command("view", *words).code == 2
 
 
+@pytest.mark.process
 def test_nothing_heavy_is_imported_before_it_is_asked_for() -> None:
     """The core does not import the viewer."""
     code = "import agenttape_core, sys; print([name for name in sys.modules if 'viewer' in name])"

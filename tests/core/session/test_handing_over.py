@@ -12,17 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.asking import ask
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import use_cassette
 
 ITEMS = 5
-
-
-@boundary("call")
-async def ask(question: str) -> str:
-    """Answer, so that there is something to serve."""
-    await asyncio.sleep(0)
-    return f"{question}!"
 
 
 def here(work: Callable[[], None]) -> None:

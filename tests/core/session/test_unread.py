@@ -52,7 +52,7 @@ def _in_a_thread(world: World) -> Iterator[str]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join()
+    thread.join(20)
     if isinstance(got[0], BaseException):
         raise got[0]
     yield got[0]
@@ -113,7 +113,7 @@ def test_thread_that_is_started_after_a_replay(world: World) -> None:
 
     def late() -> None:
         thread.start()
-        thread.join()
+        thread.join(20)
 
     with pytest.warns(OutlivedReplayWarning):
         late()

@@ -69,13 +69,6 @@ class Parts:
         assert self.ask("judge", f"Is this polite? {said}") == "yes"
 
 
-@pytest.fixture
-def prices(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A price for the model, a tenth of a cent for each call."""
-    Path("prices.json").write_text('{"gpt-x": {"input": 0.5, "output": 0.5}}')
-    monkeypatch.setenv("AGENTTAPE_PRICES", "prices.json")
-
-
 def recorded(flaky: str) -> Parts:
     """Record a program in a good hour."""
     parts = Parts(flaky)

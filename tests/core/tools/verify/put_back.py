@@ -126,7 +126,7 @@ def small_pool() -> list[str]:
         return name
 
     def one(name: str) -> str:
-        met.wait()
+        met.wait(30)
         return ask(name)
 
     with ThreadPoolExecutor(size) as pool:

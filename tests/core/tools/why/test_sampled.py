@@ -39,11 +39,9 @@ model = Model()
 
 
 @pytest.fixture(autouse=True)
-def fresh(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that has not been asked, and prices."""
+def fresh(prices: None) -> None:
+    """A model that has not been asked, with a price."""
     vars(model).update(vars(Model()))
-    Path("prices.json").write_text('{"gpt-x": {"input": 0.5, "output": 0.5}}')
-    monkeypatch.setenv("AGENTTAPE_PRICES", "prices.json")
 
 
 @boundary("tool")
