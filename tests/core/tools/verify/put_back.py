@@ -8,15 +8,23 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
-from agenttape_core import CassetteMissError, boundary, use_cassette
+from agenttape_core import (
+    CassetteMissError,
+    CassetteNotFoundError,
+    NetworkBlockedError,
+    UnusedInteractionsError,
+    boundary,
+    use_cassette,
+)
 from agenttape_core.freeze.frozen import Frozen
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.references import References
@@ -133,6 +141,35 @@ def small_pool() -> list[str]:
         return list(pool.map(one, "ab"))
 
 
+@boundary
+def _look_up(what: str) -> str:
+    return f"heard {what}"
+
+
+def other_call() -> str:
+    """Ask for something else than was recorded: no call has a recording."""
+    return _look_up("tea" if "PUT_BACK" in os.environ else "water")
+
+
+def no_call() -> str:
+    """Ask for nothing any more."""
+    return "" if "PUT_BACK" in os.environ else _look_up("water")
+
+
+def connection() -> None:
+    """Connect, where no boundary is, and go on when that is refused."""
+    if "PUT_BACK" in os.environ:
+        with suppress(NetworkBlockedError):
+            socket.create_connection(("192.0.2.1", 9))
+
+
+def renamed() -> str:
+    """Open a cassette that is not there any more, and go on without it."""
+    with suppress(CassetteNotFoundError), use_cassette("moved" if "PUT_BACK" in os.environ else "named", mode="once"):
+        return _look_up("water")
+    return ""
+
+
 def _no_line(_: Schedule, loop: Any = None) -> None:
     return None
 
@@ -165,6 +202,10 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], tuple[tuple[type, str, object], ...
     "naps": (naps, ((Frozen, "pass_time", _add_up), (ReadingLog, "recorded", lambda *_: {}))),
     "small": (small_pool, ()),
     "note": (note, ((References, "swap_in", lambda _: None),)),
+    "other": (other_call, ()),
+    "no_call": (no_call, ()),
+    "connection": (connection, ()),
+    "renamed": (renamed, ()),
 }
 """The programs, each with what it depends on, and what stands in its place when that is undone."""
 
@@ -176,8 +217,8 @@ def all_programs() -> dict[str, Any]:
         with _put_back(*undone):
             try:
                 found[name] = _run(name, program)
-            except CassetteMissError as miss:
-                found[name] = str(miss).partition("\n")[0]
+            except (CassetteMissError, UnusedInteractionsError, NetworkBlockedError) as failure:  # nobody hears of it
+                found[name] = str(failure).partition("\n")[0]
     return found
 
 

@@ -36,6 +36,7 @@ def test_nothing_put_back(verified: tuple[Verification, Verification]) -> None:
         ("threads.yaml", "order of threads"),
         ("timeout.yaml", "calls without a recording"),
         ("naps.yaml", "times read by run/naps/nap#3 tests"),
+        ("other.yaml", "calls without a recording"),
     ],
 )
 def test_departures_from_the_recording(where: str, what: str, verified: tuple[Verification, Verification]) -> None:
@@ -43,6 +44,23 @@ def test_departures_from_the_recording(where: str, what: str, verified: tuple[Ve
     found = [each for each in verified[1].differences if each.what.startswith(f"{what} of {where}")]
     assert [(each.runs, each.cause.name) for each in found] == [((0, 1), "not as recorded")]
     assert "  recorded  " in str(found[0])
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("no_call.yaml", "1 of 1 recorded interactions were never asked for"),
+        ("connection.yaml", "blocked an attempt to connect to 192.0.2.1:9"),
+        ("moved", "there is no such cassette to replay"),
+    ],
+)
+def test_failures_that_the_program_catches(where: str, said: str, verified: tuple[Verification, Verification]) -> None:
+    """A session that fails around its calls is found, also where it made none, and the program caught the failure."""
+    found = [
+        each for each in verified[1].differences if each.what.startswith(f"failure that the program caught of {where}")
+    ]
+    assert [(each.runs, each.cause.name) for each in found] == [((0, 1), "caught failure")]
+    assert said in found[0].other
 
 
 def test_an_order_that_cannot_be_imposed(verified: tuple[Verification, Verification]) -> None:

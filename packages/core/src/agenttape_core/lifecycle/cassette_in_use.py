@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, halt_in
 from agenttape_core.interventions import Placed, departed
 from agenttape_core.lifecycle.commit import settle
+from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.judgement import judged
 from agenttape_core.lifecycle.missing import missing_integration
 from agenttape_core.lifecycle.running_test import this_test
@@ -113,6 +114,17 @@ class CassetteInUse:
         Args:
             error: What the block raised, if it did.
         """
+        failure: BaseException | None = self.failure
+        try:
+            self._judge(error)
+        except BaseException as raised:
+            failure = failure or raised
+            raise
+        finally:
+            if failure is not None:
+                tell_failed(self.session.path, self.session, failure)
+
+    def _judge(self, error: BaseException | None) -> None:
         halt = halt_in(error)
         if halt is not None and halt is not error:
             raise self.session.failure or halt from error

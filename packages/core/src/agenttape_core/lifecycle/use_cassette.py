@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import agenttape_core.freeze  # noqa: F401 - keeps the real clock, before a test can replace it
-from agenttape_core.errors import ConfigurationError, SessionStateError
+from agenttape_core.errors import AgentTapeError, ConfigurationError, SessionStateError
 from agenttape_core.garbage import collecting_late_before
 
 if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` stays quick
@@ -63,8 +63,8 @@ class CassetteBlock:
         try:
             with collecting_late_before("agenttape_core.lifecycle.open_session"):
                 return self._enter(_open(self.request))
-        except BaseException:
-            self._is_begun = False
+        except BaseException as error:
+            self._did_not_begin(error)
             raise
 
     def __exit__(
@@ -81,8 +81,8 @@ class CassetteBlock:
         try:
             opened = await _in_thread(functools.partial(_open, self.request), undo=lambda opened: opened.abandon())
             return self._enter(opened)
-        except BaseException:
-            self._is_begun = False
+        except BaseException as error:
+            self._did_not_begin(error)
             raise
 
     async def __aexit__(
@@ -98,6 +98,13 @@ class CassetteBlock:
         if self._is_begun:
             raise SessionStateError(f"this {type(self).__name__}(...) is open already; make one for each block")
         self._is_begun = True
+
+    def _did_not_begin(self, error: BaseException) -> None:
+        self._is_begun = False
+        if isinstance(error, AgentTapeError):
+            from agenttape_core.lifecycle.failed_blocks import tell_failed
+
+            tell_failed(self.request.cassette, None, error)
 
     def _enter(self, opened: Opened) -> Session:
         from agenttape_core.lifecycle.cassette_in_use import CassetteInUse

@@ -6,13 +6,17 @@ import asyncio
 import threading
 from typing import Any
 
+from agenttape_core.lifecycle.failed_blocks import FailedBlock
 from agenttape_core.matching import canonical_json
 from agenttape_core.schema import Plain
 from agenttape_core.session import BaseSession, Crossing, ServedCrossing
-from agenttape_core.tools.verify.recording import WithRecording
+from agenttape_core.tools.verify.recording import Departures, WithRecording
 
 _MAX_REQUEST = 1000
 """Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
+CAUGHT_FAILURE = "failure that the program caught"
+"""The name of the departure of a session that has failed."""
+_NO_CALLS: dict[str, Plain] = {"calls": {}, "order": [], "unused": [], "missed": [], "blocked": [], "disorder": []}
 
 
 class Calls:
@@ -24,12 +28,13 @@ class Calls:
         self._lock = threading.Lock()
         self._calls: dict[BaseSession, dict[str, list[str]]] = {}
         self._branches: dict[BaseSession, dict[Any, list[str]]] = {}
+        self._failures: list[FailedBlock] = []
 
     def begin(self) -> None:
         """Forget the calls of the replays before."""
         self.with_recording.begin()
         with self._lock:
-            self._calls, self._branches = {}, {}
+            self._calls, self._branches, self._failures = {}, {}, []
 
     def note(self, crossing: Crossing) -> None:
         """Note a call when it begins, where it is made."""
@@ -45,8 +50,21 @@ class Calls:
             if branch is not None:
                 self._branches.setdefault(crossing.session, {}).setdefault(branch, []).append(address)
 
+    def failed(self, block: FailedBlock) -> None:
+        """Note a block that has failed. The program may catch that, and none of its calls may have begun."""
+        with self._lock:
+            self._failures.append(block)
+            if block.session is not None:
+                self._calls.setdefault(block.session, {})
+
     def report(self) -> Plain:
         """Return the calls as plain data, free of the order of concurrent branches and sessions."""
+        failures = {block.session: str(block.error) for block in self._failures if block.session is not None}
+        unopened = [
+            {**_NO_CALLS, "cassette": block.cassette, "departures": _failure(str(block.error))}
+            for block in self._failures
+            if block.session is None
+        ]
         sessions = [
             {
                 "cassette": str(session.path),
@@ -56,11 +74,11 @@ class Calls:
                 "missed": sorted(session.report.missed),
                 "blocked": sorted(session.report.blocked),
                 "disorder": list(session.report.disorder),
-                "departures": self.with_recording.departures(session),
+                "departures": self.with_recording.departures(session) or _failure(failures.get(session, "")),
             }
             for session, calls in self._calls.items()
         ]
-        return sorted(sessions, key=repr)
+        return sorted([*sessions, *unopened], key=repr)
 
     def rules(self) -> Plain:
         """Return the user's redaction rules of all sessions, so that the report can follow them."""
@@ -69,6 +87,11 @@ class Calls:
             {"name": rule.name, "pattern": rule.pattern, "keys": rule.keys, "literal": rule.literal}
             for rule in rules.values()
         ]
+
+
+def _failure(said: str) -> Departures:
+    """Return the departure that the failure of a session is, if it failed: the program has caught it."""
+    return {CAUGHT_FAILURE: ["", said.partition("\n")[0]]} if said else {}
 
 
 def _shortened(text: str) -> str:

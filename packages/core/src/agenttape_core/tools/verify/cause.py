@@ -84,6 +84,11 @@ NOT_AS_RECORDED = Cause(
     "the replays do in another order what happened side by side, or read other times, than the run that was recorded",
     "see that the program is the one that was recorded, or record it anew; docs/identical.md says what cannot be",
 )
+CAUGHT = Cause(
+    "caught failure",
+    "a session has failed, and the program went on as if it had not",
+    "correct what the failure names; if the program may live with it, say so: on_miss='return', unused='ignore'",
+)
 UNFROZEN = Cause(
     "nothing varied",
     "it differs in the same environment too: the result depends on something that is not recorded",

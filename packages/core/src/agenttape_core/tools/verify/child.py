@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.schema import Plain
@@ -39,6 +40,7 @@ def main(job: dict[str, Any], descriptor: int) -> None:
     calls, memory = Calls(), Memory(job["memory"])
     watch_crossings(calls.note)
     watch_answers(calls.with_recording.answered)
+    watch_failed_blocks(calls.failed)
     if job["schedule"]:
         watch_crossings(delay(job["schedule"]))
     try:

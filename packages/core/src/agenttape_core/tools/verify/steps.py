@@ -11,7 +11,8 @@ from typing import Any
 from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.session import current_session
-from agenttape_core.tools.verify.cause import BY_FACTOR, NOT_AS_RECORDED
+from agenttape_core.tools.verify.calls import CAUGHT_FAILURE
+from agenttape_core.tools.verify.cause import BY_FACTOR, CAUGHT, NOT_AS_RECORDED, Cause
 from agenttape_core.tools.verify.comparison import Place, departures, places, printable
 from agenttape_core.tools.verify.environment import EVERY_FACTOR, ORDER, Surroundings, available, plan
 from agenttape_core.tools.verify.experiments import causes_of
@@ -86,10 +87,13 @@ def _from_recording(produced: Sequence[Output], redactor: Redactor) -> list[RunD
     for number, one in enumerate(produced, start=1):
         if found := departures(one, redactor):
             return [
-                RunDifference(place.what, place.first, place.other, (RECORDING, number), NOT_AS_RECORDED)
-                for place in found
+                RunDifference(place.what, place.first, place.other, (RECORDING, number), _why(place)) for place in found
             ]
     return []
+
+
+def _why(departure: Place) -> Cause:
+    return CAUGHT if departure.what.startswith(CAUGHT_FAILURE) else NOT_AS_RECORDED
 
 
 def _has_branches(one: Output) -> bool:
