@@ -90,7 +90,7 @@ UNREAD = Unread()
 
 
 Collections: TypeAlias = tuple[int, ...]
-"""How often the collector of garbage has run, for each of its generations from the youngest on."""
+"""The runs of the collector of garbage so far, by generation, from the youngest on."""
 
 
 def collections() -> Collections:
