@@ -44,10 +44,14 @@ def sound() -> dict[str, Any]:
 
 async def parallel() -> list[str]:
     """Call tools in tasks whose order of completion is not that of their start."""
+    turns = [asyncio.Event() for _ in range(3)]
+    turns[-1].set()
 
     async def one(number: int) -> str:
-        await asyncio.sleep(0.1 * (3 - number))  # far enough apart for a busy machine
-        return ask("search", number=number)
+        await turns[number].wait()
+        answer = ask("search", number=number)
+        turns[number - 1].set()
+        return answer
 
     return await asyncio.gather(*map(one, range(3)))
 
