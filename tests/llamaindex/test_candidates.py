@@ -128,3 +128,30 @@ def test_bad_candidates(recorded: Path, world: World) -> None:
     for candidate, said in ((silent, "it calls no tools"), ("nobody:x", "install llama-index-llms-nobody"), ("x", "x")):
         with pytest.raises(ConfigurationError, match=said), use_cassette(recorded, candidate=candidate):
             pytest.fail("it was opened")
+
+
+@pytest.mark.parametrize("shape", ["complete", "acomplete", "stream_complete", "astream_complete"])
+@pytest.mark.parametrize("kind", [Kin, CallingLLM])
+def test_each_shape_of_a_completion(kind: Any, shape: str, world: World, tmp_path: Path) -> None:
+    """The candidate completes prompts too, once each, and its answer replays."""
+
+    async def ask() -> str:
+        answer: Any = getattr(ScriptedLLM(world), shape)("hello", temperature=0.5)
+        if shape.startswith("a"):
+            answer = await answer
+        if shape == "astream_complete":
+            answer = [chunk async for chunk in answer][-1]
+        elif shape == "stream_complete":
+            answer = list(answer)[-1]
+        return answer.text  # type: ignore[no-any-return]
+
+    path, derived, other = tmp_path / "text.yaml", tmp_path / "derived.yaml", World()
+    with use_cassette(path, mode="all"):
+        asyncio.run(ask())
+    before = len(world.reached)
+    with use_cassette(path, candidate=kind(other), to=derived) as session:
+        found = asyncio.run(ask())
+    assert (len(other.reached), len(world.reached)) == (1, before)
+    assert str(session.report) == "0 served, 1 executed"
+    with use_cassette(derived):
+        assert asyncio.run(ask()) == found

@@ -114,6 +114,15 @@ def test_lossy() -> None:
     assert decided(Policy(Mode.NONE, recorded=True), None) == Refuse(None)
 
 
+def test_embeddings_are_idempotent() -> None:
+    """Where what may be called again is executed for want of a recording, so are embeddings, and no retrieval."""
+    policy = Policy(Mode.NONE, recorded=True, live=frozenset({"idempotent"}))
+    assert decide(policy, "embeddings", "Embeddings", None) == Execute(live=True)
+    assert decide(policy, "embeddings", "Embeddings", EXACT) == Serve(EXACT)
+    assert decide(policy, "retrieval", "Retriever", None) == Refuse(None)
+    assert decide(Policy(Mode.NONE, recorded=True), "embeddings", "Embeddings", None) == Refuse(None)
+
+
 @pytest.mark.parametrize(
     ("word", "mode"),
     [("replay", Mode.NONE), ("record", Mode.ALL), ("once", Mode.ONCE), (Mode.NEW_EPISODES, Mode.NEW_EPISODES)],

@@ -8,6 +8,7 @@ a tool, and the call of that tool becomes the answer.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -32,6 +33,17 @@ from agenttape_langchain.codec import split_result
 
 FRAMEWORK = "langchain_core"
 _NAMES = frozenset({"model", "model_name", "model_id"})
+_SCHEMAS = (
+    "response_format",
+    "output_format",
+    "output_config",
+    "format",
+    "response_json_schema",
+    "response_schema",
+    "guided_json",
+)
+"""The parameters in which providers take a schema that the answer is to follow."""
+_PARALLEL = "parallel_tool_calls"
 _UNFORCED = frozenset({None, False, "auto"})
 _ANY = frozenset({True, "any", "required"})
 
@@ -175,7 +187,10 @@ def _in_its_form(candidate: CandidateModel, options: Mapping[str, Any], refuse: 
         return Asked(candidate.model, candidate.options)
     if not candidate.calls_tools:
         refuse()
-    bound: Any = candidate.model.bind_tools(tools, **({"tool_choice": choice} if choice else {}))
+    given: dict[str, Any] = {"tool_choice": choice} if choice else {}
+    if _calls_one_tool(options) and _PARALLEL in inspect.signature(candidate.model.bind_tools).parameters:
+        given[_PARALLEL] = False
+    bound: Any = candidate.model.bind_tools(tools, **given)
     own: dict[str, Any] = {}
     while isinstance(bound, RunnableBinding):
         own, bound = {**bound.kwargs, **own}, bound.bound
@@ -200,12 +215,21 @@ def _choice(given: Any) -> str | None:
     return "any" if given in _ANY else str(given)
 
 
+def _calls_one_tool(options: Mapping[str, Any]) -> bool:
+    """Return whether no more than one tool is to be called at once, as OpenAI or Anthropic are told so."""
+    choice = options.get("tool_choice")
+    is_single = isinstance(choice, dict) and choice.get("disable_parallel_tool_use") is True
+    return is_single or options.get(_PARALLEL) is False
+
+
 def _schema(options: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the schema that the answer itself is to follow as a tool; the framework keeps what it knows of it."""
-    given = options.get("response_format") or options.get("output_format") or options.get("output_config")
+    given = next((options[name] for name in _SCHEMAS if options.get(name)), None)
     if isinstance(given, dict):
         given = given.get("format", given)
         inside = given.get("json_schema", given)
+        if "schema" not in inside and inside.get("type") == "object":
+            inside = {"schema": inside}
         if not isinstance(inside.get("schema"), dict):
             return None
         name = inside.get("name") or inside["schema"].get("title") or "answer"

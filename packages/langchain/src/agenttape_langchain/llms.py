@@ -18,17 +18,15 @@ from agenttape_core.integration import (
     Call,
     Cross,
     Crossing,
-    DescribeLeaf,
     Family,
     Leaf,
     Session,
-    Shape,
     Usage,
     async_generator,
     begin,
     coroutine,
     generator,
-    leaf_call,
+    kept,
     named_arguments,
     original_of,
     plain,
@@ -39,6 +37,7 @@ from agenttape_langchain.codec import join_texts, split_texts
 from agenttape_langchain.identity import with_identity
 from agenttape_langchain.requests import completion_body
 from agenttape_langchain.session_tree import position_of
+from agenttape_langchain.text_candidates import asked_for_text
 
 
 def _usage(result: LLMResult) -> Usage | None:
@@ -51,8 +50,16 @@ def _usage(result: LLMResult) -> Usage | None:
 COMPLETION = Boundary("completion", join=join_texts, split=split_texts, usage=_usage, faked=chosen_texts, told=text_of)
 
 
+def _told(manager: Any, chunk: Any) -> Any:
+    return manager.on_llm_new_token(chunk.text, chunk=chunk)
+
+
+def _named(name: str, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return named_arguments(getattr(type(model), name), ("prompts", "stop", "run_manager"), args, kwargs)
+
+
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    given = named_arguments(getattr(type(self), name), ("prompts", "stop", "run_manager"), args, kwargs)
+    given = _named(name, self, args, kwargs)
     prompts, stop, run_manager = given.pop("prompts", ()), given.pop("stop", None), given.pop("run_manager", None)
 
     def body(session: Session) -> Mapping[str, Any]:
@@ -64,25 +71,28 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return begin(COMPLETION, self, type(self).__name__, body, lambda session: position_of(session, run_manager))
 
 
-def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, prompt: Any, *args: Any, **kwargs: Any) -> Call:
-    """Describe a streaming call. When it is served, its tokens are reported here: a provider does that itself."""
-    manager = kwargs.get("run_manager", args[1] if len(args) > 1 else None)
-    on_token = None if manager is None else lambda chunk: manager.on_llm_new_token(chunk.text, chunk=chunk)
-    crossing = cross(self, (prompt, *args), kwargs)
-    return Call(crossing, lambda: real(original_of(self), prompt, *args, **kwargs), on_chunk=on_token)
+def _describe(name: str, real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+    """Describe a call. When a stream is served, its tokens are reported here: a provider does that itself."""
+    args, kwargs = kept(args, kwargs)
+    crossing = cross(self, args, kwargs)
+    given = _named(name, self, args, kwargs)
+    prompts, stop, manager = given.get("prompts", ()), given.get("stop"), given.get("run_manager")
+    if (asked := asked_for_text(crossing)) is not None:
+        ask: Any = getattr(asked, name.removeprefix("_"))
+        return Call(crossing, lambda: ask(prompts, stop, manager))
+    on_token = None
+    if manager is not None and name.endswith("stream"):
+        on_token = functools.partial(_told, manager)
+    return Call(crossing, lambda: real(original_of(self), *args, **kwargs), on_chunk=on_token)
 
 
-def _leaf(name: str, shape: Shape, describe: DescribeLeaf) -> Leaf:
-    return Leaf(shape, functools.partial(_cross, name), describe)
-
+_SHAPES = {"_generate": plain, "_agenerate": coroutine, "_stream": generator, "_astream": async_generator}
 
 LLMS = Family(
     BaseLLM,
     {
-        "_generate": _leaf("_generate", plain, leaf_call()),
-        "_agenerate": _leaf("_agenerate", coroutine, leaf_call()),
-        "_stream": _leaf("_stream", generator, _describe),
-        "_astream": _leaf("_astream", async_generator, _describe),
+        name: Leaf(shape, functools.partial(_cross, name), functools.partial(_describe, name))
+        for name, shape in _SHAPES.items()
     },
 )
 """Every text model. The interface's asynchronous defaults are no leaves: they call one, and pass on the run manager."""

@@ -2,7 +2,8 @@
 
 A candidate of the same class gets the parameters of the call as they are, but for the name of the model. Another one
 gets the messages, the tools offered and whether one has to be called, through its own `chat_with_tools`; its tool calls
-become blocks that every LLM reads. The framework's spans and events are those of the program's own LLM.
+become blocks that every LLM reads. A prompt to complete goes to the candidate as it is. The framework's spans and
+events are those of the program's own LLM.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from agenttape_core.integration import (
 )
 from agenttape_llamaindex._compat import function_inside, prepared_chat
 from agenttape_llamaindex.delegation import apart
+from agenttape_llamaindex.run_tree import LEAVES
 from agenttape_llamaindex.shapes import untaped
 
 FRAMEWORK = "llama_index"
@@ -99,14 +101,30 @@ def asked_instead(
     llm = candidate.model
     crossing.owner = state_of(llm)  # what it calls of its own is a part of this call
     given = dict(kwargs)
-    messages = args[0] if args else given.pop("messages", ())
-    if isinstance(own, type(llm)) or isinstance(llm, type(own)):
-        asked = {"messages": messages, **{key: value for key, value in given.items() if key not in _NAMES}}
+    is_kin = isinstance(own, type(llm)) or isinstance(llm, type(own))
+    if LEAVES[name] == "complete":
+        asked = _prompted(args, given, is_kin=is_kin)
+    elif is_kin:
+        messages = args[0] if args else given.pop("messages", ())
+        asked = {"messages": messages, **_shared(given)}
     else:
+        messages = args[0] if args else given.pop("messages", ())
         with crossing.session.latching():
             asked = _in_its_form(candidate, list(messages), given, crossing)
     method = untaped(function_inside(llm, name))
     return lambda: _SHAPES[name](lambda: method(llm, **asked), llm)
+
+
+def _shared(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a call that a model of the same class gets."""
+    return {key: value for key, value in given.items() if key not in _NAMES}
+
+
+def _prompted(args: Sequence[Any], given: Mapping[str, Any], *, is_kin: bool) -> dict[str, Any]:
+    """Return what a candidate is asked to complete; one of another class gets the prompt alone, in its own template."""
+    names = dict(zip(("prompt", "formatted"), args, strict=False))
+    asked = {**given, **names}
+    return _shared(asked) if is_kin else {"prompt": asked.get("prompt", "")}
 
 
 def _in_its_form(
@@ -171,8 +189,12 @@ def _never_called() -> None:
 
 def _readable(response: Any, llm: Any) -> Any:
     """Return an answer whose tool calls are blocks, which every LLM reads."""
-    message = response.message
-    if not isinstance(llm, FunctionCallingLLM) or any(isinstance(block, ToolCallBlock) for block in message.blocks):
+    message = getattr(response, "message", None)
+    if (
+        message is None
+        or not isinstance(llm, FunctionCallingLLM)
+        or any(isinstance(block, ToolCallBlock) for block in message.blocks)
+    ):
         return response
     calls = llm.get_tool_calls_from_response(response, error_on_no_tool_call=False) if message.additional_kwargs else []
     message.blocks.extend(
@@ -235,4 +257,8 @@ _SHAPES: Mapping[str, Callable[..., Any]] = {
     "achat": _coroutine,
     "stream_chat": _stream,
     "astream_chat": _async_stream,
+    "complete": _plain,
+    "acomplete": _coroutine,
+    "stream_complete": _stream,
+    "astream_complete": _async_stream,
 }

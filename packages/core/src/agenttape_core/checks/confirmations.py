@@ -9,6 +9,7 @@ from agenttape_core.checks.checking import Check
 from agenttape_core.checks.limits import is_interrupt
 from agenttape_core.checks.run import Call, Run
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.tools.reporting import Finding
 
 _NAMES = ("name", "action", "action_name", "tool", "tool_name")
@@ -33,7 +34,7 @@ def confirmed(tool: str, /) -> Check:
         for call in run.happened:
             if _asks_about(call, tool):
                 asked, used = call.address.partition("/")[0] if call.is_step and call.kind == "node" else "", False
-            elif call.kind in {"chat", "completion"} and used:
+            elif call.kind in MODEL_KINDS and used:
                 asked = None
             elif call.kind == "tool" and call.name == tool:
                 # A graph goes on in another invocation when it has its answer.

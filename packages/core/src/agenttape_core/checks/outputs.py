@@ -13,7 +13,7 @@ from agenttape_core.checks.run import Call, Run
 from agenttape_core.checks.values import compiled, shown
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import spelled
-from agenttape_core.tools.reading.answer import ANSWERING
+from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.tools.reporting import Finding
 
 
@@ -45,7 +45,7 @@ def output(
         raise ConfigurationError("output: expected one of equals, contains, regex, json_schema")
 
     def judge(run: Run) -> Iterator[Finding]:
-        last = next((call for call in reversed(run.happened) if call.kind in ANSWERING), None)
+        last = next((call for call in reversed(run.happened) if call.kind in MODEL_KINDS), None)
         for _, find in expectations:
             yield from find(run, last)
 

@@ -9,11 +9,11 @@ from typing import Any
 from agenttape_core.checks.run import Call, Run, nowhere
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.schema import Interaction, Step, Timing
+from agenttape_core.schema import MODEL_KINDS, Interaction, Step, Timing
 from agenttape_core.session import Session
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare.opening import named_cassette
-from agenttape_core.tools.reading.answer import ANSWERING, Answer, bare, joined
+from agenttape_core.tools.reading.answer import Answer, bare, joined
 from agenttape_core.tools.reading.conversation import conversation_of
 from agenttape_core.tools.reading.messages import input_messages
 from agenttape_core.tools.reading.prices import Prices, load_prices
@@ -212,7 +212,7 @@ def _error_of(item: Interaction) -> str:
 def _asked(items: Iterable[Interaction]) -> Iterable[tuple[Call, str]]:
     """Yield the tools that models asked for, each with the id of the request."""
     for item in items:
-        if item.kind in ANSWERING:
+        if item.kind in MODEL_KINDS:
             for message in Answer(item.outcome).messages:
                 for part in message["parts"]:
                     if part["type"] == "tool_call" and part["name"]:
@@ -225,7 +225,7 @@ def _answered(records: Iterable[Record]) -> set[str]:
     return {
         str(part.get("id") or "")
         for record, _ in records
-        if isinstance(record, Interaction) and record.kind in ANSWERING
+        if isinstance(record, Interaction) and record.kind in MODEL_KINDS
         for message in input_messages(record.request)
         for part in message["parts"]
         if part["type"] == "tool_call_response"

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from agenttape_core.engine.policy import Policy
 from agenttape_core.matching import Candidate
+from agenttape_core.schema import PURE_KINDS
 
 
 class Serve(NamedTuple):
@@ -71,5 +72,5 @@ def _unrecorded(policy: Policy, kind: str, name: str, *, is_idempotent: bool) ->
         return Refuse(None)
     if policy.records:
         return Execute(live=False)
-    may_run = kind in policy.unrecorded or (is_idempotent and policy.runs_idempotent)
+    may_run = kind in policy.unrecorded or ((is_idempotent or kind in PURE_KINDS) and policy.runs_idempotent)
     return Execute(live=True) if may_run else Refuse(None)

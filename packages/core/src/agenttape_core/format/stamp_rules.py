@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_MODELS = frozenset({"chat", "completion"})
+from agenttape_core.schema import MODEL_KINDS
+
 _OF_MODELS = frozenset({"response_metadata", "llm_output", "generation_info", "raw"})
 """The keys of messages under which the answer of a model stands."""
 _CHOSEN = frozenset({"args", "arguments", "input", "tool_kwargs", "kwargs", "parsed", "properties", "content_json"})
@@ -70,7 +71,7 @@ class Setting:
     @classmethod
     def of_kind(cls, kind: str) -> Setting:
         """Return the place of the outcomes of a kind of interactions; `step` is that of a step."""
-        return LOOSE if kind in _MODELS else STRICT
+        return LOOSE if kind in MODEL_KINDS else STRICT
 
     def below(self, key: str) -> Setting | None:
         """Return the place of what stands below a key; `None` for what was chosen, where nothing is a stamp."""

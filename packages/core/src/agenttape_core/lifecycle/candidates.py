@@ -11,13 +11,15 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.entry_points import installed_names, load_integration
 from agenttape_core.matching import PlacePattern, bare_step
-from agenttape_core.schema import IndexRow
+from agenttape_core.schema import MODEL_KINDS, IndexRow
 from agenttape_core.session import OWN, Candidates, made_candidate
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Cassette, Location
 
 
-def candidates_of(given: Any, path: Location, cassette: Cassette | None, mode: Mode) -> Candidates:
+def candidates_of(
+    given: Any, path: Location, cassette: Cassette | None, mode: Mode, *, must_be_asked: bool = False
+) -> Candidates:
     """Return the candidates that an option names.
 
     Args:
@@ -25,6 +27,7 @@ def candidates_of(given: Any, path: Location, cassette: Cassette | None, mode: M
         path: The cassette.
         cassette: Its recordings, if there are any.
         mode: The mode of the session.
+        must_be_asked: Whether it is an error if the recording has no call of a model at all.
 
     Raises:
         ConfigurationError: If nothing is recorded that they could be tried on, one cannot be made, a place is that of
@@ -38,29 +41,39 @@ def candidates_of(given: Any, path: Location, cassette: Cassette | None, mode: M
         )
     if isinstance(given, Candidates):
         return given
+    asked = [row for row in cassette.entries if row.kind in MODEL_KINDS]
+    if must_be_asked and not asked:
+        raise nothing_to_try(path)
     if given == OWN:
         return Candidates([])
-    chats = [row for row in cassette.entries if row.kind == "chat"]
     frameworks = _frameworks(cassette)
     if not isinstance(given, Mapping):
         found = Candidates([(None, made_candidate(given, frameworks))])
     else:
-        patterns = [_pattern(text, chats, path) for text in given]
+        patterns = [_pattern(text, asked, path) for text in given]
         models = [made_candidate(model, frameworks) for model in given.values()]
         found = Candidates(list(zip(patterns, models, strict=True)))
-    _refuse_without_tools(found, cassette, chats, path)
+    _refuse_without_tools(found, cassette, asked, path)
     return found
 
 
+def nothing_to_try(path: Location) -> ConfigurationError:
+    """Return the error for a recording in which no model is asked through a framework."""
+    return ConfigurationError(
+        f"{shown_path(path)}: a candidate is tried where models of a framework are asked, and none is recorded\n"
+        "  record a run that asks one; a provider's client that is called by hand is recorded as http, or not at all"
+    )
+
+
 def with_candidate(settings: Settings, candidates: Candidates, options: Mapping[str, Any]) -> Settings:
-    """Return settings under which a candidate is tried: chat calls are live, and a miss does not stop the run.
+    """Return settings under which a candidate is tried: calls of models are live, and a miss does not stop the run.
 
     Args:
         settings: The settings.
         candidates: The candidates.
         options: The options that were given explicitly.
     """
-    live = ("chat",) if candidates.is_everywhere and "chat" not in settings.live else ()
+    live = sorted(MODEL_KINDS - set(settings.live)) if candidates.is_everywhere else []
     on_miss = {} if "on_miss" in options else {"on_miss": "return"}
     return settings.chosen({"live": [*settings.live, *live], **on_miss})
 
@@ -75,13 +88,13 @@ def _frameworks(cassette: Cassette) -> Sequence[str]:
     return found
 
 
-def _pattern(text: Any, chats: Sequence[IndexRow], path: Location) -> PlacePattern:
+def _pattern(text: Any, asked: Sequence[IndexRow], path: Location) -> PlacePattern:
     if isinstance(text, str) and text:
         pattern = PlacePattern(text)
-        if any(pattern.selects(row.address) for row in chats):
+        if any(pattern.selects(row.address) for row in asked):
             return pattern
-    places = list(dict.fromkeys(bare_step(step) for row in chats for step in row.address.split("/")))
-    places += list(dict.fromkeys(row.address for row in chats))
+    places = list(dict.fromkeys(bare_step(step) for row in asked for step in row.address.split("/")))
+    places += list(dict.fromkeys(row.address for row in asked))
     near = difflib.get_close_matches(str(text), places, 3, 0.5) or places[:5]
     raise ConfigurationError(
         f"candidate={{{text!r}: ...}}: no chat call of {shown_path(path)} is made there; there are "
@@ -90,11 +103,11 @@ def _pattern(text: Any, chats: Sequence[IndexRow], path: Location) -> PlacePatte
     )
 
 
-def _refuse_without_tools(found: Candidates, cassette: Cassette, chats: Sequence[IndexRow], path: Location) -> None:
+def _refuse_without_tools(found: Candidates, cassette: Cassette, asked: Sequence[IndexRow], path: Location) -> None:
     """Refuse a candidate that calls no tools where the recorded call offers some."""
     if all(candidate.calls_tools for _, candidate in found.chosen):
         return
-    for row in chats:
+    for row in asked:
         candidate = found.at(row.address)
         if (
             candidate is not None

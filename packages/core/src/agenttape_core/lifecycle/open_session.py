@@ -23,7 +23,7 @@ from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened, start
 from agenttape_core.lifecycle.without_content import refuse_shape
 from agenttape_core.on_demand import load_late
-from agenttape_core.schema import PURE_KINDS
+from agenttape_core.schema import MODEL_KINDS, PURE_KINDS
 from agenttape_core.session import (
     OWN,
     Candidates,
@@ -76,7 +76,7 @@ def prepare(request: SessionRequest) -> Prepared:
     if given is not None and request.is_current and request.derivation is None and request.changes is None:
         from agenttape_core.lifecycle.candidates import candidates_of, with_candidate
 
-        candidates = candidates_of(given, path, cassette, mode)
+        candidates = candidates_of(given, path, cassette, mode, must_be_asked=request.candidate is not None)
         settings = with_candidate(settings, candidates, request.options)
     policy = Policy(
         mode,
@@ -112,7 +112,7 @@ def _unrecorded(candidates: Candidates | None) -> frozenset[str]:
     if candidates is None:
         return frozenset()
     # No kind is called so: it only says that not all is served.
-    return frozenset({OWN} if candidates.only_at else {"chat"})
+    return frozenset({OWN}) if candidates.only_at else MODEL_KINDS
 
 
 def _settings(project: Project, request: SessionRequest) -> Settings:

@@ -139,8 +139,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         cassette_dir: The folder of bare names; by default `cassettes`.
         live: Kinds (`"chat"`, `"tool"`) and names (`"get_weather"`) that are executed for real in any mode. A replay
             with something live writes what happened to a derived cassette and leaves its own untouched. With
-            `"idempotent"`, tools that say that they may be called again, or only read, are executed where a call of
-            them has no recording.
+            `"idempotent"`, embeddings, and tools that say that they may be called again, or only read, are executed
+            where a call of them has no recording.
         frozen: Kinds and names that are only ever served, in any mode.
         through: Kinds and names whose code a replay runs, while the calls that it makes are served. Tools that did
             nothing outside of the process by themselves, and made recorded calls, are run through without being named.

@@ -3,7 +3,7 @@
 from agenttape_core.schema.exported import HEADER_ATTRIBUTE, RECORD_ATTRIBUTE
 from agenttape_core.schema.header import FORMAT_VERSION, Entry, Freeze, Header, Redaction, Volatile
 from agenttape_core.schema.index_row import IndexRow
-from agenttape_core.schema.interaction import KINDS, PURE_KINDS, Act, Fidelity, Interaction, Kind, Timing
+from agenttape_core.schema.interaction import KINDS, MODEL_KINDS, PURE_KINDS, Act, Fidelity, Interaction, Kind, Timing
 from agenttape_core.schema.opaque import OPAQUE, Opaque
 from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
 from agenttape_core.schema.python_types import PYTHON_VALUES, class_name, loaded_class
@@ -18,6 +18,7 @@ __all__ = [
     "GAP",
     "HEADER_ATTRIBUTE",
     "KINDS",
+    "MODEL_KINDS",
     "OPAQUE",
     "PURE_KINDS",
     "PYTHON_VALUES",

@@ -14,6 +14,9 @@ Kind = Literal["chat", "completion", "embeddings", "retrieval", "tool", "node", 
 
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
+MODEL_KINDS: frozenset[str] = frozenset({"chat", "completion"})
+"""The kinds in which a language model answers."""
+
 PURE_KINDS: frozenset[str] = frozenset({"embeddings"})
 """The kinds whose answer is a function of the request alone: one recording answers every equal request, and it is no
 failure if nobody asks for it."""

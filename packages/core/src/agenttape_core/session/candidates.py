@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import PlacePattern
+from agenttape_core.schema import MODEL_KINDS
 
 
 class CandidateModel(NamedTuple):
@@ -122,12 +123,12 @@ class Candidates:
 
     @property
     def is_everywhere(self) -> bool:
-        """True if each chat call has a candidate."""
+        """True if each call of a model has a candidate."""
         return not self.only_at and (not self.chosen or any(pattern is None for pattern, _ in self.chosen))
 
     def may_be_at(self, kind: str) -> bool:
         """Return whether a call of a kind can have a candidate."""
-        return kind == "chat" or bool(self.only_at)
+        return kind in MODEL_KINDS or bool(self.only_at)
 
     def at(self, address: str) -> Candidate | None:
         """Return the candidate for the calls at an address, if there is one."""

@@ -14,8 +14,8 @@ from agenttape_core.cli.output import print_json, print_text, verb
 from agenttape_core.cli.reviewing import SAID, headline, report
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.schema import Interaction
-from agenttape_core.tools.reading.answer import ANSWERING, Answer, joined
+from agenttape_core.schema import MODEL_KINDS, Interaction
+from agenttape_core.tools.reading.answer import Answer, joined
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.review import Pending, PendingCall, pending_in, pending_of
 from agenttape_core.tools.review.calls import SORTS
@@ -159,7 +159,7 @@ def _shown(call: PendingCall, place: str, walk: _Walk) -> Iterator[str]:
 def _outcome(item: Interaction) -> str:
     if item.outcome.error is not None:
         return f"raised {item.outcome.error.type}: {item.outcome.error.message}"
-    return (Answer(item.outcome).text if item.kind in ANSWERING else "") or str(joined(item.outcome))
+    return (Answer(item.outcome).text if item.kind in MODEL_KINDS else "") or str(joined(item.outcome))
 
 
 def _cut(text: str) -> str:

@@ -12,10 +12,10 @@ from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import print_json, print_text, print_tree, printable, verb
 from agenttape_core.errors import CassetteNotFoundError, counted
 from agenttape_core.format.yaml_text import dump_mapping
-from agenttape_core.schema import Interaction, Step
+from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.session import FAKED
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.call_tree import LEFT_OUT, CallTree
 
 _SHORT = 160
@@ -154,7 +154,7 @@ def _arguments(given: Any) -> str:
 
 
 def _answered(item: Interaction) -> str:
-    if item.kind in ANSWERING:
+    if item.kind in MODEL_KINDS:
         answer = Answer(item.outcome)
         calls = [f"{call.name}({_arguments(call.args)})" for call in answer.tool_calls]
         if line := " ".join(filter(None, [answer.text, *calls])):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from agenttape_core.schema import IndexRow
+from agenttape_core.schema import MODEL_KINDS, IndexRow
 
 _COUNT = re.compile(r"#\d+$")
 _SUPERSTEP = re.compile(r"(?<=@)-?\d+")
@@ -94,7 +94,7 @@ _OF_MODELS = (_whatever_model, _whatever_model_shifted)
 
 def _are_models(first: IndexRow, other: IndexRow) -> bool:
     """Return whether two calls are of models of different classes: other calls at one place are different ones."""
-    return first.kind in {"chat", "completion"} and first.name != other.name
+    return first.kind in MODEL_KINDS and first.name != other.name
 
 
 def aligned(first: Sequence[IndexRow], other: Sequence[IndexRow]) -> Iterator[tuple[IndexRow | None, IndexRow | None]]:

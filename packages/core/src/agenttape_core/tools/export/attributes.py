@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agenttape_core.schema import Interaction, RecordedError, Step
+from agenttape_core.schema import MODEL_KINDS, Interaction, RecordedError, Step
 from agenttape_core.tools.export.placed import Placed
 from agenttape_core.tools.export.providers import provider_name
-from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.summary import MODELS, model_of
 
 Attributes = dict[str, str | bool | int | float | Sequence[str]]
@@ -92,7 +92,7 @@ def error_type(error: RecordedError) -> str:
 
 
 def _of_model(item: Interaction) -> Attributes:
-    found = Answer(item.outcome) if item.kind in ANSWERING else None
+    found = Answer(item.outcome) if item.kind in MODEL_KINDS else None
     attributes: Attributes = {"gen_ai.provider.name": provider_name(found.provider if found else None, item.name)}
     if model := model_of(item):
         attributes["gen_ai.request.model"] = model
@@ -144,7 +144,7 @@ def _of_stream(item: Interaction, offsets_ms: Sequence[float]) -> Attributes:
     if item.outcome.chunks is None:
         return {}
     attributes: Attributes = {"agenttape.chunks": len(item.outcome.chunks)}
-    if item.kind in ANSWERING:
+    if item.kind in MODEL_KINDS:
         attributes["gen_ai.request.stream"] = True
         if offsets_ms:
             attributes["gen_ai.response.time_to_first_chunk"] = offsets_ms[0] / 1000

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agenttape_core.schema import RECORD_ATTRIBUTE, Interaction, Step
-from agenttape_core.tools.reading.answer import ANSWERING, Answer, bare, joined
+from agenttape_core.schema import MODEL_KINDS, RECORD_ATTRIBUTE, Interaction, Step
+from agenttape_core.tools.reading.answer import Answer, bare, joined
 from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
 
 _DOCUMENT = {"id": ("id", "id_", "node_id"), "content": ("page_content", "text"), "metadata": ("metadata",)}
@@ -86,7 +86,7 @@ def _of_call(item: Interaction) -> dict[str, Any]:
 
 
 _BY_KIND: dict[str, Callable[[Interaction], dict[str, Any]]] = {
-    **dict.fromkeys(ANSWERING, _of_model),
+    **dict.fromkeys(MODEL_KINDS, _of_model),
     "embeddings": _of_embeddings,
     "retrieval": _of_retrieval,
     "tool": _of_tool,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agenttape_core.schema import Interaction
+from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.export.placed import Placed, placed_in
-from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.summary import model_of
 
 VERSION = 1
@@ -51,6 +51,6 @@ def _row(placed: Placed) -> dict[str, Any]:
         row["offsets_ms"] = list(placed.offsets_ms)
     if (model := model_of(record)) is not None:
         row["model"] = model
-    if record.kind in ANSWERING:
+    if record.kind in MODEL_KINDS:
         row["answer"] = Answer(record.outcome).messages
     return row

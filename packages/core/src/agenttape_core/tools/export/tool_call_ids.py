@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agenttape_core.schema import Interaction
-from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.schema import MODEL_KINDS, Interaction
+from agenttape_core.tools.reading.answer import Answer
 
 _Request = tuple[Any, Any, Any]
 
@@ -23,7 +23,7 @@ def tool_call_ids(interactions: Iterable[Interaction]) -> dict[int, str]:
     open_calls: list[_Request] = []
     found: dict[int, str] = {}
     for item in interactions:
-        if item.kind in ANSWERING:
+        if item.kind in MODEL_KINDS:
             open_calls += _requests(item)
         elif item.kind == "tool" and (call := _answers(item, open_calls)) is not None:
             open_calls.remove(call)

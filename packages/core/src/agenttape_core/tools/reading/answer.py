@@ -7,12 +7,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import Interaction, Outcome
+from agenttape_core.schema import MODEL_KINDS, Interaction, Outcome
 from agenttape_core.schema.readers import CallPiece, reader_of
 from agenttape_core.tools.reading.messages import items_of, message_of
-
-ANSWERING = frozenset({"chat", "completion"})
-"""The kinds of calls whose outcome is an answer."""
 
 _FURTHER_TEXTS = ("response", "delta")
 """Keys of a text in answers that are no messages, such as those of functions."""
@@ -29,7 +26,7 @@ class Answer:
     """The answer of a model.
 
     Args:
-        outcome: The outcome of an interaction of a kind in `ANSWERING`.
+        outcome: The outcome of an interaction of a kind in `MODEL_KINDS`.
     """
 
     def __init__(self, outcome: Outcome) -> None:
@@ -106,7 +103,7 @@ def last_answer(interactions: Iterable[Interaction]) -> str:
     Args:
         interactions: Those of a run, in its order. A call that another call made is no answer to the run.
     """
-    answers = [item for item in interactions if item.kind in ANSWERING and item.parent is None]
+    answers = [item for item in interactions if item.kind in MODEL_KINDS and item.parent is None]
     return Answer(answers[-1].outcome).text if answers else ""
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.schema import Interaction, Step
+from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.schema.drawings import EventType, drawing_of
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.messages import tool_definitions
 
 START, END = "__start__", "__end__"
@@ -79,7 +79,7 @@ class Coverage:
                 self._add_step(record, tasks)
                 made[record.name] += record.kind == "tool"
                 self.failed[record.name] += record.kind == "tool" and record.error is not None
-            elif record.kind in ANSWERING:
+            elif record.kind in MODEL_KINDS:
                 self.offered.update({tool["name"] for tool in tool_definitions(record.request) if tool.get("name")})
                 asked.update(call.name for call in Answer(record.outcome).tool_calls)
             elif record.kind == "tool":

@@ -6,12 +6,11 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agenttape_core.schema import Interaction
+from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.answer import ANSWERING
 from agenttape_core.tools.reading.prices import Prices
 
-MODELS = ANSWERING | {"embeddings"}
+MODELS = MODEL_KINDS | {"embeddings"}
 """The kinds of calls of models, which are billed by the token."""
 
 

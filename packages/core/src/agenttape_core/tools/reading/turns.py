@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agenttape_core.schema import Interaction
-from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.schema import MODEL_KINDS, Interaction
+from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.messages import input_messages
 
 
@@ -36,7 +36,7 @@ class Turn:
 
 def is_answer_of_run(item: Interaction) -> bool:
     """Return True for a call of a model that no other call made: its answer is one to the run."""
-    return item.kind in ANSWERING and item.parent is None
+    return item.kind in MODEL_KINDS and item.parent is None
 
 
 def turns_of(interactions: Iterable[Interaction]) -> list[Turn]:

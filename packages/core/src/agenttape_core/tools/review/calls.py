@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 from agenttape_core.matching import Difference
-from agenttape_core.schema import Interaction, Outcome
+from agenttape_core.schema import MODEL_KINDS, Interaction, Outcome
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare.comparison import Compared
-from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.tools.reading.answer import Answer
 
 Sort = Literal["path", "words", "tokens"]
 """The sort of a change: `path` if the run makes other calls, `words` if other things are said, `tokens` if only what a
@@ -134,4 +134,4 @@ def _calls(shown: str, compared: Iterable[Compared], before: Cassette, now: Cass
 
 
 def _asked_tools(outcome: Outcome, item: Interaction) -> list[Any]:
-    return [tuple(call) for call in Answer(outcome).tool_calls] if item.kind in ANSWERING else []
+    return [tuple(call) for call in Answer(outcome).tool_calls] if item.kind in MODEL_KINDS else []

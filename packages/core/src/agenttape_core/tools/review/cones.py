@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from agenttape_core.schema import IndexRow, Interaction, Timing
+from agenttape_core.schema import MODEL_KINDS, IndexRow, Interaction, Timing
 from agenttape_core.schema.plain import leaves
 from agenttape_core.tools.heal.cone import may_depend
-from agenttape_core.tools.reading.answer import ANSWERING, Answer, joined
+from agenttape_core.tools.reading.answer import Answer, joined
 from agenttape_core.tools.review.calls import PendingCall
 
 TimingOf = Callable[[int], Timing | None]
@@ -200,7 +200,7 @@ def _said(item: Interaction) -> Iterable[Any]:
     if item.outcome.error is not None:
         yield item.outcome.error.message
         return
-    answer = Answer(item.outcome) if item.kind in ANSWERING else None
+    answer = Answer(item.outcome) if item.kind in MODEL_KINDS else None
     if answer is not None and (answer.text or answer.tool_calls):
         yield answer.text
         for call in answer.tool_calls:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session import OWN
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.processes.command import Command
@@ -90,7 +91,7 @@ def estimate(cassette: Path, candidate: str, samples: int, baseline: int, prices
     opened, own, other, calls = open_cassette(cassette), 0.0, 0.0, 0
     known = True
     for item in opened.interactions():
-        if item.kind != "chat":
+        if item.kind not in MODEL_KINDS:
             continue
         calls += 1
         usage = item.outcome.usage

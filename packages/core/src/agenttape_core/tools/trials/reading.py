@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agenttape_core.errors import CassetteError, shown_path
+from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.storage import Cassette, Location, open_cassette
 from agenttape_core.tools.reading.answer import last_answer
 from agenttape_core.tools.reading.prices import Prices
@@ -41,7 +42,7 @@ def sample_of(
         return Sample(lane, number, passed, tuple(drift), problem=problem or "it made no call")
     path = trajectory_of(cassette, prices)
     timings = cassette.header.volatile.timings
-    executed = [item.number for item in cassette.interactions() if item.kind == "chat" and item.number in timings]
+    executed = [item.number for item in cassette.interactions() if item.kind in MODEL_KINDS and item.number in timings]
     return Sample(
         lane,
         number,

@@ -18,13 +18,13 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from agenttape_core.schema import Interaction, Step
+from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.schema.plain import replaced
 from agenttape_core.schema.readers import CallPiece
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.writer import stored_records
 from agenttape_core.tools.compare import Compared, Comparison
-from agenttape_core.tools.reading.answer import ANSWERING, Answer, pieces_of
+from agenttape_core.tools.reading.answer import Answer, pieces_of
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.summary import overview_of
 from agenttape_core.tools.viewer.rows import page_rows, pairs_in, pairs_of, run_of
@@ -120,7 +120,7 @@ def readable(item: Interaction) -> dict[str, Any]:
     `text` is its text and `calls` are the tool calls it asks for. For a stream, `pieces` has an item for each chunk:
     its text, or a list of texts and of pieces of tool calls, each with the `call` that it belongs to.
     """
-    if item.kind not in ANSWERING:
+    if item.kind not in MODEL_KINDS:
         return {}
     if item.outcome.chunks is not None:
         return {"pieces": [_piece(pieces_of(chunk)) for chunk in item.outcome.chunks]}

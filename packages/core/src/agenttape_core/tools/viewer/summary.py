@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agenttape_core.schema import Interaction, Step
-from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.schema import MODEL_KINDS, Interaction, Step
+from agenttape_core.tools.reading.answer import Answer
 
 _SHORT = 140
 _LONG = 4 * _SHORT
@@ -24,7 +24,7 @@ def summary(record: Interaction | Step) -> str:
         return " → ".join(["cancelled", *filter(None, [_line(_answered(Answer(record.outcome)))])])
     if record.outcome.status == "refused":
         return _line(f"refused → {record.outcome.value}")
-    if record.kind in ANSWERING:
+    if record.kind in MODEL_KINDS:
         return _line(_answered(Answer(record.outcome)))
     given = record.request.get("arguments", record.request.get("input", record.request))
     value = record.outcome.value if record.kind != "embeddings" else None

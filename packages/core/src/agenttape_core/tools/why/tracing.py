@@ -11,7 +11,7 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings, this_project
-from agenttape_core.schema import IndexRow, Interaction, Outcome
+from agenttape_core.schema import MODEL_KINDS, IndexRow, Interaction, Outcome
 from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.heal.budget import Budget
@@ -28,7 +28,6 @@ MAX_REPLAYS = 500
 _CHANGES: tuple[Change, ...] = (turned, longer)
 """Each answer is changed in both ways: a program may look only at the form of a value, or only at what it says."""
 _STEADY = 2
-_ASKED = frozenset({"chat", "completion"})
 """The kinds of calls whose model can be asked something else."""
 _SHOWN = 5
 
@@ -120,7 +119,7 @@ def _budget(call: Interaction, cassette: Path, samples: int | None, max_usd: flo
         )
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise ConfigurationError(f"samples={samples!r}: expected how often the model is asked the same, at least 1")
-    if call.kind not in _ASKED:
+    if call.kind not in MODEL_KINDS:
         raise ConfigurationError(
             f"call {call.number} of {shown_path(cassette)} is {call.kind} {call.name}, and no model that could be "
             "asked again\n  name a call of a model: call=N (--call N)"
