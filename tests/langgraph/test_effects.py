@@ -20,6 +20,7 @@ from langgraph.config import get_config, get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
+from pydantic import ValidationError
 
 from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
 from agenttape_langchain import TapeCallbackHandler, tape
@@ -205,6 +206,41 @@ def test_a_tool_asks_a_human_again(*, is_async: bool, world: World, tmp_path: Pa
     assert recorded[1].values["messages"][-1].content == "yes, very at 1"
     with pytest.raises(CassetteMissError, match="tool work"), use_cassette(tmp_path / "c.yaml", unused="ignore"):
         talk("yes", "not at all")
+
+
+@pytest.mark.skipif(not SCHEMA, reason="a question cannot say how the answer is to look")
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_an_answer_that_does_not_fit_is_refused_again(
+    *, is_async: bool, earlier: int, world: World, tmp_path: Path
+) -> None:
+    """It is not saved, in the replay either, so that the question can be answered once more."""
+
+    @tool
+    def work() -> str:
+        """Ask how many."""
+        said = [interrupt("sure?") for _ in range(earlier)]
+        number: Any = interrupt("how many?", response_schema=int)  # type: ignore[call-arg, unused-ignore]
+        return f"{said}, {number + 1} at {world.reach('tool')}"
+
+    def talk() -> Any:
+        saver = InMemorySaver()
+        graph = graph_of(work).compile(checkpointer=saver)
+        streamed(graph, {"messages": [asking("work")]}, CONFIG, is_async=is_async)
+        for _ in range(earlier):
+            streamed(graph, Command(resume="yes"), CONFIG, is_async=is_async)
+        with pytest.raises(ValidationError) as refused:
+            streamed(graph, Command(resume="many"), CONFIG, is_async=is_async)
+        kept = graph.get_state(CONFIG)
+        streamed(graph, Command(resume=2), CONFIG, is_async=is_async)
+        return str(refused.value), vars(refused.value), kept, graph.get_state(CONFIG), saver.storage
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = talk()
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml"):
+        assert talk() == recorded
+    assert recorded[3].values["messages"][-1].content.endswith("3 at 1")
 
 
 def test_an_effect_of_a_framework_that_is_not_there_is_an_error() -> None:

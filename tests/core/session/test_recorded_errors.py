@@ -221,6 +221,17 @@ def test_validation_errors(given: Any) -> None:
     assert repr(error.errors()) == repr(caught.value.errors())
 
 
+def test_marks_on_validation_errors() -> None:
+    """What a framework or the program has set on a validation error is on it again, besides its notes."""
+    with pytest.raises(ValidationError) as caught:
+        Order.model_validate({})
+    caught.value._is_of_an_answer = True  # type: ignore[attr-defined]
+    caught.value.add_note("while asking")
+    error = rebuild_error(through_a_file(caught.value), PYTHON_VALUES)
+    assert vars(error) == {"_is_of_an_answer": True, "__notes__": ["while asking"]}
+    assert str(error) == str(caught.value)
+
+
 def test_validation_errors_of_another_version() -> None:
     """One in words or of a sort that this version does not have says what was recorded; without parts, its text."""
     with pytest.raises(ValidationError) as caught:

@@ -20,6 +20,7 @@ from langgraph._internal._constants import CONFIG_KEY_SEND as SEND
 from langgraph._internal._constants import CONFIG_KEY_STREAM as STREAM
 from langgraph._internal._runnable import RunnableCallable, RunnableSeq, is_async_callable
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_config
 from langgraph.func import _TaskFunction as TaskFunction
 from langgraph.pregel import _executor, _messages, _runner
 from langgraph.pregel import main as _main
@@ -30,12 +31,12 @@ from langgraph.pregel._tools import _tool_call_writer as tool_call_writer
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.store import memory
 from langgraph.types import interrupt
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from langgraph import errors as _errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import FrameType
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "RunnableCallable",
     "StreamProtocol",
     "TaskFunction",
+    "ask_again",
     "context_of",
     "graph_of",
     "inside_of",
@@ -109,11 +111,15 @@ def is_stream_handler(handler: Any) -> bool:
     return isinstance(handler, StreamMessagesHandler | StreamToolCallHandler)
 
 
-def pending_question() -> dict[str, Any] | None:
-    """Return the question of the `interrupt` that is calling; it calls its counter of interrupts first of all.
+def pending_question(answer: Any) -> dict[str, Any] | None:
+    """Return the question of the `interrupt` that is calling; `None` if none is.
 
     The question is in its arguments `value` and `response_schema`. A type as the latter is replaced by its JSON schema,
-    as in `Interrupt.response_schema`.
+    as in `Interrupt.response_schema`. `refused` is added if the answer does not fit that type: then `interrupt` raises
+    a validation error, and the answer is not saved.
+
+    Args:
+        answer: What the human has answered; `None` if nothing.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not interrupt.__code__:
@@ -122,9 +128,32 @@ def pending_question() -> dict[str, Any] | None:
         return None
     question = {"value": frame.f_locals["value"]}
     schema = frame.f_locals.get("response_schema")
-    if schema is not None:
-        question["response_schema"] = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
+    if isinstance(schema, dict):
+        question["response_schema"] = schema
+    elif schema is not None:
+        adapter: TypeAdapter[Any] = TypeAdapter(schema)
+        question["response_schema"] = adapter.json_schema()
+        if answer is not None and not _fits(adapter, answer):
+            question["refused"] = True
     return question
+
+
+def _fits(adapter: TypeAdapter[Any], answer: Any) -> bool:
+    try:
+        adapter.validate_python(answer)
+    except ValidationError:
+        return False
+    return True
+
+
+def ask_again(question: Mapping[str, Any]) -> None:
+    """Ask a question of `pending_question` as it was asked; the error for an answer that was refused is not raised."""
+    if not question.get("refused"):
+        interrupt(question["value"], **{key: item for key, item in question.items() if key != "value"})
+        return
+    pad = get_config()["configurable"][SCRATCHPAD]
+    if pad.interrupt_counter() >= len(pad.resume):
+        pad.get_null_resume(True)  # as `interrupt` does: the answer is taken, and not saved
 
 
 def twin_of(value: Any, cls: Any = None, /, **changes: Any) -> Any:
@@ -229,13 +258,14 @@ SAVERS_OF_WRITES = frozenset({"put_writes", "aput_writes"})
 def saves_in_memory(fn: Any) -> bool:
     """Return true for what a synchronous loop submits to save something, if its saver is an `InMemorySaver`.
 
-    It is the method of the saver for the writes of a task, and for a checkpoint a method of the loop, which waits for
-    the checkpoint before.
+    So is one that is derived from it: its own parts and those of `InMemorySaver`, each in a turn of its own, would let
+    the graph go on between them. What is submitted is the method of the saver for the writes of a task, and for a
+    checkpoint a method of the loop, which waits for the checkpoint before.
     """
     owner = getattr(fn, "__self__", None)
     if getattr(fn, "__name__", "") == "_checkpointer_put_after_previous":
         owner = getattr(owner, "checkpointer", None)
-    return type(owner) is InMemorySaver
+    return isinstance(owner, InMemorySaver)
 
 
 _ROUTES = "branch:to:"

@@ -19,7 +19,7 @@ from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 
 from agenttape_core.integration import ExecutedCrossing, Outcome
 from agenttape_langchain.integration import Effects, NoteEffect, current_config, in_config
@@ -31,6 +31,7 @@ from agenttape_langgraph._compat import (
     SEND,
     STREAM,
     StreamProtocol,
+    ask_again,
     graph_of,
     inside_of,
     is_stream_handler,
@@ -111,7 +112,7 @@ def _watched_config(config: Any, note: NoteEffect) -> Any:
     watchers: dict[str, Callable[[Any], Any]] = {
         SEND: lambda send: _sender(send, note),
         STREAM: lambda stream: _relay(stream, config, note),
-        SCRATCHPAD: lambda pad: dataclasses.replace(pad, interrupt_counter=_counter(pad.interrupt_counter, note)),
+        SCRATCHPAD: lambda pad: _asking(pad, note),
         RUNTIME: lambda runtime: runtime.override(stream_writer=_writer(runtime.stream_writer, config, note)),
     }
     for key, watched in watchers.items():
@@ -143,14 +144,34 @@ def _writer(write: Callable[[Any], Any], config: RunnableConfig, note: NoteEffec
     return _noting(note_custom, write)
 
 
-def _counter(count: Callable[[], int], note: NoteEffect) -> Callable[[], int]:
+def _asking(pad: Any, note: NoteEffect) -> Any:
+    """Return the scratchpad of a task, on which the questions that the call asks are noted.
+
+    `interrupt` counts first, and then takes an answer: one that the task has had before, or the one that waits.
+    """
+    are_new: list[bool] = []
+
     def counted() -> int:
-        question = pending_question()
+        number: int = pad.interrupt_counter()
+        if number < len(pad.resume):
+            note_question(pad.resume[number])
+        else:
+            are_new.append(True)
+        return number
+
+    def waiting(consume: bool = False) -> Any:
+        answer = pad.get_null_resume(consume)
+        if consume and are_new:  # and not for a graph inside the call, which asks its outer one
+            are_new.clear()
+            note_question(answer)
+        return answer
+
+    def note_question(answer: Any) -> None:
+        question = pending_question(answer)
         if question is not None:
             note("interrupt", question)
-        return count()
 
-    return counted
+    return dataclasses.replace(pad, interrupt_counter=counted, get_null_resume=waiting)
 
 
 def _relay(stream: Any, config: RunnableConfig, note: NoteEffect) -> Any:
@@ -284,10 +305,6 @@ def _write_inside(plain: Any) -> None:
         get_stream_writer()(plain["data"])
 
 
-def _interrupt(question: Any) -> None:
-    interrupt(question["value"], **{key: item for key, item in question.items() if key != "value"})
-
-
 def _stream(plain: Any) -> None:
     config = get_config()
     stream = config["configurable"].get(STREAM)
@@ -351,7 +368,7 @@ EFFECTS = Effects(
         "write": _write,
         "custom": _write_custom,
         "custom_inside": _write_inside,
-        "interrupt": _interrupt,
+        "interrupt": ask_again,
         "stream": _stream,
         "heard": _stream_by_handler,
         "seen": _mark_seen,

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from agenttape_core.errors import AgentTapeError, ReplayedError
 from agenttape_core.schema import Plain, RecordedError, TypeCodec, ValueCodec, class_name, loaded_class
-from agenttape_core.session.validation_errors import is_validation_error, parts_of, validation_error
+from agenttape_core.session.validation_errors import PARTS, is_validation_error, parts_of, validation_error
 
 _PLAIN_BASES = (Exception, BaseException, object)
 _NOTES = "__notes__"
@@ -110,7 +110,7 @@ def rebuild_error(record: RecordedError, codec: ValueCodec) -> BaseException:
     else:
         error.args = args
     for name, value in record.attributes.items():
-        if not is_validation_error(type(error)) or name.startswith("__"):
+        if name not in PARTS or not is_validation_error(type(error)):
             _set(error, name, codec.decode(value))
     return error
 

@@ -11,6 +11,8 @@ from pydantic_core import PydanticCustomError, ValidationError
 from agenttape_core.schema import Plain
 
 _USUAL: dict[str, Any] = {"input_type": "python", "hide_input": False}
+PARTS = frozenset({"title", "line_errors", *_USUAL})
+"""The names of what a validation error is made of; other attributes of one are the program's."""
 _TEXTS = frozenset({"type", "msg"})
 _MISFITS = (AttributeError, KeyError, TypeError, ValueError)
 """The ways in which pydantic refuses what is not of this version of it, or no validation error at all."""
