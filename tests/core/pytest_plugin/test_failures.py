@@ -88,6 +88,61 @@ def test_a_miss_that_is_hidden(project: Project, body: str) -> None:
     result.stdout.fnmatch_lines(["*no recording for call ask*", "*asked     *ho*"])
 
 
+CATCHES = """
+import asyncio
+from agent import ask
+from agenttape_core import use_cassette
+
+async def once(question, name):
+    async with use_cassette(name, mode="once"):
+        return ask(question)
+
+async def side_by_side(question):
+    return await asyncio.gather(once(question, "a"), once(question, "b"), return_exceptions=True)
+
+def run(question):
+    asyncio.run(side_by_side(question))
+    try:
+        with use_cassette("gone", mode="once" if question == "hi" else "none", cassette_dir=question):
+            pass
+    except Exception:
+        return "nothing is there"
+"""
+
+RUNS = """
+def test_it():
+    import program
+    program.run("{question}")
+"""
+KNOWS = """
+def test_that_knows():
+    from agenttape_core import CassetteMissError, use_cassette
+    with pytest.raises(CassetteMissError), use_cassette("a"):
+        ask("ho")
+"""
+
+
+def test_failures_that_a_program_catches(project: Project) -> None:
+    """Blocks of the program that fail within a test that passes are named at the end; those of the test itself not."""
+    project.pytester.makepyfile(program=CATCHES)
+    project.tests(RUNS.format(question="hi"))
+    assert "caught" not in project.run().stdout.str()
+    project.tests(RUNS.format(question="ho") + KNOWS)
+    result = project.run("--cassette-mode=none")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*failures that programs caught*",
+            "1 test passed although a session in it failed: the program caught the error.",
+            "test_it.py::test_it",
+            "    cassettes/a.yaml: no recording for call ask at ask: *",
+            "    cassettes/b.yaml: no recording for call ask at ask: *",
+            "    ho/gone.yaml: there is no such cassette to replay",
+        ],
+        consecutive=True,
+    )
+
+
 GIVES_UP = """
 import unittest
 

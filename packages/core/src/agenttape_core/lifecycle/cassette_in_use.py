@@ -144,7 +144,7 @@ class CassetteInUse:
         if judgement.error is not None:
             raise judgement.error
         for warning in judgement.warnings:
-            warnings.warn(warning, stacklevel=3)  # the line of the block that ends
+            warnings.warn(warning, stacklevel=4)  # the line of the block that ends
 
 
 def _is_same(failure: BaseException | None, error: BaseException | None) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt
+from agenttape_core.lifecycle.running_test import this_test
+
 if TYPE_CHECKING:
     from agenttape_core.session import Session
 
@@ -12,15 +15,19 @@ if TYPE_CHECKING:
 class FailedBlock(NamedTuple):
     """A block with a cassette that has failed, or could not begin.
 
+    It does not hold the error, which would keep alive all that the block has made.
+
     Args:
         cassette: The cassette.
         session: The session of the block; `None` if it could not be opened.
-        error: The failure, whether or not somebody catches it.
+        said: The message of the failure, whether or not somebody catches it.
+        file: The file with the code of the block.
     """
 
     cassette: str
     session: Session | None
-    error: BaseException
+    said: str
+    file: str
 
 
 _watchers: list[Callable[[FailedBlock], None]] = []
@@ -32,6 +39,17 @@ def watch_failed_blocks(watcher: Callable[[FailedBlock], None]) -> None:
 
 
 def tell_failed(cassette: object, session: Session | None, error: BaseException) -> None:
-    """Tell those who watch that a block has failed."""
+    """Tell those who watch, and the test that runs, that a block has failed, if the failure is one of ours.
+
+    Called on the stack of the block.
+    """
+    test = this_test()
+    if not isinstance(error, AgentTapeError | AgentTapeHalt) or (test is None and not _watchers):
+        return
+    from agenttape_core.lifecycle.remedy import caller
+
+    block = FailedBlock(str(cassette), session, str(error), caller().rpartition(":")[0])
+    if test is not None:
+        test.failed.append(block._replace(session=None))  # which would live as long as the test
     for watcher in _watchers:
-        watcher(FailedBlock(str(cassette), session, error))
+        watcher(block)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from agenttape_core.engine import Mode
     from agenttape_core.interventions import Change
+    from agenttape_core.lifecycle.failed_blocks import FailedBlock
     from agenttape_core.lifecycle.imposing import Imposing
     from agenttape_core.session import Report, Session
     from agenttape_core.storage import Location
@@ -31,6 +32,7 @@ class RunningTest:
         leaves_pending: Whether the command line lets new recordings wait for review.
         places: Returns the temporary folders that the test has so far, by the names of their fixtures.
         reports: The reports of its sessions that have ended.
+        failed: Its blocks with a cassette that have failed, or could not begin.
         pending: The recordings that wait for review since a session of the test, by their cassettes.
         changes: What comes of recorded calls in this run of the test instead of what was recorded, by the cassette.
         sessions: Its sessions that have ended, where somebody wants them.
@@ -45,6 +47,7 @@ class RunningTest:
     leaves_pending: bool = False
     places: Callable[[], Mapping[str, str]] = dict
     reports: list[Report] = field(default_factory=list)
+    failed: list[FailedBlock] = field(default_factory=list)
     pending: dict[Location, Location] = field(default_factory=dict)
     changes: dict[str, Mapping[int, Change]] = field(default_factory=dict)
     sessions: list[Session] | None = None

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import agenttape_core.freeze  # noqa: F401 - keeps the real clock, before a test can replace it
-from agenttape_core.errors import AgentTapeError, ConfigurationError, SessionStateError
+from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.garbage import collecting_late_before
 
 if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` stays quick
@@ -100,11 +100,10 @@ class CassetteBlock:
         self._is_begun = True
 
     def _did_not_begin(self, error: BaseException) -> None:
-        self._is_begun = False
-        if isinstance(error, AgentTapeError):
-            from agenttape_core.lifecycle.failed_blocks import tell_failed
+        from agenttape_core.lifecycle.failed_blocks import tell_failed
 
-            tell_failed(self.request.cassette, None, error)
+        self._is_begun = False
+        tell_failed(self.request.cassette, None, error)
 
     def _enter(self, opened: Opened) -> Session:
         from agenttape_core.lifecycle.cassette_in_use import CassetteInUse

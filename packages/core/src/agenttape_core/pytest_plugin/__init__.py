@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core.lifecycle.running_test import RunningTest, during
+from agenttape_core.lifecycle.running_test import RunningTest, during, this_test
 from agenttape_core.pytest_plugin.command_line import add_options, refuse
 from agenttape_core.pytest_plugin.replayed import KEEPS_SESSIONS
 
@@ -239,8 +239,12 @@ def _verify(item: pytest.Item, nextitem: pytest.Item | None) -> None:
 
 
 def _note_end(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Note whether a test has passed without a fault, or that it is left out because it has not."""
-    has_faults = _wants_faults(item)
+    """Note whether a test has passed without a fault, or that it is left out because it has not; and what it hides."""
+    test, has_faults = this_test(), _wants_faults(item)
+    if report.passed and test is not None and test.failed:
+        from agenttape_core.pytest_plugin.caught import keep_caught
+
+        keep_caught(item, test.failed)
     if report.passed and (has_faults or _wants_orders(item)):
         item.stash.setdefault(_PASSED, True)
     elif report.failed and has_faults:

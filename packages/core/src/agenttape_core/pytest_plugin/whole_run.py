@@ -44,6 +44,7 @@ class WholeRun:
         self._orphans: set[str] = set()
         self._plans: dict[str, Plan] = {}
         self._misses: Misses | None = None
+        self._caught: list[list[str]] = []
         self._trials: list[Trial] = []
         self._matrices: list[FaultMatrix] = []
         self._verified: list[str] = []
@@ -119,7 +120,11 @@ class WholeRun:
                 self._plans[found[0]] = found[1]
 
     def _note_further_runs(self, report: pytest.TestReport, names: set[str]) -> None:
-        """Collect what came of the further runs of a test that has passed."""
+        """Collect what came of the further runs of a test that has passed, and what its program caught."""
+        if "agenttape.caught" in names:
+            from agenttape_core.pytest_plugin.caught import caught_in
+
+            self._caught.append(caught_in(report))
         if "agenttape.trial" in names:
             from agenttape_core.pytest_plugin.trying import trials_in
 
@@ -215,6 +220,10 @@ class WholeRun:
         yield from self._sections_of_further_runs()
         if self._misses is not None and (lines := self._misses.lines(self._again)):
             yield "misses by cause", lines
+        if self._caught:
+            from agenttape_core.pytest_plugin.caught import lines_of as lines_of_caught
+
+            yield "failures that programs caught", lines_of_caught(self._caught)
         differing = [verdict for verdict in verdicts if verdict.difference]
         if differing:
             yield "recorded, but does not replay", differences(differing)

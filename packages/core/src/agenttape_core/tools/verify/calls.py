@@ -60,10 +60,10 @@ class Calls:
     def report(self) -> Plain:
         """Return the calls as plain data, free of the order of concurrent branches and sessions."""
         failures: dict[BaseSession, str] = {
-            block.session: str(block.error) for block in self._failures if block.session is not None
+            block.session: block.said for block in self._failures if block.session is not None
         }
         unopened = [
-            {**_NO_CALLS, "cassette": block.cassette, "departures": _failure(str(block.error))}
+            {**_NO_CALLS, "cassette": block.cassette, "departures": _failure(block.said)}
             for block in self._failures
             if block.session is None
         ]

@@ -1,0 +1,52 @@
+"""Failures of sessions that the program under test caught: the test passes, on what may be broken code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from agenttape_core.errors import counted, shown_path
+from agenttape_core.lifecycle.failed_blocks import FailedBlock
+
+CAUGHT = "agenttape.caught"
+"""The name of the property of a test report that holds these failures, as JSON."""
+_SHOWN = 20
+
+
+def keep_caught(item: pytest.Item, failed: Sequence[FailedBlock]) -> None:
+    """Keep with a test that has passed which blocks of its program have failed.
+
+    A block in the file of the test is no block of the program: such a test knows what it catches.
+
+    Args:
+        item: The test.
+        failed: The blocks with a cassette that have failed while it ran.
+    """
+    lines = {_line(block) for block in failed if block.file != str(item.path)}
+    if lines:
+        item.user_properties.append((CAUGHT, json.dumps(sorted(lines))))
+
+
+def _line(block: FailedBlock) -> str:
+    first, shown = block.said.partition("\n")[0], shown_path(block.cassette)
+    return first if shown in first else f"{shown}: {first}"
+
+
+def caught_in(report: pytest.TestReport) -> list[str]:
+    """Return the lines about a test, in whatever process it ran: its name, then one for each failure."""
+    properties: Iterable[tuple[str, object]] = report.user_properties
+    found = next((str(value) for name, value in properties if name == CAUGHT), None)
+    return [report.nodeid, *(f"    {line}" for line in json.loads(found))] if found is not None else []
+
+
+def lines_of(tests: Sequence[Sequence[str]]) -> list[str]:
+    """Return the section of the summary, a line each.
+
+    Args:
+        tests: The lines about each test.
+    """
+    lines = [f"{counted(len(tests), 'test')} passed although a session in it failed: the program caught the error."]
+    lines += [line for test in tests[:_SHOWN] for line in test]
+    return [*lines, *([f"and {counted(len(tests) - _SHOWN, 'more test')}"] if len(tests) > _SHOWN else [])]
