@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt
-from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.lifecycle.running_test import FailedBlock, this_test
 
 if TYPE_CHECKING:
     from agenttape_core.session import Session
-
-
-class FailedBlock(NamedTuple):
-    """A block with a cassette that has failed, or could not begin.
-
-    It does not hold the error, which would keep alive all that the block has made.
-
-    Args:
-        cassette: The cassette.
-        session: The session of the block; `None` if it could not be opened.
-        said: The message of the failure, whether or not somebody catches it.
-        file: The file with the code of the block.
-    """
-
-    cassette: str
-    session: Session | None
-    said: str
-    file: str
 
 
 _watchers: list[Callable[[FailedBlock], None]] = []

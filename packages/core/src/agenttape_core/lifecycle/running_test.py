@@ -8,17 +8,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agenttape_core.engine import Mode
     from agenttape_core.interventions import Change
-    from agenttape_core.lifecycle.failed_blocks import FailedBlock
     from agenttape_core.lifecycle.imposing import Imposing
     from agenttape_core.session import Report, Session
     from agenttape_core.storage import Location
+
+
+class FailedBlock(NamedTuple):
+    """A block with a cassette that has failed, or could not begin.
+
+    It does not hold the error, which would keep alive all that the block has made.
+
+    Args:
+        cassette: The cassette.
+        session: The session of the block; `None` if it could not be opened.
+        said: The message of the failure, whether or not somebody catches it.
+        file: The file with the code of the block.
+    """
+
+    cassette: str
+    session: Session | None
+    said: str
+    file: str
 
 
 @dataclass(frozen=True, slots=True)

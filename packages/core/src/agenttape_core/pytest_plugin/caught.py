@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from agenttape_core.errors import counted, shown_path
-from agenttape_core.lifecycle.failed_blocks import FailedBlock
+from agenttape_core.lifecycle.running_test import FailedBlock
 
 CAUGHT = "agenttape.caught"
 """The name of the property of a test report that holds these failures, as JSON."""

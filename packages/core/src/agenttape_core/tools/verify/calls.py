@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import Any
 
-from agenttape_core.lifecycle.failed_blocks import FailedBlock
+from agenttape_core.lifecycle.running_test import FailedBlock
 from agenttape_core.matching import canonical_json
 from agenttape_core.schema import Plain
 from agenttape_core.session import BaseSession, Crossing, ServedCrossing
