@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agenttape_core.errors import CassetteFormatError, CassetteWriteError, UnrecordableValueError
@@ -247,6 +247,35 @@ def test_commit_puts_steps_in_order(tmp_path: Path, make: MakeInteraction) -> No
         3: StepTiming(start_ms=1.0, duration_ms=10.0),
     }
     assert cassette.header.volatile.timings == {2: Timing(duration_ms=9)}
+
+
+STAMPED = {"id": "chatcmpl-0d1f6a3e9c", "usage_metadata": {"total_tokens": 5}, "said": "${1.id}"}
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".jsonl"])
+@example(step(data=STAMPED, metadata=STAMPED))
+@example(step(data={"status": "open", "step": {"step": 0, "kind": "a"}}, address='","step":{"step":0,'))
+@example(step(data=[{"$asset": 1}, "QUFB" * (MIN_ASSET_BYTES // 2)]))
+@given(written=written_steps)
+@settings(max_examples=30, deadline=None)
+def test_a_journal_becomes_what_a_writer_writes(suffix: str, written: Step) -> None:
+    """A step that comes from a journal stands in the cassette, byte for byte, as one that is written at once."""
+    timing = StepTiming(start_ms=1.0, duration_ms=2.0)
+    header = Header(name="tape", volatile=Volatile(steps={1: timing, 2: timing}))
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / place / f"tape{suffix}" for place in ("journal", "written")]
+        journal = Journal(files[0], Header(name="tape"))
+        for place in (("a", 2), ("a", 1)):
+            order: Any = ("${", '","step":{', place)
+            journal.append_step(written.model_copy(update={"number": 0, "name": str(place)}), timing, order)
+        journal.commit(Header(name="tape"))
+        twice: list[Interaction | Step] = [
+            written.model_copy(update={"number": n, "name": str(("a", n))}) for n in (1, 2)
+        ]
+        write_cassette(files[1], header, twice)
+        assets = [sorted(path.name for path in file.parent.rglob("*") if path.is_file()) for file in files]
+        assert files[0].read_bytes() == files[1].read_bytes()
+        assert assets[0] == assets[1]
 
 
 @pytest.mark.process

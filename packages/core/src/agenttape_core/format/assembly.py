@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.format.records import with_timings
+from agenttape_core.format.written_steps import AnyRecord, WrittenStep
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ class Retaken(NamedTuple):
 def assemble(
     header: Header,
     keep: Sequence[Interaction | Step],
-    lines: Iterable[Line],
+    lines: Iterable[Line[AnyRecord]],
     standing_for: Mapping[int, int] | None = None,
     retaken: Retaken | None = None,
-) -> tuple[Header, list[Interaction | Step]]:
+) -> tuple[Header, list[AnyRecord]]:
     """Sort, renumber and re-parent.
 
     What was recorded comes after what is kept. But a run whose steps are among both was taken once more. If it made new
@@ -67,20 +68,22 @@ def assemble(
     return with_timings(header, assembling.timings, assembling.step_timings), assembling.records
 
 
-def without_begun(lines: Iterable[Line]) -> list[Line]:
+def without_begun(lines: Iterable[Line[AnyRecord]]) -> list[Line[AnyRecord]]:
     """Return the lines without those of steps that had begun, if they have ended since."""
     lines = list(lines)
     if not any(_is_open(line.record) for line in lines):
         return lines
-    ended = {_step_key(line) for line in lines if isinstance(line.record, Step) and line.record.status != "open"}
+    ended = {
+        _step_key(line) for line in lines if not isinstance(line.record, Interaction) and line.record.status != "open"
+    }
     return [line for line in lines if not (_is_open(line.record) and _step_key(line) in ended)]
 
 
-def _is_open(record: Interaction | Step) -> bool:
-    return isinstance(record, Step) and record.status == "open"
+def _is_open(record: AnyRecord) -> bool:
+    return not isinstance(record, Interaction) and record.status == "open"
 
 
-def _step_key(line: Line) -> tuple[Any, str]:
+def _step_key(line: Line[AnyRecord]) -> tuple[Any, str]:
     return sort_key(line.order), line.record.address
 
 
@@ -95,7 +98,7 @@ class _Entry(NamedTuple):
         order: Where it belongs; `None` for what is kept and had no part in this run.
     """
 
-    record: Interaction | Step
+    record: AnyRecord
     timing: Timing | StepTiming | None
     source: int = 0
     inside: int = 0
@@ -107,7 +110,7 @@ class _Entry(NamedTuple):
         return self.record.address.partition("/")[0]
 
 
-def _of_line(line: Line) -> _Entry:
+def _of_line(line: Line[AnyRecord]) -> _Entry:
     return _Entry(line.record, line.timing, line.source, line.inside, line.order)
 
 
@@ -116,7 +119,7 @@ def _key(entry: _Entry) -> tuple[int, Any]:
 
 
 def _with_part(entry: _Entry, retaken: Retaken) -> _Entry:
-    if isinstance(entry.record, Step):
+    if not isinstance(entry.record, Interaction):
         return entry
     number = entry.record.number
     return entry._replace(order=retaken.orders.get(number), inside=retaken.inside.get(number, 0))
@@ -127,15 +130,17 @@ def _replaced(kept: list[_Entry], new: list[_Entry], remade: Mapping[int, int]) 
 
     So a call that lies inside another one comes after it.
     """
-    by_number = {entry.record.number: entry for entry in new if not entry.source and not isinstance(entry.record, Step)}
+    by_number = {
+        entry.record.number: entry for entry in new if not entry.source and isinstance(entry.record, Interaction)
+    }
     taken = set(remade.values())
 
     def now(entry: _Entry) -> _Entry:
-        is_remade = not isinstance(entry.record, Step) and entry.record.number in remade
+        is_remade = isinstance(entry.record, Interaction) and entry.record.number in remade
         return by_number[remade[entry.record.number]] if is_remade else entry
 
     def is_left(entry: _Entry) -> bool:
-        return isinstance(entry.record, Step) or bool(entry.source) or entry.record.number not in taken
+        return not isinstance(entry.record, Interaction) or bool(entry.source) or entry.record.number not in taken
 
     return [now(entry) for entry in kept], [entry for entry in new if is_left(entry)]
 
@@ -143,8 +148,8 @@ def _replaced(kept: list[_Entry], new: list[_Entry], remade: Mapping[int, int]) 
 def _merged(kept: list[_Entry], new: list[_Entry]) -> tuple[list[_Entry], list[_Entry]]:
     """Return what comes first, with each run that was taken once more in its place, and what is left of the new."""
     taken = _roots(kept) & _roots(new)
-    anew = {entry.root for entry in new if entry.root in taken and not isinstance(entry.record, Step)}
-    added = [entry for entry in new if not (isinstance(entry.record, Step) and entry.root in taken - anew)]
+    anew = {entry.root for entry in new if entry.root in taken and isinstance(entry.record, Interaction)}
+    added = [entry for entry in new if isinstance(entry.record, Interaction) or entry.root not in taken - anew]
     runs = {root: _as_now(kept, added, root) for root in anew}
     first: list[_Entry] = []
     for entry in kept:
@@ -157,12 +162,12 @@ def _merged(kept: list[_Entry], new: list[_Entry]) -> tuple[list[_Entry], list[_
 
 def _roots(entries: Collection[_Entry]) -> set[str]:
     """Return the outermost runs that have steps."""
-    return {entry.root for entry in entries if isinstance(entry.record, Step)} - {""}
+    return {entry.root for entry in entries if not isinstance(entry.record, Interaction)} - {""}
 
 
 def _as_now(kept: Sequence[_Entry], new: Sequence[_Entry], root: str) -> list[_Entry]:
     """Return a run that was taken once more: what of it is kept and what is new, in the order of this time."""
-    placed = list(_placed(entry for entry in kept if entry.root == root and not isinstance(entry.record, Step)))
+    placed = list(_placed(entry for entry in kept if entry.root == root and isinstance(entry.record, Interaction)))
     return sorted((*placed, *(entry for entry in new if entry.root == root)), key=_key)
 
 
@@ -199,7 +204,7 @@ class _Assembling:
     """
 
     def __init__(self, numbers: Mapping[tuple[int, int], int]) -> None:
-        self.records: list[Interaction | Step] = []
+        self.records: list[AnyRecord] = []
         self.timings: dict[int, Timing] = {}
         self.step_timings: dict[int, StepTiming] = {}
         self._numbers = numbers
@@ -208,9 +213,9 @@ class _Assembling:
     def add(self, entry: _Entry) -> None:
         """Add an entry; its parent is another one from the same source, unless it lies inside a call of this run."""
         record, timing, source, inside, _ = entry
-        if isinstance(record, Step):
+        if not isinstance(record, Interaction):
             self._steps += 1
-            self.records.append(record.model_copy(update={"number": self._steps}))
+            self.records.append(_numbered_step(record, self._steps))
             if isinstance(timing, StepTiming):
                 self.step_timings[self._steps] = timing
             return
@@ -220,6 +225,10 @@ class _Assembling:
         self.records.append(record.model_copy(update={"number": number, "parent": parent}))
         if isinstance(timing, Timing):
             self.timings[number] = timing
+
+
+def _numbered_step(step: Step | WrittenStep, number: int) -> Step | WrittenStep:
+    return step.model_copy(update={"number": number}) if isinstance(step, Step) else step.numbered(number)
 
 
 def sort_key(value: Any) -> tuple[int, Any]:

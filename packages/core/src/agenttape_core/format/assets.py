@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.format import limits
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import CARRIED
+from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.redaction import Redactor, new_key
 
 if TYPE_CHECKING:
@@ -91,13 +92,17 @@ def names_assets(record: dict[str, Any]) -> bool:
     return TAG.encode() in marshal.dumps(record, 2)
 
 
-def detach(record: dict[str, Any], assets: dict[str, bytes]) -> dict[str, Any]:
+def detach(record: Stored, assets: dict[str, bytes]) -> Stored:
     """A record with references in the place of its large binary parts.
 
     Args:
         record: The record as it is stored without assets, of plain data. It is not changed.
         assets: The files, by their names; those of this record are added.
     """
+    if isinstance(record, WrittenStep):
+        if len(record.text) < _SHORTEST_TEXT and TAG not in record.text:
+            return record
+        record = record.as_dict()
     raw = marshal.dumps(record, 2)  # most records are small, and this costs a tenth of walking through them
     if len(raw) < _SHORTEST_TEXT and TAG.encode() not in raw:
         return record

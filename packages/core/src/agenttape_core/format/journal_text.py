@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 from agenttape_core.format.continuation import resolve
@@ -17,13 +17,18 @@ from agenttape_core.format.records import (
     step_from_dict,
 )
 from agenttape_core.format.timings import MAX_MS
+from agenttape_core.format.written_steps import AnyRecord, written_step
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step, StepTiming, Timing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
-class Line(NamedTuple):
+RecordT_co = TypeVar("RecordT_co", bound=AnyRecord, covariant=True)
+
+
+class Line(NamedTuple, Generic[RecordT_co]):
     """One interaction or step of a journal.
 
     Args:
@@ -35,13 +40,13 @@ class Line(NamedTuple):
     """
 
     order: list[Any]
-    record: Interaction | Step
+    record: RecordT_co
     timing: Timing | StepTiming
     source: int = 0
     inside: int = 0
 
 
-def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
+def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line[Interaction | Step]]]:
     """Read a journal; a last line that was being written when the process died is dropped.
 
     Args:
@@ -60,7 +65,7 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
     number = 1
     try:
         header = _header(path, rows[0])
-        lines: list[Line] = []
+        lines: list[Line[Interaction | Step]] = []
         requests: list[dict[str, Any]] = []
         for number, row in enumerate(rows[1:], start=2):
             try:
@@ -80,8 +85,10 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
     return header, lines
 
 
-def read_own_journal(path: Path, content: bytes) -> list[Line]:
+def read_own_journal(path: Path, content: bytes) -> Sequence[Line[AnyRecord]]:
     """Read the lines of a journal that this process has written: what no encoder writes is not looked for.
+
+    Steps are not parsed: they are most of what an observer writes.
 
     Args:
         path: The file, for errors.
@@ -92,10 +99,19 @@ def read_own_journal(path: Path, content: bytes) -> list[Line]:
     """
     requests: list[dict[str, Any]] = []
     try:
-        values = map(json.loads, content.split(b"\n")[1:-1])
-        return [_line(value, requests) for value in values if "header" not in value]
-    except (ValueError, TypeError, AttributeError, Malformed):
+        lines = (_own_line(row, requests) for row in content.split(b"\n")[1:-1])
+        return [line for line in lines if line is not None]
+    except (ValueError, TypeError, AttributeError, KeyError, Malformed):
         return read_journal(path, content)[1]
+
+
+def _own_line(row: bytes, requests: list[dict[str, Any]]) -> Line[AnyRecord] | None:
+    found = written_step(row)
+    if found is not None:
+        value, step = found
+        return Line(value["order"], step, _step_timing(value["timing"]))
+    value = json.loads(row)
+    return _line(value, requests) if "header" not in value else None
 
 
 def _header(path: Path, row: bytes) -> Header:
@@ -107,7 +123,7 @@ def _header(path: Path, row: bytes) -> Header:
     return header_from_dict(fields)
 
 
-def _line(value: dict[str, Any], requests: list[dict[str, Any]]) -> Line:
+def _line(value: dict[str, Any], requests: list[dict[str, Any]]) -> Line[Interaction | Step]:
     """Check one line; `requests` are those of the lines before, by which continuations count here."""
     order, times = value.get("order"), value.get("timing")
     if not isinstance(order, list) or not _is_order(order):

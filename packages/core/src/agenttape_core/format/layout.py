@@ -10,6 +10,8 @@ from agenttape_core.schema import IndexRow
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from agenttape_core.format.written_steps import Stored
+
 
 Span = tuple[int, int]
 """A piece of the file: the offsets in bytes where it starts and ends."""
@@ -51,7 +53,7 @@ class Layout(Protocol):
     def ids(self, data: bytes, span: Span) -> Any:
         """Parse the ids of a record, and as little else as possible."""
 
-    def dump(self, header: dict[str, Any], records: Iterable[dict[str, Any]]) -> Iterable[bytes]:
+    def dump(self, header: dict[str, Any], records: Iterable[Stored]) -> Iterable[bytes]:
         """The bytes of a file, piece by piece: the header, the records, the end mark."""
 
 

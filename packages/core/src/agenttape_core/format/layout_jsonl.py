@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agenttape_core.format.json_text import dump_line, load_line, load_prefix
 from agenttape_core.format.layout import Span, address_from_dict, as_dict, row_from_dict
 from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.schema import IndexRow
 
 if TYPE_CHECKING:
@@ -117,9 +118,10 @@ class JsonlLayout:
             return load_prefix(data[match.end() + 6 : span[1]])[0]
         return self.record(data[span[0] : span[1]]).get("ids", [])
 
-    def dump(self, header: dict[str, Any], records: Iterable[dict[str, Any]]) -> Iterable[bytes]:
+    def dump(self, header: dict[str, Any], records: Iterable[Stored]) -> Iterable[bytes]:
         """The lines, then the end mark."""
         yield dump_line(header).encode() + b"\n"
         for record in records:
-            yield dump_line(record).encode() + b"\n"
+            line = record.line if isinstance(record, WrittenStep) else dump_line(record)
+            yield line.encode() + b"\n"
         yield _END + b"\n"

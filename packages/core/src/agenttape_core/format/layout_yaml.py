@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agenttape_core.format.layout import Span, address_from_dict, as_dict, row_from_dict
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import HEAD, STEP_HEAD
+from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.format.yaml_fast import NotCanonical, load_canonical
 from agenttape_core.format.yaml_text import dump_mapping, inline, quote
 from agenttape_core.schema import IndexRow
@@ -141,10 +142,11 @@ class YamlLayout:
                 pass  # as in `_head`
         return self.record(data[span[0] : span[1]]).get("ids", [])
 
-    def dump(self, header: dict[str, Any], records: Iterable[dict[str, Any]]) -> Iterable[bytes]:
+    def dump(self, header: dict[str, Any], records: Iterable[Stored]) -> Iterable[bytes]:
         """The documents, then the end mark."""
         yield dump_mapping(header).encode()
-        for record in records:
+        for stored in records:
+            record = stored.as_dict() if isinstance(stored, WrittenStep) else stored
             first = STEP_HEAD if "step" in record else HEAD
             head = "".join(f"{key}: {_one_line(record[key])}\n" for key in first)
             rest = {key: value for key, value in record.items() if key not in first}

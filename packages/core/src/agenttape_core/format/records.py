@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from agenttape_core.format.continuation import Delta
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.timings import dump_step_timings, dump_timings, load_step_timings, load_timings
+from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step, StepTiming, Timing
 from agenttape_core.schema.record import Record
 
@@ -75,7 +76,7 @@ def step_from_dict(value: dict[str, Any], *, after: int = -1) -> Step:
     return step
 
 
-def version_of(header: Header, records: Iterable[dict[str, Any]]) -> int:
+def version_of(header: Header, records: Iterable[Stored]) -> int:
     """The oldest format version that has what a file needs, so that older readers can read what they understand.
 
     What stands in the volatile block does not count: two recordings of the same run differ there, and nowhere else.
@@ -88,7 +89,9 @@ def version_of(header: Header, records: Iterable[dict[str, Any]]) -> int:
     return FORMAT_VERSION if since_second or any(map(_is_of_second, records)) else _FIRST
 
 
-def _is_of_second(record: dict[str, Any]) -> bool:
+def _is_of_second(record: Stored) -> bool:
+    if isinstance(record, WrittenStep):
+        return True
     outcome = record.get("outcome")
     is_late = isinstance(outcome, dict) and ("effects" in outcome or outcome.get("status") == "refused")
     return is_late or not _SINCE_SECOND.isdisjoint(record)

@@ -23,6 +23,7 @@ from agenttape_core.format.stamp_rules import (
     is_header_stamp,
     may_have_stamps,
 )
+from agenttape_core.format.written_steps import Stored, WrittenStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,11 +42,11 @@ _NESTED = (str, dict, list)
 class Stamped(NamedTuple):
     """Records with references, and the text of their stamps; empty if there are none."""
 
-    records: list[dict[str, Any]]
+    records: list[Any]
     text: str
 
 
-def stamped(records: Sequence[dict[str, Any]]) -> Stamped:
+def stamped(records: Sequence[Stored]) -> Stamped:
     """Take the stamps out of records.
 
     Args:
@@ -53,8 +54,12 @@ def stamped(records: Sequence[dict[str, Any]]) -> Stamped:
     """
     plain = list(records)
     taking = _Taking()
-    outcomes = {record["interaction"]: taking.outcome(record) for record in plain if "interaction" in record}
-    quiet = [taking.step(record) if "step" in record else taking.rest(record, outcomes) for record in plain]
+    calls = [record for record in plain if not isinstance(record, WrittenStep) and "interaction" in record]
+    outcomes = {record["interaction"]: taking.outcome(record) for record in calls}
+    quiet = [
+        taking.step(record) if isinstance(record, WrittenStep) or "step" in record else taking.rest(record, outcomes)
+        for record in plain
+    ]
     text = taking.text()
     return Stamped(quiet, text) if text and len(text) <= MAX_TEXT else Stamped(plain, "")
 
@@ -81,8 +86,12 @@ class _Taking:
                 self._below.setdefault(above, []).append(walk)
         return quiet
 
-    def step(self, record: dict[str, Any]) -> dict[str, Any]:
+    def step(self, record: Stored) -> Stored:
         """Return a step with references; what it repeats of the one answer below it has the stamps of that."""
+        if isinstance(record, WrittenStep):
+            if not (_MARK in record.text or may_have_stamps(record.text, self._ids)):
+                return record
+            record = record.as_dict()
         carried = {part: record[part] for part in CARRIED if part in record}
         line = dump_line(carried) if carried else ""
         if not (_MARK in line or may_have_stamps(line, self._ids)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from agenttape_core.errors import CassetteWriteError
 from agenttape_core.format import limits
@@ -13,6 +13,7 @@ from agenttape_core.format.json_text import has_too_many_values
 from agenttape_core.format.plain import check_plain
 from agenttape_core.format.records import header_to_dict, interaction_to_dict, step_to_dict, version_of
 from agenttape_core.format.stamps import Stamped, stamped
+from agenttape_core.format.written_steps import AnyRecord, Stored, WrittenStep
 from agenttape_core.schema import FORMAT_VERSION, Interaction, Step
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.cassette import LAYOUTS, Cassette, open_cassette
@@ -47,7 +48,7 @@ class Composed(NamedTuple):
 def write_cassette(
     path: Location,
     header: Header,
-    records: Sequence[Interaction | Step],
+    records: Sequence[AnyRecord],
     *,
     kept_in: Path | None = None,
     are_plain: bool = False,
@@ -85,7 +86,7 @@ def write_cassette(
 def compose(
     path: Location,
     header: Header,
-    records: Sequence[Interaction | Step],
+    records: Sequence[AnyRecord],
     *,
     kept_in: Path | None = None,
     are_plain: bool = False,
@@ -126,7 +127,7 @@ def pieces_of(
     return list(LAYOUTS[file_kind(path).layout].dump(head, stored))
 
 
-def _detached(records: list[dict[str, Any]], *, always: bool) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+def _detached(records: list[Stored], *, always: bool) -> tuple[list[Stored], dict[str, bytes]]:
     """The records with their assets apart; without any, as they are unless what looks like one must be told from it."""
     assets: dict[str, bytes] = {}
     detached = [detach(record, assets) for record in records]
@@ -138,34 +139,45 @@ def _detached(records: list[dict[str, Any]], *, always: bool) -> tuple[list[dict
     return detached, assets
 
 
-def _text(path: Location, header: dict[str, Any], records: list[dict[str, Any]], kept_in: Path | None) -> bytes:
+def _text(path: Location, header: dict[str, Any], records: list[Stored], kept_in: Path | None) -> bytes:
     pieces: list[bytes] = []
     size = 0
     check_plain(header)
     kind = file_kind(path)
+    is_jsonl = kind.layout == "jsonl"
     for piece in LAYOUTS[kind.layout].dump(header, records):
         size += len(piece)
-        too_many = has_too_many_values(piece) if kind.layout == "jsonl" else piece.count(b"\n") > limits.MAX_VALUES
+        too_many = has_too_many_values(piece) if is_jsonl else piece.count(b"\n") > limits.MAX_VALUES
         if too_many or len(piece) > limits.MAX_RECORD_BYTES or size > limits.MAX_FILE_BYTES:
             raise _too_large(path, len(pieces), kept_in)
         pieces.append(piece)
     return b"".join(pieces)
 
 
+@overload
 def stored_records(
     path: Location, records: Sequence[Interaction | Step], *, are_plain: bool = False
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]: ...
+
+
+@overload
+def stored_records(path: Location, records: Sequence[AnyRecord], *, are_plain: bool = False) -> Iterator[Stored]: ...
+
+
+def stored_records(path: Location, records: Sequence[AnyRecord], *, are_plain: bool = False) -> Iterator[Stored]:
     """The records as they are stored, checked unless they are known to be plain data."""
     compactor = Compactor(checks=not are_plain)
     last = {Interaction: 0, Step: 0}
     for record in records:
-        sort = Step if isinstance(record, Step) else Interaction
+        sort = Interaction if isinstance(record, Interaction) else Step
         if record.number <= last[sort]:
             problem = f"{sort.__name__.lower()} {record.number} comes after {last[sort]}: numbers must grow from 1"
             raise CassetteWriteError(path, problem, remedy="number the records in the order of the file")
         last[sort] = record.number
         if isinstance(record, Step):
             yield step_to_dict(record) if are_plain else stored_step(record)
+        elif isinstance(record, WrittenStep):
+            yield record
         else:
             yield stored_record(compactor, record, record.number)
             compactor.confirm()

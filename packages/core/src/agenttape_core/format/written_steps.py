@@ -1,0 +1,69 @@
+"""Steps as a journal has them: their text is put into the cassette as it is, unless something in it must change."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from agenttape_core.schema import Interaction, Step
+
+_BEGIN = b',"step":{"step":0,'
+"""The place of a step in its line. No string has this in it, since quotes in strings are escaped."""
+_ADDRESS = re.compile(r'"kind":"(?:[^"\\]|\\.)*","name":"(?:[^"\\]|\\.)*","address":("(?:[^"\\]|\\.)*")')
+_OPEN = '"status":"open"'
+
+
+class WrittenStep(NamedTuple):
+    """A step that was written by this process and is not parsed again.
+
+    Args:
+        number: Its number among the steps.
+        address: Its address.
+        text: Its JSON, from behind its number.
+    """
+
+    number: int
+    address: str
+    text: str
+
+    @property
+    def status(self) -> str:
+        """Its state at the end of the recording, as that of a `Step`."""
+        return str(self.as_dict().get("status", "ended")) if _OPEN in self.text else "ended"
+
+    @property
+    def line(self) -> str:
+        """The step as one line of JSON."""
+        return f'{{"step":{self.number},{self.text}'
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the step as it is stored."""
+        stored: dict[str, Any] = json.loads(self.line)
+        return stored
+
+    def numbered(self, number: int) -> WrittenStep:
+        """Return the same step with another number."""
+        return self._replace(number=number)
+
+
+AnyRecord = Interaction | Step | WrittenStep
+"""A record of a cassette that is made."""
+Stored = dict[str, Any] | WrittenStep
+"""A record as it is stored."""
+
+
+def written_step(row: bytes) -> tuple[Any, WrittenStep] | None:
+    """Return the other fields of a line of a journal, and the step; `None` if the line has none that is read so.
+
+    Args:
+        row: The line, as this process has written it.
+    """
+    at = row.find(_BEGIN)
+    if at == -1 or not row.endswith(b"}}"):
+        return None
+    text = row[at + len(_BEGIN) : -1].decode("ascii")
+    address = _ADDRESS.match(text)
+    if address is None:
+        return None
+    return json.loads(row[:at] + b"}"), WrittenStep(0, json.loads(address[1]), text)
