@@ -30,26 +30,31 @@ def keyed_messages(messages: Sequence[ChatMessage]) -> list[Any]:
 
     An agent sends the same messages again on each call: a message with a cheap key is made once only.
     """
-    keys = [message_key(message) if type(message) is ChatMessage else None for message in messages]
-    return [
-        plain_message(message) if key is None else Keyed(key, message, plain_message)
-        for key, message in zip(keys, messages, strict=True)
-    ]
+    found: list[Any] = []
+    for message in messages:
+        key = message_key(message) if type(message) is ChatMessage else None
+        found.append(plain_message(message) if key is None else Keyed(key, message, plain_message))
+    return found
 
 
 def message_key(message: ChatMessage) -> Any:
-    """Return what messages of equal content have in common; `None` if that is not cheap to say."""
-    blocks: list[Any] = []
+    """Return what messages of equal content have in common; `None` if that is not cheap to say.
+
+    This is the one look at each message of a conversation that every call takes: a message may have been changed.
+    """
+    content: Any = ()
+    extra = message.additional_kwargs
     try:
         for block in message.blocks:
             if type(block) is TextBlock:
-                blocks.append(block.text)
+                content += (block.text,)
             elif type(block) is ToolCallBlock:
-                blocks.append((block.tool_call_id, block.tool_name, marshal.dumps(block.tool_kwargs, 2)))
+                content += ((block.tool_call_id, block.tool_name, marshal.dumps(block.tool_kwargs, 2)),)
             else:
                 return None
-        return str(message.role), tuple(blocks), marshal.dumps(message.additional_kwargs, 2)
-    except ValueError:
+        # not the role itself, whose hash is computed in Python
+        return str.__str__(message.role), content, marshal.dumps(extra, 2) if extra else b""
+    except (ValueError, TypeError):
         return None
 
 

@@ -23,11 +23,11 @@ def check_plain(value: Any, where: str = "$", depth: int = 1) -> None:
     Raises:
         UnrecordableValueError: Something in it is not plain data, or beyond the limits of the format.
     """
-    if not _is_plain(value, depth):
+    if not is_plain(value, depth):
         _refuse(value, where, depth)
 
 
-def _is_plain(value: Any, depth: int) -> bool:
+def is_plain(value: Any, depth: int = 1) -> bool:
     """Return whether a value is plain data: the check without the paths, which few values need."""
     return _are_plain((value,), depth)
 

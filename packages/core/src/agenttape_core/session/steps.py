@@ -71,6 +71,8 @@ def _step(session: BaseSession, event: StepEvent) -> Step:
     redactor, texts = session.redactor, session.ledger.texts
 
     def shown(value: Plain) -> Plain:
+        if value is None:
+            return None
         plain = redactor.value(value)
         return texts.referred_to(plain) if event.repeats and texts is not None else plain
 

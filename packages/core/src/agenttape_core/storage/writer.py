@@ -10,7 +10,7 @@ from agenttape_core.format import limits
 from agenttape_core.format.assets import detach, names_assets
 from agenttape_core.format.continuation import Compactor
 from agenttape_core.format.json_text import has_too_many_values
-from agenttape_core.format.plain import check_plain
+from agenttape_core.format.plain import check_plain, is_plain
 from agenttape_core.format.records import header_to_dict, interaction_to_dict, step_to_dict, version_of
 from agenttape_core.format.stamps import Stamped, stamped
 from agenttape_core.format.written_steps import AnyRecord, Stored, WrittenStep
@@ -186,8 +186,9 @@ def stored_records(path: Location, records: Sequence[AnyRecord], *, are_plain: b
 def stored_step(step: Step) -> dict[str, Any]:
     """One step as it is stored, checked."""
     record = step_to_dict(step)
-    for key, value in record.items():
-        check_plain(value, key, depth=2)
+    if not is_plain(record):
+        for key, value in record.items():
+            check_plain(value, key, depth=2)
     return record
 
 

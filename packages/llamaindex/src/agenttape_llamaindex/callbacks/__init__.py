@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -33,6 +34,16 @@ from agenttape_llamaindex.workflows import subscribe, unsubscribe
 
 _OWN = ("llama_index.core.", "llama_index_instrumentation.", "workflows.")
 """The modules whose events report what spans report already."""
+_HEARD = (
+    LLMChatInProgressEvent,
+    LLMCompletionInProgressEvent,
+    LLMChatEndEvent,
+    LLMCompletionEndEvent,
+    EmbeddingEndEvent,
+    SparseEmbeddingEndEvent,
+    ExceptionEvent,
+)
+"""The framework's events that report more than spans do."""
 _RIGHT_WAY = (
     "  observe a part of the program:  with TapeEventHandler(path): ...\n"
     "  or from now on:                 get_dispatcher().add_event_handler(TapeEventHandler(path))"
@@ -244,7 +255,8 @@ class TapeEventHandler(BaseEventHandler):
 
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:
         """Receive an event of the framework or of the program."""
-        self._observing.receive(lambda: self._receive(event))
+        if _says_something(type(event)) or not self._dispatchers:
+            self._observing.receive(lambda: self._receive(event))
 
     def _receive(self, event: BaseEvent) -> None:
         observing, span_id = self._observing, event.span_id
@@ -258,7 +270,7 @@ class TapeEventHandler(BaseEventHandler):
             observing.embedded(span_id, event.chunks, event.embeddings)
         elif isinstance(event, ExceptionEvent):
             observing.stream_ended(span_id, event.exception)
-        elif not type(event).__module__.startswith(_OWN):
+        elif _is_of_program(type(event)):
             observing.event_fired(span_id, type(event).__name__, event.model_dump())
 
     def _warn_of_no_spans(self) -> None:
@@ -269,3 +281,13 @@ class TapeEventHandler(BaseEventHandler):
                     f"{_RIGHT_WAY}"
                 )
             )
+
+
+@functools.lru_cache(1024)
+def _says_something(cls: type[BaseEvent]) -> bool:
+    """Return whether events of a class report more than spans do."""
+    return issubclass(cls, _HEARD) or _is_of_program(cls)
+
+
+def _is_of_program(cls: type[BaseEvent]) -> bool:
+    return not cls.__module__.startswith(_OWN)

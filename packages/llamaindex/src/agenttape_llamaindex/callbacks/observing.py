@@ -181,8 +181,11 @@ class Observing(Observer[OpenSpan]):
             self._end_call(span, lambda call: call.failed(error), error=error)
 
     def _end(self, span: OpenSpan, record: Callable[[], None]) -> None:
-        with self.noting(again=span.lost != ""), unmarked(span.error):
-            record()
+        if span.error is None:
+            self.noted(record, again=span.lost != "")
+        else:
+            with self.noting(again=span.lost != ""), unmarked(span.error):
+                record()
         self.finished(span)
 
     def _end_call(
@@ -218,10 +221,12 @@ class Observing(Observer[OpenSpan]):
     def forget(self, run: OpenSpan) -> None:
         """Take out a span, with the frame of its stream and the record of its workflow run."""
         super().forget(run)
-        for frame in [frame for frame, other in list(self._frames.items()) if other is run]:
-            self._frames.pop(frame, None)
-        for run_id in [run_id for run_id, record in list(self._runs.items()) if record is run.run]:
-            self._runs.pop(run_id, None)
+        if run.call is not None:
+            for frame in [frame for frame, other in list(self._frames.items()) if other is run]:
+                self._frames.pop(frame, None)
+        if run.run is not None:
+            for run_id in [run_id for run_id, record in list(self._runs.items()) if record is run.run]:
+                self._runs.pop(run_id, None)
 
     # -- calls -------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ def _in_dict(before: dict[str, Any], after: dict[str, Any]) -> Any:
     changed = {
         key: change
         for key, item in after.items()
-        if (change := difference(before.get(key, NOTHING), item)) is not NOTHING
+        if (old := before.get(key, NOTHING)) is not item and (change := difference(old, item)) is not NOTHING
     }
     return {"$in": changed} if changed else NOTHING
 

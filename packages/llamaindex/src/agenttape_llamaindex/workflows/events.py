@@ -140,7 +140,9 @@ class EventWriter:
         return written.number
 
     def _written(self, event: Event, number: int) -> _Written:
-        messages = {name: value for name, value in vars(event).items() if _is_of_messages(type(event), name, value)}
+        fields = vars(event)
+        taking = _takes_messages(type(event))
+        messages = {name: fields[name] for name in taking if _is_of_messages(fields.get(name))}
         empty: dict[str, Any] = {name: [] if type(value) is list else _EMPTY for name, value in messages.items()}
         plain = plain_value(event.model_copy(update=empty) if messages else event)
         if messages and ("__is_pydantic" not in plain or not messages.keys() <= plain["value"].keys()):
@@ -204,19 +206,18 @@ def _forget(known: dict[int, _Known], key: int, _event: object) -> None:
     known.pop(key, None)
 
 
-def _is_of_messages(cls: type[Event], name: str, value: Any) -> bool:
-    if type(value) is list:
-        return {*map(type, value)} == {ChatMessage} and _takes_messages(cls, name)
-    return type(value) is ChatMessage and _takes_messages(cls, name)
+def _is_of_messages(value: Any) -> bool:
+    return type(value) is ChatMessage or (type(value) is list and {*map(type, value)} == {ChatMessage})
 
 
 @functools.lru_cache(1024)
-def _takes_messages(cls: type[Event], name: str) -> bool:
-    """Return whether a field is declared as of messages, and its class writes it as the framework does."""
-    field = cls.model_fields.get(name)
+def _takes_messages(cls: type[Event]) -> list[str]:
+    """Return the fields of a class that are declared as of messages, if it writes them as the framework does."""
     decorators = cls.__pydantic_decorators__
-    is_plain = not decorators.field_serializers and {*decorators.model_serializers} <= {"custom_model_dump"}
-    return is_plain and field is not None and ChatMessage in {field.annotation, *_arguments(field.annotation)}
+    if decorators.field_serializers or not {*decorators.model_serializers} <= {"custom_model_dump"}:
+        return []
+    fields = cls.model_fields.items()
+    return [name for name, field in fields if ChatMessage in {field.annotation, *_arguments(field.annotation)}]
 
 
 def _arguments(annotation: Any) -> Iterator[Any]:

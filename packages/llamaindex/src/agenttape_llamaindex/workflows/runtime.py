@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 from workflows import Workflow
 from workflows.context.serializers import JsonSerializer
@@ -20,9 +19,11 @@ from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, Workflow
 
 from agenttape_llamaindex._compat import decorated_by
 from agenttape_llamaindex.workflows.memories import messages_of
-from agenttape_llamaindex.workflows.recording import ReceivedTick, RunRecord, TickRecorder
+from agenttape_llamaindex.workflows.recording import ReceivedTick, TickRecorder
 from agenttape_llamaindex.workflows.serializing import HELD
 from agenttape_llamaindex.workflows.states import WHOLE, LiveState
+
+T = TypeVar("T")
 
 _recorders: list[TickRecorder] = []
 _of_taped: list[TickRecorder] = []
@@ -75,29 +76,26 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
         if isinstance(event, InternalDispatchEvent):  # the runtime's own, which readers get only on request
             return
         for recorder in self._recorders:
-            with _guarding(recorder):
-                record = recorder.run_record(self.run_id)
-                if record is not None:
-                    record.publish(event)
+            record = _safely(recorder, recorder.run_record, self.run_id)
+            if record is not None:
+                _safely(recorder, record.publish, event)
 
     async def on_tick(self, tick: WorkflowTick) -> None:
         """Record a tick."""
         await super().on_tick(tick)
-        records: list[tuple[TickRecorder, RunRecord]] = []
-        for recorder in self._recorders:
-            with _guarding(recorder):
-                record = recorder.run_record(self.run_id)
-                if record is not None:
-                    records.append((recorder, record))
+        found = [(recorder, _safely(recorder, recorder.run_record, self.run_id)) for recorder in self._recorders]
+        records = [(recorder, record) for recorder, record in found if record is not None]
         if not records:
             return
-        with _guarding(*(recorder for recorder, _ in records)):
+        try:
             received = await self._received(tick, with_state=any(record.keeps_steps for _, record in records))
-            for recorder, record in records:
-                with _guarding(recorder):
-                    record.settle()
-                with _guarding(recorder):
-                    record.record(received)
+        except Exception as error:  # noqa: BLE001 - as in `_safely`
+            for recorder, _ in records:
+                recorder.could_not_record(error)
+            return
+        for recorder, record in records:
+            _safely(recorder, record.settle)
+            _safely(recorder, record.record, received)
 
     async def _received(self, tick: WorkflowTick, *, with_state: bool) -> ReceivedTick:
         is_first = tick.type == "session_start"
@@ -142,14 +140,13 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
         return LiveState(self._form.envelope, values, memories)
 
 
-@contextmanager
-def _guarding(*recorders: TickRecorder) -> Iterator[None]:
-    """Keep our errors out of the run, and report them to recorders."""
+def _safely(recorder: TickRecorder, act: Callable[..., T], *arguments: Any) -> T | None:
+    """Call a function of ours; keep its errors out of the run, and report them to a recorder."""
     try:
-        yield
+        return act(*arguments)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and not the run's
-        for recorder in recorders:
-            recorder.could_not_record(error)
+        recorder.could_not_record(error)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ _SERIALIZER = JsonSerializer()
 _PARTS = frozenset({StepWorkerResult, SentEvent, AddCollectedEvent, DeleteCollectedEvent})
 """The parts of a tick whose fields are atoms and events, and may be left out where they are the default."""
 _ATOMS = frozenset({str, int, float, bool})
+_COLLECTIONS = frozenset({tuple, list, dict})
 _ARRIVAL = frozenset({"event", "stamped_at", "emission"})
 _NUMBERED = re.compile(r"(?:work_item|invocation)_\d+")
 """The names that the framework gives to the executions of steps: no secret is in them."""
@@ -81,12 +82,9 @@ def plain_value(value: Any) -> Any:
 
 def is_arrival(tick: WorkflowTick) -> TypeGuard[TickAddEvent]:
     """Return whether a tick only delivers an event of a step."""
-    return (
-        type(tick) is TickAddEvent
-        and tick.emission is not None
-        and tick.stamped_at is not None
-        and all(name in _ARRIVAL or _says_nothing(vars(tick)[name], default) for name, default in _fields(TickAddEvent))
-    )
+    if type(tick) is not TickAddEvent or tick.emission is None or tick.stamped_at is None:
+        return False
+    return _ARRIVAL.issuperset(_told(tick))
 
 
 def tick_fields(tick: WorkflowTick, refer: Refer, redact: Callable[[Any], Any]) -> dict[str, Any]:
@@ -110,17 +108,17 @@ def tick_fields(tick: WorkflowTick, refer: Refer, redact: Callable[[Any], Any]) 
 
 
 def _said(model: BaseModel, refer: Refer, redact: Callable[[Any], Any]) -> dict[str, Any]:
+    return {name: _field(value, refer, redact) for name, value in _told(model).items()}
+
+
+def _told(model: BaseModel) -> dict[str, Any]:
+    """Return the fields that say something: those that are not empty, and not as they are by default."""
     values = vars(model)
-    found = {}
-    for name, default in _fields(type(model)):
-        value = values[name]
-        if not _says_nothing(value, default):
-            found[name] = _field(value, refer, redact)
-    return found
-
-
-def _says_nothing(value: Any, default: Any) -> bool:
-    return value is None or value is default or (type(value) in {tuple, list, dict} and not value)
+    return {
+        name: value
+        for name, default in _fields(type(model))
+        if (value := values[name]) is not None and value is not default and (value or type(value) not in _COLLECTIONS)
+    }
 
 
 def _field(value: Any, refer: Refer, redact: Callable[[Any], Any]) -> Any:

@@ -14,13 +14,12 @@ def shifted(tick: Any, by: float) -> Any:
         tick: The tick, or a part of it.
         by: The shift in seconds.
     """
-    if isinstance(tick, dict):
-        return {key: _moved(item, by) if key in _TIMES else _below(key, item, by) for key, item in tick.items()}
-    return tick
-
-
-def _below(key: str, item: Any, by: float) -> Any:
-    return [shifted(result, by) for result in item] if key == "result" and isinstance(item, list) else item
+    if not isinstance(tick, dict):
+        return tick
+    moved = {**tick, **{key: _moved(tick[key], by) for key in tick.keys() & _TIMES}}
+    if isinstance(tick.get("result"), list):
+        moved["result"] = [shifted(result, by) for result in tick["result"]]
+    return moved
 
 
 def _moved(time: Any, by: float) -> Any:

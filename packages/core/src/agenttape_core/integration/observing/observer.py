@@ -103,12 +103,10 @@ class Observer(Generic[RunT]):
             return
         self._receiving.now = True
         try:
-            with self.noting():
-                self.before_writing()
-                report()
+            self.noted(self.before_writing)
+            self.noted(report)
             while self._later:
-                with self.noting():
-                    self._later.popleft()()
+                self.noted(self._later.popleft())
         finally:
             self._receiving.now = False
 
@@ -167,8 +165,7 @@ class Observer(Generic[RunT]):
             if run.above is None:
                 self._observation.note_turns(*self._order.take(run.position.address))
             if not self.open_runs:
-                with self.noting():
-                    self.all_ended()
+                self.noted(self.all_ended)
 
     def abandon(self, runs: Iterable[RunT], note: str) -> None:
         """Record runs as open whose end was not reported, and forget them.
@@ -274,6 +271,14 @@ class Observer(Generic[RunT]):
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and not the run's
+            if not again:
+                self.could_not_record(error)
+
+    def noted(self, act: Callable[[], None], *, again: bool = False) -> None:
+        """Call a function of ours as within `noting`: most of a handler's work passes here."""
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001 - as in `noting`
             if not again:
                 self.could_not_record(error)
 
