@@ -92,7 +92,7 @@ async def slept() -> Any:
     began, clock = now(), datetime.now(UTC)
     await asyncio.gather(ask("a"), asyncio.sleep(30))
     await asyncio.sleep(10)
-    return now() - began, round((datetime.now(UTC) - clock).total_seconds(), 1)
+    return round(now() - began, 3), round((datetime.now(UTC) - clock).total_seconds(), 1)
 
 
 async def in_threads() -> Any:
