@@ -427,6 +427,7 @@ def test_session_that_is_not_ambient_leaves_untaped_models_alone(world: World, t
     assert [row.request["input"] for row in recording.interactions] == ["b"]
 
 
+@pytest.mark.process
 def test_real_client(real_exchanges: Callable[[str], RealExchanges], tmp_path: Path) -> None:
     """The vectors of OpenAI's service come back number by number; the request holds neither the key nor the address."""
     path, text = tmp_path / "e.yaml", "disallowed special token '<|endoftext|>'"
