@@ -167,6 +167,20 @@ with use_cassette(sys.argv[1], mode="all"):
     assert command("gc").code == 0
 
 
+def test_what_could_not_be_read(command: Any, folder: Path) -> None:
+    """A broken file that was kept when its cassette was recorded anew is told, and a person removes it."""
+    path = folder / "again.yaml"
+    for _ in range(2):
+        path.write_text("cut off")
+        with use_cassette(path, mode="all"):
+            record_call("call", abs, -1)
+    ended = command("gc", "--delete", "--json")
+    found = [(found["kind"], found["path"], found["is_removable"]) for found in ended.json["found"]]
+    assert found == [("broken", f"again.yaml.broken{number}", False) for number in ("", "-2")]
+    assert (ended.code, (folder / "again.yaml.broken").read_text()) == (0, "cut off")
+    assert command("gc").out.startswith("kept broken again.yaml.broken: it could not be read when ")
+
+
 def test_links(command: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Links are neither followed nor removed: what they lead to is not below the folder."""
     outside = tmp_path_factory.mktemp("outside")

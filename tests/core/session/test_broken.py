@@ -145,6 +145,21 @@ def test_a_marker_in_the_first_line_is_told() -> None:
         open_cassette(CASSETTE)
 
 
+@pytest.mark.parametrize("mode", [None, "once", "update"])
+def test_both_sides_of_a_merge(mode: str | None) -> None:
+    """Where git has left both sides, the advice is to take one and to execute what it lacks; no file is changed."""
+    CASSETTE.parent.mkdir()
+    CASSETTE.write_bytes(MARKERS)
+    with pytest.raises(CassetteFormatError) as caught, use_cassette("c", mode=mode):
+        pass
+    assert str(caught.value).splitlines() == [
+        "cassettes/c.yaml:1: the file has an unresolved merge conflict",
+        "  take one side:  git checkout --ours cassettes/c.yaml",
+        "  and execute what it lacks:  pytest --rerecord=dirty",
+    ]
+    assert CASSETTE.read_bytes() == MARKERS
+
+
 def test_at_a_url(world: World, monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
     """A broken cassette at a URL is kept at a URL beside it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(project / "state"))

@@ -36,6 +36,7 @@ from agenttape_core.storage import (
     leftover_journals,
     open_cassette,
 )
+from agenttape_core.storage.files import CONFLICT
 
 _BESIDE_THE_RUN: Mapping[str, object] = {
     "live": (),
@@ -166,6 +167,8 @@ def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cass
 
 
 def _broken(request: SessionRequest, path: Location, error: CassetteFormatError) -> CassetteFormatError:
+    if error.problem == CONFLICT:
+        return error
     remedy = "restore it from version control"
     if lines := request.remedy(True):
         remedy = f"{remedy}, or\n  {lines[0]}\n  which keeps this file as {path.name}.broken"

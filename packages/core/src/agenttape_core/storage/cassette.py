@@ -30,7 +30,7 @@ from agenttape_core.format.stamps import Stamps
 from agenttape_core.format.timings import load_step_timings, load_timings
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Step
 from agenttape_core.storage.asset_files import AssetFolder, reader_of_assets
-from agenttape_core.storage.files import BROKEN, file_kind, read_bytes
+from agenttape_core.storage.files import BROKEN, CONFLICT, choose_side, file_kind, read_bytes
 from agenttape_core.storage.location import location_of
 from agenttape_core.storage.preface import read_preface
 
@@ -327,7 +327,7 @@ class Cassette:
         data = self._data
         conflict = 0 if data.startswith(_CONFLICT) else data.find(b"\n" + _CONFLICT) + 1
         if data.startswith(_CONFLICT, conflict):
-            self._refuse(Malformed("the file has an unresolved merge conflict"), conflict)
+            self._refuse(Malformed(CONFLICT), conflict)
         if not data or data.isspace():
             self._refuse(Malformed("the file is empty"), 0)
         try:
@@ -376,7 +376,8 @@ class Cassette:
 
     def _refuse(self, error: Malformed, offset: int) -> NoReturn:
         line = self._data.count(b"\n", 0, offset) + error.line + 1
-        raise CassetteFormatError(self.path, error.problem, remedy=BROKEN, line=line) from None
+        remedy = choose_side(self.path) if error.problem == CONFLICT else BROKEN
+        raise CassetteFormatError(self.path, error.problem, remedy=remedy, line=line) from None
 
 
 def open_cassette(path: Path | str) -> Cassette:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import shlex
 import zlib
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -23,6 +24,19 @@ _PACKINGS: dict[str, Literal["gz", "zst"]] = {".gz": "gz", ".zst": "zst"}
 _CHUNK = 1 << 20
 BROKEN = "restore the file from version control, or record it anew with AGENTTAPE_MODE=all"
 """The advice about a file that is no readable cassette."""
+
+CONFLICT = "the file has an unresolved merge conflict"
+"""What is wrong with a file in which git has left both sides."""
+
+
+def choose_side(path: Location) -> str:
+    """Return the advice about a file with both sides of a merge: one of them, and what it lacks is executed.
+
+    Args:
+        path: The cassette.
+    """
+    shown = shlex.quote(shown_path(path))
+    return f"take one side:  git checkout --ours {shown}\n  and execute what it lacks:  pytest --rerecord=dirty"
 
 
 class FileKind(NamedTuple):

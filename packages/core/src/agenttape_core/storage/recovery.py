@@ -115,7 +115,8 @@ def _free_name(original: Location) -> Location:
     raise AssertionError
 
 
-_SUFFIX = ".broken"
+ASIDE = ".broken"
+"""The end of the name under which an unreadable file is kept when its cassette is recorded anew."""
 
 
 def put_aside(target: Location, *, kept_in: Path | None = None) -> Location | None:
@@ -160,5 +161,5 @@ def is_replaceable(location: Location) -> bool:
 
 def _free_name_aside(target: Location) -> Location:
     numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
-    names = (target.with_name(f"{target.name}{_SUFFIX}{number}") for number in numbers)
+    names = (target.with_name(f"{target.name}{ASIDE}{number}") for number in numbers)
     return next(name for name in names if not exists(name))

@@ -31,7 +31,7 @@ def generated_lines(folder: str) -> list[str]:
 
 def ignore_lines(folder: str) -> list[str]:
     """Return the lines of `.gitignore`: what a recording leaves beside its cassette while it lasts."""
-    lines = [f"**/{folder}/**/{name}" for name in (".*.lock", ".*.journal", "*.derived.*", "*.pending.*")]
+    lines = [f"**/{folder}/**/{name}" for name in (".*.lock", ".*.journal", "*.derived.*", "*.pending.*", "*.broken*")]
     return [*lines, "**/runs/**/*.sqlite*"]  # of savers, which keep values as they are
 
 

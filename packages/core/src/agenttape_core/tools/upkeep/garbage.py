@@ -21,16 +21,19 @@ from agenttape_core.storage import leftover_journals, open_cassette, read_casset
 from agenttape_core.storage.asset_files import SUFFIX
 from agenttape_core.storage.files import read_bytes
 from agenttape_core.storage.lock import WriterLock, lock_path
+from agenttape_core.storage.recovery import ASIDE
 
-Kind = Literal["asset", "folder", "lock", "temporary", "journal", "cassette"]
+Kind = Literal["asset", "folder", "lock", "temporary", "journal", "broken", "cassette"]
 
 _ASSET = re.compile(rb"\b[0-9a-f]{64}(?:\.[a-z0-9]{1,5})?\b")
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]{8}\.tmp")
+_ASIDE = re.compile(r"(?P<name>.+)" + re.escape(ASIDE) + r"(?:-[0-9]+)?")
 _BESIDE = (
     re.compile(r"(?P<name>.+)" + re.escape(SUFFIX)),
     re.compile(r"\.(?P<name>.+)\.lock"),
     re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]+\.journal"),
     _TEMPORARY,
+    _ASIDE,
 )
 """The names of files that belong to a cassette."""
 _CASSETTE = re.compile(r".+\.(?:yaml|yml|jsonl)(?:\.gz|\.zst)?", re.IGNORECASE)
@@ -95,7 +98,7 @@ def garbage_of(cassette: Path, *, is_locked: bool = False) -> list[Garbage]:
     """
     if cassette.is_symlink() or (not is_locked and recording_process(cassette) is not None):
         return []
-    found = [*_assets(cassette), *_temporaries(cassette), *_journals(cassette)]
+    found = [*_assets(cassette), *_temporaries(cassette), *_journals(cassette), *_put_aside(cassette)]
     lock = lock_path(cassette)
     if not is_locked and lock.is_file() and _NOTE.fullmatch(lock.read_bytes()):
         found.append(_garbage(lock, "lock", "no process holds it"))
@@ -222,6 +225,14 @@ def _journals(cassette: Path) -> Iterator[Garbage]:
             yield _garbage(path, "journal", what, is_removable=False)
         else:
             yield _garbage(path, "journal", "it holds no recording")
+
+
+def _put_aside(cassette: Path) -> Iterator[Garbage]:
+    for path in sorted(cassette.parent.iterdir()) if cassette.parent.is_dir() else ():
+        match = _ASIDE.fullmatch(path.name)
+        if match is not None and match["name"] == cassette.name and path.is_file() and not path.is_symlink():
+            what = "it could not be read when its cassette was recorded anew; remove it once nobody needs it"
+            yield _garbage(path, "broken", what, is_removable=False)
 
 
 def _holds_something(journal: Path) -> bool:
