@@ -10,15 +10,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from agenttape_core.garbage import collecting_late, collecting_late_before
+from agenttape_core.garbage import collecting_late, collecting_late_before, looking_at_all_seldom
 
 USUAL = (701, 11, 9)
+BEFORE_TESTS: list[int] = []
+"""How many collections of the middle generation came before one of the oldest when each test began."""
 
 
 @pytest.fixture(autouse=True)
 def thresholds() -> Iterator[None]:
     """Give the process thresholds that nobody else has."""
     before = gc.get_threshold()
+    BEFORE_TESTS.append(before[2])
     gc.set_threshold(*USUAL)
     yield
     gc.set_threshold(*before)
@@ -100,3 +103,28 @@ def test_only_the_first_import_of_a_module_counts(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "imported_once", types.ModuleType("imported_once"))
     with collecting_late_before("imported_once"):
         assert gc.get_threshold() == USUAL
+
+
+def test_all_is_looked_at_seldom_in_the_block() -> None:
+    """In the block the oldest objects are looked at ten times less often, the younger as ever; then all is as before."""
+    gc.set_threshold(*USUAL[:2], 10)
+    with looking_at_all_seldom():
+        within = gc.get_threshold()
+        gc.set_threshold(700, *within[1:])  # what the program chooses meanwhile stays
+    assert (within, gc.get_threshold()) == ((*USUAL[:2], 100), (700, USUAL[1], 10))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_a_program_has_chosen_for_old_objects_stays(inside: bool) -> None:
+    """Who has said how often the oldest objects are looked at gets that, whether before the block or in it."""
+    gc.set_threshold(*USUAL[:2], 10 if inside else USUAL[2])
+    with looking_at_all_seldom():
+        if inside:
+            gc.set_threshold(*USUAL)
+    assert gc.get_threshold() == USUAL
+
+
+def test_tests_run_with_few_looks_at_all_objects(pytestconfig: pytest.Config) -> None:
+    """The plugin lets the tests of a run look at all objects ten times less often than Python does."""
+    assert pytestconfig.pluginmanager.hasplugin("agenttape")
+    assert BEFORE_TESTS[-1:] == [100]

@@ -15,6 +15,9 @@ _LATE = 1_000_000
 """The objects that may come before the collector looks: more than large frameworks make. It is not switched off, so
 that modules which make garbage all the time cannot fill the memory."""
 
+_USUALLY, _SELDOM = 10, 10
+"""The collections of the middle generation before one of the oldest, as Python has it, and how many times that."""
+
 _FREEZING = 2_000
 """The objects that are frozen where a program has frozen what it had; Python 3.12 puts those there that never end."""
 
@@ -45,6 +48,27 @@ def collecting_late(*, stays: bool = True) -> Iterator[None]:
             if stays and frozen < _FREEZING and gc.get_freeze_count() == frozen:
                 gc.freeze()
                 gc.unfreeze()  # what was frozen comes to the old objects, without a look at any of it
+
+
+@contextmanager
+def looking_at_all_seldom() -> Iterator[None]:
+    """Let the collector look at all objects there are ten times less often than usual during the block.
+
+    For a run of tests, beside a framework: one look takes as long as ten tests, and the first comes after few of them,
+    because the collector has not counted what was imported as old. Younger objects are looked at as ever, and where a
+    program has chosen how often all of them are, that stays.
+    """
+    usual = gc.get_threshold()
+    seldom = (*usual[:2], _USUALLY * _SELDOM)
+    if usual[2] != _USUALLY:
+        yield
+        return
+    gc.set_threshold(*seldom)
+    try:
+        yield
+    finally:
+        if gc.get_threshold()[2] == seldom[2]:
+            gc.set_threshold(*gc.get_threshold()[:2], usual[2])
 
 
 def _frozen() -> int:

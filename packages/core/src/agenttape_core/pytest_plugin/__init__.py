@@ -82,6 +82,15 @@ def pytest_collection() -> Generator[None, Any, Any]:
         return (yield)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop() -> Generator[None, Any, Any]:
+    """Run the tests with fewer looks of the collector of garbage at all that was imported."""
+    from agenttape_core.garbage import looking_at_all_seldom
+
+    with looking_at_all_seldom():
+        return (yield)
+
+
 @pytest.fixture
 def cassette_config() -> dict[str, Any]:
     """Return options of `use_cassette` for the cassettes of tests; override it in a module or a `conftest.py`."""
