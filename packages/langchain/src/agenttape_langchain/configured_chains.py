@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.integration import Session, record_step
-from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.session_tree import register_follower
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from agenttape_langchain.callbacks.runs import ObservedRun
     from agenttape_langchain.run_tree import ChainFacts, Run
 
 
@@ -31,6 +31,8 @@ class ConfiguredChains:
     def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, facts: ChainFacts) -> None:
         """Note the beginning of a chain; one with nodes is a graph."""
         if facts.configurable and parent_run_id is None and self._session.ambient:
+            from agenttape_langchain.callbacks.runs import ObservedRun  # a replay observes none
+
             self._open[run_id] = ObservedRun(
                 key=run_id,
                 position=run.position,

@@ -1,8 +1,11 @@
 """The face for frameworks built on LangChain: what an integration of one needs of this package, besides its root."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from agenttape_langchain._compat import current_config, in_config
 from agenttape_langchain.bindings import tape_within
-from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.calls import CALL
 from agenttape_langchain.effects import (
     Effects,
@@ -19,6 +22,9 @@ from agenttape_langchain.requests import method_body, runnable_body
 from agenttape_langchain.run_tree import ChainFacts, Run
 from agenttape_langchain.session_tree import position_of, register_follower
 from agenttape_langchain.vector_stores import MEMORY
+
+if TYPE_CHECKING:
+    from agenttape_langchain.callbacks.runs import ObservedRun
 
 __all__ = [
     "CALL",
@@ -43,3 +49,12 @@ __all__ = [
     "runnable_body",
     "tape_within",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what only sessions need that keep the steps of a run."""
+    if name != "ObservedRun":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from agenttape_langchain.callbacks.runs import ObservedRun
+
+    return ObservedRun

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
 from agenttape_core.integration import Session, record_step
-from agenttape_langchain.integration import ObservedRun, plain_without_run_ids, register_follower
+from agenttape_langchain.integration import plain_without_run_ids, register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
 from agenttape_langgraph.stable_ids import ids_of_runs, stable_ids
 from agenttape_langgraph.state_delta import StateDeltas
@@ -34,7 +34,7 @@ from agenttape_langgraph.state_delta import StateDeltas
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from agenttape_langchain.integration import ChainFacts, Run
+    from agenttape_langchain.integration import ChainFacts, ObservedRun, Run
 
 WRITES = "$writes"
 """The tag of the values of a channel that a node wrote more than once."""
@@ -69,6 +69,8 @@ class GraphSteps:
 
     def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, facts: ChainFacts) -> None:
         """Note the beginning of a graph, a node or any other chain."""
+        from agenttape_langchain.integration import ObservedRun  # most replays keep no steps
+
         above = self._open.get(parent_run_id) if parent_run_id is not None else None
         opened = ObservedRun(
             key=run_id,

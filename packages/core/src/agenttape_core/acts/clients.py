@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+
+from agenttape_core.redaction.detection.lazy import Lazy
 
 _SOCKETS = "its connections are made by C code"
 _FILES = "its files are written by compiled code"
@@ -48,8 +49,8 @@ Not among them: what does it in Python, however much else of it is compiled (`as
 
 _TABLES = r"(read|scan|write|sink)_(?!text$|bytes$)\w+"
 
-BY_NAME: Mapping[str, re.Pattern[str]] = {
-    name: re.compile(pattern)
+BY_NAME: Mapping[str, Lazy] = {
+    name: Lazy(pattern)
     for name, pattern in {
         "polars": _TABLES,
         "pyarrow": _TABLES

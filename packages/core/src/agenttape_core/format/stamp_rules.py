@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from agenttape_core.redaction.detection.lazy import Lazy  # a replay takes no stamps
 from agenttape_core.schema import MODEL_KINDS
 
 _OF_MODELS = frozenset({"response_metadata", "llm_output", "generation_info", "raw"})
@@ -19,16 +20,16 @@ _OF_MODELS = frozenset({"response_metadata", "llm_output", "generation_info", "r
 _CHOSEN = frozenset({"args", "arguments", "input", "tool_kwargs", "kwargs", "parsed", "properties", "content_json"})
 """The keys of what a model has chosen, and not its provider."""
 
-_ID_KEY = re.compile(r"(?:^|[_-])id$|[a-z]I[dD]$|^ID$")
+_ID_KEY = Lazy(r"(?:^|[_-])id$|[a-z]I[dD]$|^ID$")
 _NO_ID = frozenset({"model_id", "modelId", "index_id", "voice_id"})
-_PROVIDERS_ID = re.compile(
+_PROVIDERS_ID = Lazy(
     r"(?:call|cmpl|chatcmpl|msg|resp|run|toolu|tooluse|srvtoolu|fc|rs|ws|gen|req|lc_run)[_-]{1,2}[A-Za-z0-9_-]{8,}"
 )
-_WORD_LIKE = re.compile(r"(?:[a-z]{1,12}|[A-Z][a-z]{1,11}|[0-9]{1,3})(?:[_.:-]+(?:[a-z]{1,12}|[0-9]{1,3}))*")
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:=+/-]{8,199}")
+_WORD_LIKE = Lazy(r"(?:[a-z]{1,12}|[A-Z][a-z]{1,11}|[0-9]{1,3})(?:[_.:-]+(?:[a-z]{1,12}|[0-9]{1,3}))*")
+_ID = Lazy(r"[A-Za-z0-9][A-Za-z0-9_.:=+/-]{8,199}")
 
-_USAGE = re.compile(r"(?:token_?)?usage(?:_?metadata)?", re.IGNORECASE)
-_SCALARS = re.compile(
+_USAGE = Lazy(r"(?:token_?)?usage(?:_?metadata)?", re.IGNORECASE)
+_SCALARS = Lazy(
     r"created(?:_?at)?|completed_at|date|system_fingerprint|x-request-id|request-id|cf-ray|age|etag|server-timing"
     r"|(?:prompt|completion|total|input|output|cached|reasoning)_tokens|(?:prompt_)?eval_count"
     r"|(?:[a-z]+_)*duration|(?:queue|prompt|completion|total)_time|latencyMs|(?:[a-z]+-)*(?:processing-ms|service-time)"
@@ -37,7 +38,7 @@ _SCALARS = re.compile(
 )
 _HEADERS = frozenset({"headers", "HTTPHeaders", "response_headers"})
 
-IN_TEXT = re.compile(
+IN_TEXT = Lazy(
     r'"(?P<usage>usage|usageMetadata)"\s*:\s*(?P<tokens>\{[^{}]*[Tt]oken[^{}]*(?:\{[^{}]*\}[^{}]*)*\})'
     r'|"(?P<id>\w*id|\w+I[dD])"\s*:\s*"(?P<text>' + _PROVIDERS_ID.pattern + r')"'
     r'|"(?P<fingerprint>system_fingerprint)"\s*:\s*"(?P<print>[^"\\]+)"'
@@ -45,7 +46,7 @@ IN_TEXT = re.compile(
 )
 """The stamps in the JSON of an answer over HTTP: pairs of groups, a key and its value."""
 
-_SIGN = re.compile(
+_SIGN = Lazy(
     r'"(?:(?i:(?:token_?)?usage(?:_?metadata)?)":\{|system_fingerprint":|(?:'
     + "|".join(sorted(_OF_MODELS))
     + r')":[\[{]|'
@@ -53,7 +54,7 @@ _SIGN = re.compile(
     + '")'
 )
 """The signs of stamps in a line of JSON: a line without any has no stamps of a program's data."""
-_LONG_TEXT = re.compile(r'"([^"\\]{9,})(?=")')
+_LONG_TEXT = Lazy(r'"([^"\\]{9,})(?=")')
 
 
 class Setting:

@@ -1,19 +1,29 @@
-"""Interventions: what is to come of recorded calls instead of what was recorded, and which calls those are."""
+"""Interventions: what is to come of recorded calls instead of what was recorded, and which calls those are.
+
+Most sessions change nothing, so the changes are imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.interventions.beyond import ASKING, Beyond, checked_beyond, departed
-from agenttape_core.interventions.changes import (
-    Change,
-    GivenOutcome,
-    always,
-    cut,
-    edits,
-    late,
-    once,
-    raises,
-    returns,
-)
 from agenttape_core.interventions.damages import Damage, How, damaged, register_damage
-from agenttape_core.interventions.placing import Changes, Key, Placed, placed
+
+if TYPE_CHECKING:
+    from agenttape_core.interventions.changes import (
+        Change,
+        GivenOutcome,
+        always,
+        cut,
+        edits,
+        late,
+        once,
+        raises,
+        returns,
+    )
+    from agenttape_core.interventions.placing import Changes, Key, Placed, placed
 
 __all__ = [
     "ASKING",
@@ -38,3 +48,18 @@ __all__ = [
     "register_damage",
     "returns",
 ]
+
+_HOMES = {
+    "changes": ("Change", "GivenOutcome", "always", "cut", "edits", "late", "once", "raises", "returns"),
+    "placing": ("Changes", "Key", "Placed", "placed"),
+}
+"""The module of each name that is imported when it is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

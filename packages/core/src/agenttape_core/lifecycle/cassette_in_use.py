@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, halt_in
-from agenttape_core.interventions import Placed, departed
+from agenttape_core.interventions import departed
 from agenttape_core.lifecycle.commit import settle
 from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.judgement import judged
@@ -18,6 +19,9 @@ from agenttape_core.lifecycle.surroundings import Surroundings
 from agenttape_core.lifecycle.unrestored import note_of_unrestored
 from agenttape_core.session import Session
 from agenttape_core.settings import Settings
+
+if TYPE_CHECKING:  # most sessions change nothing
+    from agenttape_core.interventions import Placed
 
 
 class CassetteInUse:

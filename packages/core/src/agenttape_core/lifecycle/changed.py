@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from agenttape_core.engine import Policy
 from agenttape_core.errors import ChangeNotLandedError, ConfigurationError, counted, shown_path
-from agenttape_core.interventions import Changes, Placed, placed
 from agenttape_core.session import Session
 from agenttape_core.storage import Cassette, Location
+
+if TYPE_CHECKING:  # most sessions change nothing
+    from agenttape_core.interventions import Changes, Placed
 
 _SHOWN = 10
 
@@ -24,6 +27,8 @@ def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int
     Raises:
         ConfigurationError: If one selects no call, or cannot land.
     """
+    from agenttape_core.interventions import placed  # most sessions change nothing
+
     found = placed(changes, cassette)
     for row in cassette.entries:
         if row.number not in found:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.interventions import ASKING, Beyond, Changes
+from agenttape_core.interventions import ASKING, Beyond
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, unchanged
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
@@ -16,6 +17,9 @@ from agenttape_core.redaction import Rule
 from agenttape_core.schema import Plain, Step
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Location, derived_path
+
+if TYPE_CHECKING:  # most sessions change nothing
+    from agenttape_core.interventions import Changes
 
 
 class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.engine import Policy
-from agenttape_core.interventions import Placed
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Timing
@@ -18,6 +17,9 @@ from agenttape_core.storage import (
     Cassette,
     Location,
 )
+
+if TYPE_CHECKING:  # most sessions change nothing
+    from agenttape_core.interventions import Placed
 
 
 class Prepared(NamedTuple):

@@ -5,17 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.interventions import Beyond, Changes, checked_beyond
+from agenttape_core.interventions import Beyond, checked_beyond
 from agenttape_core.lifecycle.project import Project
 from agenttape_core.lifecycle.remedy import Remedy
 from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Plain, Step
 from agenttape_core.storage import Location, derived_path
+
+if TYPE_CHECKING:  # most sessions change nothing
+    from agenttape_core.interventions import Changes
 
 
 def _no_origin() -> Plain:

@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
+from agenttape_core.redaction.detection.lazy import Lazy
+
 if TYPE_CHECKING:
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
@@ -42,14 +44,14 @@ _BEFORE = (
 a host such as `sqlite:////srv/app.db`, a colon behind no drive, or no part of a path, a template or a pseudonym."""
 _UNSPACED = "[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]"
 """Letters of Japanese, Chinese and Korean, which are written without blanks."""
-_SHALLOW = re.compile(rf"(?:{_BEFORE})\Z")
-_DEEP = re.compile(rf"(?:{_BEFORE}|(?<![\w/*])[*_]{{1,2}}|{_UNSPACED})\Z")
+_SHALLOW = Lazy(rf"(?:{_BEFORE})\Z")
+_DEEP = Lazy(rf"(?:{_BEFORE}|(?<![\w/*])[*_]{{1,2}}|{_UNSPACED})\Z")
 """The same of a path of several components, which begins no route and no glob."""
-_FORM = re.compile(rf"(?:{_BEFORE}|%[0-9A-Fa-f]{{2}})\Z")
-_AFTER_DEEP = re.compile(rf"__?(?!\w)|{_UNSPACED}")
+_FORM = Lazy(rf"(?:{_BEFORE}|%[0-9A-Fa-f]{{2}})\Z")
+_AFTER_DEEP = Lazy(rf"__?(?!\w)|{_UNSPACED}")
 _REACH = 18
 _JOINS_AFTER = frozenset("~+@$")
-_COMPONENT_GOES_ON = re.compile(r"%(?:20|2[BbDdEe]|[89A-Fa-f][0-9A-Fa-f])|\\ ")
+_COMPONENT_GOES_ON = Lazy(r"%(?:20|2[BbDdEe]|[89A-Fa-f][0-9A-Fa-f])|\\ ")
 _URL, _RAW = ":url", ":raw"
 
 
@@ -166,7 +168,7 @@ def _writings(name: str, path: str) -> list[Writing]:
     return [Writing(path, name), *(Writing(text, name + mark) for mark, text in others.items())]
 
 
-def _begins(text: str, at: int, before: re.Pattern[str], *, is_start: bool) -> bool:
+def _begins(text: str, at: int, before: Lazy, *, is_start: bool) -> bool:
     """Return True if a path begins at a position, rather than goes on."""
     return is_start if at == 0 else before.search(text, max(0, at - _REACH), at) is not None
 

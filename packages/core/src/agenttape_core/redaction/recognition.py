@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
+from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import is_denied
 from agenttape_core.redaction.forms import is_pseudonym
 from agenttape_core.redaction.pseudonyms import PSEUDONYM
@@ -21,7 +22,7 @@ _FORMED = (
     r"|\+(?:999|99 9|9 99)[\d .()-]{4,20}\d"
     r"|(?<!\w)0{8}-0000-[1-9a-f]000-[89ab]000-[0-9a-f]{12}(?!\w)"
 )
-ANY_PSEUDONYM = re.compile(re.sub(r"\(\?P<\w+>", "(?:", PSEUDONYM.pattern) + "|" + _FORMED)
+ANY_PSEUDONYM = Lazy(re.sub(r"\(\?P<\w+>", "(?:", PSEUDONYM.pattern) + "|" + _FORMED)
 """A pseudonym of any form that is seen without its name: all but numbers under a denied one. It has no groups."""
 
 

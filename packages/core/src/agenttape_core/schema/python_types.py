@@ -18,15 +18,18 @@ import re
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import AnyUrl, BaseModel, SecretBytes, SecretStr
+from pydantic import BaseModel, SecretBytes, SecretStr
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.schema.containers import CONTAINERS
 from agenttape_core.schema.numpy_values import NUMPY
 from agenttape_core.schema.opaque import OPAQUE
 from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec, ValueCodec
+
+if TYPE_CHECKING:
+    from pydantic import AnyUrl
 
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
 _FRACTION = re.compile(r"-?[0-9]+(?:/[0-9]+)?")
@@ -180,11 +183,18 @@ def _decode_model(plain: Any, nested: Decode) -> BaseModel:
     return value  # type: ignore[no-any-return]
 
 
+def _is_url(value: Any) -> bool:
+    networks = sys.modules.get("pydantic.networks")  # importing it takes longer than most of this layer
+    return networks is not None and isinstance(value, getattr(networks, "AnyUrl", ()))
+
+
 def _encode_url(value: AnyUrl, _: Encode) -> Plain:
     return {"type": recordable_class(value), "url": str(value)}
 
 
 def _decode_url(plain: Any, _: Decode) -> Any:
+    from pydantic import AnyUrl
+
     return class_of(plain["type"], AnyUrl)(plain["url"])
 
 
@@ -278,7 +288,7 @@ CODECS: tuple[TypeCodec, ...] = (
     *CONTAINERS,
     OPAQUE,
     TypeCodec("$model", lambda v: isinstance(v, BaseModel), _encode_model, _decode_model),
-    TypeCodec("$url", lambda v: isinstance(v, AnyUrl), _encode_url, _decode_url),
+    TypeCodec("$url", _is_url, _encode_url, _decode_url),
     TypeCodec("$secret", lambda v: type(v) in _SECRETS.values(), _encode_secret, _decode_secret),
     TypeCodec("$enum", lambda v: isinstance(v, enum.Enum), _encode_enum, _decode_enum),
     TypeCodec(
