@@ -223,8 +223,9 @@ def load_settings(
     Raises:
         ConfigurationError: If a key or variable is unknown, or a value is not valid.
     """
-    values, origins = _from_pyproject(start or Path.cwd())
-    if otherwise is not None and not origins:
+    start = start or Path.cwd()
+    values, origins = _from_pyproject(start)
+    if otherwise not in (None, start) and not origins:
         values, origins = _from_pyproject(otherwise)
     variables = os.environ if environment is None else environment
     for variable in sorted([name for name in variables if name.startswith(_PREFIX)]):

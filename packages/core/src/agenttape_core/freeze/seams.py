@@ -16,10 +16,13 @@ class Seams:
     def __init__(self) -> None:
         self._registered: dict[str, dict[str, tuple[str, Replacement]]] = {}
         self._filled: list[tuple[dict[str, Any], str, FrozenFunction]] = []
+        self._made: dict[tuple[str, str], FrozenFunction] = {}
+        """The stand-ins that were made so far; one serves for as long as what it stands for is the same object."""
 
     def register(self, module: str, attribute: str, kind: str, replacement: Replacement) -> None:
         """Keep a seam; the last registration of the same attribute counts."""
         self._registered.setdefault(module, {})[attribute] = (kind, replacement)
+        self._made.pop((module, attribute), None)
 
     def modules(self) -> list[str]:
         """The names of the modules that have seams."""
@@ -41,7 +44,9 @@ class Seams:
             if isinstance(real, FrozenFunction):
                 real = real.__wrapped__
             if callable(real):
-                stand_in = FrozenFunction(real, kind, replacement)
+                stand_in = self._made.get((name, attribute))
+                if stand_in is None or stand_in.__wrapped__ is not real:
+                    stand_in = self._made[name, attribute] = FrozenFunction(real, kind, replacement)
                 content[attribute] = stand_in
                 self._filled.append((content, attribute, stand_in))
 

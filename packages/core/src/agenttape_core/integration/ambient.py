@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from operator import is_
 from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
@@ -81,27 +82,33 @@ def _mro_of(classes: Iterable[type]) -> list[type]:
 class _Found(NamedTuple):
     """The methods of a family that are to be wrapped, and by what it is known that they still are all.
 
+    Every start of a session asks whether that holds, so what is compared is laid out for loops in C.
+
     Args:
         classes: The classes of the family.
         declared: The number of classes that were declared to be in memory.
-        sizes: The namespaces of these classes and of those they inherit from, with the number of their names.
-        named: Every attribute there that has the name of a leaf.
-        methods: The methods to wrap.
+        names: The namespaces of these classes and of those they inherit from.
+        sizes: The numbers of their names.
+        getters: How every attribute there that has the name of a leaf is read, and that name.
+        named: These attributes.
+        methods: The methods to wrap, each with its wrapper.
     """
 
     classes: list[type]
     declared: int
-    sizes: list[tuple[Mapping[str, Any], int]]
-    named: list[tuple[Mapping[str, Any], str, Any]]
-    methods: list[_Method]
+    names: list[Mapping[str, Any]]
+    sizes: list[int]
+    getters: list[tuple[Callable[[str], Any], str]]
+    named: list[Any]
+    methods: list[tuple[type, str, Any, Any]]
 
     def holds(self, classes: list[type]) -> bool:
         """Return whether nothing has changed since."""
         return (
             self.classes == classes
             and self.declared == number_declared()
-            and all(len(names) == size for names, size in self.sizes)
-            and all(names.get(name) is value for names, name, value in self.named)
+            and list(map(len, self.names)) == self.sizes
+            and all(map(is_, [get(name) for get, name in self.getters], self.named))
         )
 
 
@@ -136,22 +143,34 @@ class _Wrapped:
         found = _found.get(self._family)
         if found is None or not found.holds(lasting):
             found = _found[self._family] = self._look_at(lasting)
-        for method in found.methods:
-            self._wrap(*method)
+        self._wrap_found(found)
         if len(lasting) < len(classes):
             local = [cls for cls in classes if "<locals>" in cls.__qualname__]
             for method in self._of_classes(local, _mro_of(local)):
                 self._wrap(*method)
 
     def _look_at(self, classes: list[type]) -> _Found:
-        names, every = self._names, _mro_of([self._family.base, *classes])
+        every = _mro_of([self._family.base, *classes])
+        named = [(vars(cls), name) for cls in every for name in self._names & vars(cls).keys()]
+        methods = [*self._of_base(), *self._of_classes(classes, every)]
         return _Found(
             classes=classes,
             declared=number_declared(),
-            sizes=[(vars(cls), len(vars(cls))) for cls in every],
-            named=[(vars(cls), name, vars(cls)[name]) for cls in every for name in names & vars(cls).keys()],
-            methods=[*self._of_base(), *self._of_classes(classes, every)],
+            names=[vars(cls) for cls in every],
+            sizes=[len(vars(cls)) for cls in every],
+            getters=[(names.get, name) for names, name in named],
+            named=[names[name] for names, name in named],
+            methods=[(cls, name, real, self._family.ambient(cls, name, real)) for cls, name, real in methods],
         )
+
+    def _wrap_found(self, found: _Found) -> None:
+        if _left:
+            for cls, name, real, _ in found.methods:
+                self._wrap(cls, name, real)
+            return
+        for cls, name, _, ours in found.methods:
+            self._before.append((cls, name, ours, vars(cls).get(name, _MISSING)))
+            setattr(cls, name, ours)
 
     def _of_base(self) -> Iterator[_Method]:
         for name in sorted(self._family.defaults):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from agenttape_core.session.executed_crossing import ExecutedCrossing
 from agenttape_core.session.order.executing import EXECUTING
@@ -22,12 +22,19 @@ def swap_executing(crossing: ExecutedCrossing | None) -> ExecutedCrossing | None
     return before
 
 
-@contextmanager
-def told_outside() -> Iterator[None]:
+_NOWHERE = nullcontext()
+
+
+def told_outside() -> AbstractContextManager[None]:
     """While inside, the caller is outside of the calls that are executed around it, up to the code of a tool.
 
     For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
     """
+    return _told_outside() if EXECUTING.get() is not None else _NOWHERE
+
+
+@contextmanager
+def _told_outside() -> Iterator[None]:
     inside = EXECUTING.get()
     around = inside
     while around is not None and around.boundary.kind != "tool":

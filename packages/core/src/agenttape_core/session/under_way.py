@@ -5,9 +5,6 @@ Waiting for a call takes no frozen time: a call takes none when it is executed, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from agenttape_core.session.base_session import BaseSession, Slot
 
 
@@ -19,12 +16,20 @@ ANSWERING = Slot(_none)
 """An entry for each such call: a list, as appending and removing are safe from any thread."""
 
 
-@contextmanager
-def under_way(session: BaseSession) -> Iterator[None]:
-    """While inside, a call of a session is being decided or answered."""
-    answering = session.extension(ANSWERING)
-    answering.append(None)
-    try:
-        yield
-    finally:
-        answering.pop()
+class under_way:  # noqa: N801 - used like a function: a context manager, several times for each call
+    """While inside, a call of a session is being decided or answered.
+
+    Args:
+        session: The session.
+    """
+
+    __slots__ = ("_answering",)
+
+    def __init__(self, session: BaseSession) -> None:
+        self._answering = session.extension(ANSWERING)
+
+    def __enter__(self) -> None:
+        self._answering.append(None)
+
+    def __exit__(self, *_: object) -> None:
+        self._answering.pop()
