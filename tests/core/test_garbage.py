@@ -106,7 +106,7 @@ def test_only_the_first_import_of_a_module_counts(monkeypatch: pytest.MonkeyPatc
 
 
 def test_all_is_looked_at_seldom_in_the_block() -> None:
-    """In the block the oldest objects are looked at ten times less often, the younger as ever; then all is as before."""
+    """In the block the oldest objects are looked at ten times less often, the younger as ever; then as before."""
     gc.set_threshold(*USUAL[:2], 10)
     with looking_at_all_seldom():
         within = gc.get_threshold()
