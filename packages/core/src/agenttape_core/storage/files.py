@@ -26,7 +26,7 @@ BROKEN = "restore the file from version control, or record it anew with AGENTTAP
 """The advice about a file that is no readable cassette."""
 
 CONFLICT = "the file has an unresolved merge conflict"
-"""What is wrong with a file in which git has left both sides."""
+"""The problem of a file in which git has left both sides."""
 
 
 def choose_side(path: Location) -> str:
