@@ -152,11 +152,17 @@ def test_both_sides_of_a_merge(mode: str | None) -> None:
     CASSETTE.write_bytes(MARKERS)
     with pytest.raises(CassetteFormatError) as caught, use_cassette("c", mode=mode):
         pass
-    assert str(caught.value).splitlines() == [
+    said = str(caught.value).splitlines()
+    assert said[:3] == [
         "cassettes/c.yaml:1: the file has an unresolved merge conflict",
         "  take one side:  git checkout --ours cassettes/c.yaml",
         "  and execute what it lacks:  pytest --rerecord=dirty",
     ]
+    assert (said[3], said[4][:16], said[5:]) == (
+        "  or,",
+        "  record it anew",
+        ["  which keeps this file as c.yaml.broken"],
+    )
     assert CASSETTE.read_bytes() == MARKERS
 
 

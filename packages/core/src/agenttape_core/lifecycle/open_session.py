@@ -36,7 +36,7 @@ from agenttape_core.storage import (
     leftover_journals,
     open_cassette,
 )
-from agenttape_core.storage.files import CONFLICT
+from agenttape_core.storage.files import CONFLICT, choose_side
 
 _BESIDE_THE_RUN: Mapping[str, object] = {
     "live": (),
@@ -167,11 +167,11 @@ def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cass
 
 
 def _broken(request: SessionRequest, path: Location, error: CassetteFormatError) -> CassetteFormatError:
+    lines, kept = request.remedy(True)[:1], f"which keeps this file as {path.name}.broken"
     if error.problem == CONFLICT:
-        return error
-    remedy = "restore it from version control"
-    if lines := request.remedy(True):
-        remedy = f"{remedy}, or\n  {lines[0]}\n  which keeps this file as {path.name}.broken"
+        remedy = "\n  ".join([choose_side(path), *(["or,", *lines, kept] if lines else [])])
+    else:
+        remedy = ", or\n  ".join(["restore it from version control", *lines]) + (f"\n  {kept}" if lines else "")
     return CassetteFormatError(error.path, error.problem, remedy=remedy, line=error.line)
 
 
