@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -32,9 +33,17 @@ class Chains:
         self.seen.append("failed")
 
 
-def test_follower_of_a_package_that_is_imported_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that is imported while a session is open follows its chains, though its tree has begun to grow."""
+@pytest.fixture
+def own_followers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget after the test what it has registered, but nothing that integrations register when they connect."""
+    with use_cassette(tmp_path / "first.yaml", mode="all"):
+        pass
     monkeypatch.setattr(session_tree, "_followers", list(session_tree._followers))
+
+
+@pytest.mark.usefixtures("own_followers")
+def test_follower_of_a_package_that_is_imported_late(tmp_path: Path) -> None:
+    """A package that is imported while a session is open follows its chains, though its tree has begun to grow."""
     chains = Chains()
     with use_cassette(tmp_path / "late.yaml", mode="all"):
         RunnableLambda(str, name="early").invoke(1)
@@ -42,6 +51,25 @@ def test_follower_of_a_package_that_is_imported_late(tmp_path: Path, monkeypatch
         RunnableLambda(str, name="late").invoke(2)
         RunnableLambda(str, name="later").invoke(3)
     assert chains.seen == ["began late", "ended", "began later", "ended"]
+
+
+made: list[Any] = []
+
+
+def follow(session: Any) -> None:
+    """Follow no chain."""
+    made.append(session)
+
+
+@pytest.mark.usefixtures("own_followers")
+def test_follower_of_a_module_that_is_imported_anew(tmp_path: Path) -> None:
+    """What a module registers each time it is imported follows a session once, also where its function is another."""
+    again = FunctionType(follow.__code__, follow.__globals__)
+    for each in (follow, again):
+        session_tree.register_follower(each)
+    with use_cassette(tmp_path / "anew.yaml", mode="all") as session:
+        RunnableLambda(str, name="early").invoke(1)
+    assert made == [session]
 
 
 @pytest.mark.parametrize(

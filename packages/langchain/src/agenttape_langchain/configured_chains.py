@@ -62,4 +62,8 @@ class ConfiguredChains:
 
 def follow() -> None:
     """Record these steps in every session from now on."""
-    register_follower(lambda session: ConfiguredChains(session) if session.keeps_steps else None)
+    register_follower(_chains_of)
+
+
+def _chains_of(session: Session) -> ConfiguredChains | None:
+    return ConfiguredChains(session) if session.keeps_steps else None

@@ -42,9 +42,18 @@ def register_follower(make: Callable[[Session], Follower | None]) -> None:
     """Follow the chains of each session: from its first run on, or from now on in a session that is open already.
 
     Args:
-        make: Makes the follower of a session; may return None.
+        make: Makes the follower of a session; may return None. Where its module is imported anew, it takes the place
+            of the one of before.
     """
+    for at, each in enumerate(_followers):
+        if _name_of(each) == _name_of(make) and "<locals>" not in make.__qualname__:
+            _followers[at] = make
+            return
     _followers.append(make)
+
+
+def _name_of(make: Callable[..., Any]) -> tuple[str, str]:
+    return make.__module__, make.__qualname__
 
 
 class _Followers:
