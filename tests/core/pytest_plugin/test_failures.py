@@ -111,8 +111,8 @@ def run(question):
 
 RUNS = """
 def test_it():
-    import program
-    program.run("{question}")
+    import program_that_catches
+    program_that_catches.run("{question}")
 """
 KNOWS = """
 def test_that_knows():
@@ -124,7 +124,7 @@ def test_that_knows():
 
 def test_failures_that_a_program_catches(project: Project) -> None:
     """Blocks of the program that fail within a test that passes are named at the end; those of the test itself not."""
-    project.pytester.makepyfile(program=CATCHES)
+    project.pytester.makepyfile(program_that_catches=CATCHES)
     project.tests(RUNS.format(question="hi"))
     assert "caught" not in project.run().stdout.str()
     project.tests(RUNS.format(question="ho") + KNOWS)
