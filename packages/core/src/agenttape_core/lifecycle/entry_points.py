@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from threading import RLock
+from threading import RLock, local
 
 from agenttape_core.freeze.imports import ImportFinder
 from agenttape_core.on_demand import load_late
@@ -107,10 +107,23 @@ def load_integration(framework: str) -> None:
 
 
 def _loaded(point: EntryPoint) -> Callable[[], AbstractContextManager[None]]:
-    """Import an integration, with what it leaves until it is needed."""
-    connecting: Callable[[], AbstractContextManager[None]] = point.load()
-    load_late()
+    """Import an integration, with what it leaves until it is needed.
+
+    One may be imported in the middle of another one's import, whose framework uses an HTTP client: what was
+    left waits for the end of that.
+    """
+    is_inside, _loading.is_under_way = getattr(_loading, "is_under_way", False), True
+    try:
+        connecting: Callable[[], AbstractContextManager[None]] = point.load()
+    finally:
+        _loading.is_under_way = is_inside
+    if not is_inside:
+        load_late()
     return connecting
+
+
+_loading = local()
+"""The mark of a thread that is importing an integration."""
 
 
 @cache
