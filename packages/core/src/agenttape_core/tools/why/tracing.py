@@ -28,7 +28,6 @@ MAX_REPLAYS = 500
 _CHANGES: tuple[Change, ...] = (turned, longer)
 """Each answer is changed in both ways: a program may look only at the form of a value, or only at what it says."""
 _STEADY = 2
-"""The kinds of calls whose model can be asked something else."""
 _SHOWN = 5
 
 OnReplay = Callable[[int, int], object]
