@@ -28,6 +28,8 @@ ALONE := tests/core tests/conformance/test_broken.py
 OF := tests/core
 # A pip that knows dependency groups, working in another environment.
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
+# Modules are compiled when they are first imported: of what is installed, most never is.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test again quick oldest newest openai identical orders imports servers suites check lint types docs site bench build viewer clean
@@ -38,8 +40,8 @@ help: ## Show this help.
 $(READY): pyproject.toml constraints.txt $(wildcard packages/*/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "AgentTape needs Python >= 3.11; run: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	$(BIN)/python $(INSTALL) --upgrade -c constraints.txt pip
+	$(BIN)/python $(INSTALL) -c constraints.txt \
 		$(patsubst %,-e packages/%,$(NAMES)) --group dev
 	@touch $(READY)
 
@@ -80,9 +82,9 @@ openai: $(OPENAI)/.ready ## Run LlamaIndex's OpenAI packages, recorded and repla
 
 $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject.toml)
 	$(PYTHON) -m venv $(OPENAI)
-	$(OPENAI)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
+	$(OPENAI)/bin/python $(INSTALL) --upgrade -c constraints.txt pip
 	grep -v '^openai==' constraints.txt > $(OPENAI)/constraints.txt
-	$(OPENAI)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OPENAI)/constraints.txt \
+	$(OPENAI)/bin/python $(INSTALL) -c $(OPENAI)/constraints.txt \
 		-e packages/core -e packages/llamaindex --group packages/llamaindex/pyproject.toml:openai
 	@touch $@
 
@@ -98,8 +100,8 @@ imports: $(IMPORTS)/.ready ## Import widely used packages within sessions, recor
 
 $(IMPORTS)/.ready: pyproject.toml packages/core/pyproject.toml
 	$(PYTHON) -m venv $(IMPORTS)
-	$(IMPORTS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
-	$(IMPORTS)/bin/python -m pip install --quiet --disable-pip-version-check -e packages/core --group imports
+	$(IMPORTS)/bin/python $(INSTALL) --upgrade -c constraints.txt pip
+	$(IMPORTS)/bin/python $(INSTALL) -e packages/core --group imports
 	@touch $@
 
 servers: $(SERVERS)/.ready ## Record `langgraph dev` and an A2A server as they stand, and replay them, in an environment of their own.
@@ -108,8 +110,8 @@ servers: $(SERVERS)/.ready ## Record `langgraph dev` and an A2A server as they s
 
 $(SERVERS)/.ready: pyproject.toml $(wildcard packages/*/pyproject.toml)
 	$(PYTHON) -m venv $(SERVERS)
-	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
-	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	$(SERVERS)/bin/python $(INSTALL) --upgrade -c constraints.txt pip
+	$(SERVERS)/bin/python $(INSTALL) \
 		-e 'packages/core[cli]' -e packages/langchain -e packages/langgraph --group servers
 	@touch $@
 
@@ -118,8 +120,8 @@ suites: $(SUITES)/.ready ## Run other people's tests plainly, recorded and repla
 
 $(SUITES)/.ready: pyproject.toml constraints.txt tests/upstream/constraints.txt packages/core/pyproject.toml packages/llamaindex/pyproject.toml
 	$(PYTHON) -m venv $(SUITES)
-	$(SUITES)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
-	$(SUITES)/bin/python -m pip install --quiet --disable-pip-version-check -c tests/upstream/constraints.txt \
+	$(SUITES)/bin/python $(INSTALL) --upgrade -c constraints.txt pip
+	$(SUITES)/bin/python $(INSTALL) -c tests/upstream/constraints.txt \
 		-e packages/core -e packages/llamaindex --group suites
 	@touch $@
 
@@ -132,9 +134,8 @@ lint: $(READY) ## Check style, formatting, import layers and English.
 	$(BIN)/python docs/english.py
 
 types: $(READY) ## Check types, strictly.
-	$(BIN)/mypy $(SOURCES)
-	MYPYPATH=examples $(BIN)/mypy examples/weather_agent examples/library_agent examples/trip_desk
-	$(BIN)/mypy docs/hooks.py docs/signatures.py docs/english.py
+	MYPYPATH=examples $(BIN)/mypy $(SOURCES) examples/weather_agent examples/library_agent examples/trip_desk \
+		docs/hooks.py docs/signatures.py docs/english.py
 
 docs: $(READY) ## Execute every snippet of the README and the docs.
 	$(BIN)/python -m pytest -q tests/docs
@@ -143,11 +144,11 @@ site: $(READY) ## Build the documentation into site/, strictly; the tests do so,
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(READY) ## Measure the budgets as ratios, beside what others do.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
+	$(BIN)/python $(INSTALL) -c constraints.txt --group bench
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
 build: $(READY) ## Build the wheels and source distributions into dist/, and check them.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group build
+	$(BIN)/python $(INSTALL) -c constraints.txt --group build
 	rm -rf dist
 	for name in $(NAMES); do $(BIN)/python -m build --outdir dist packages/$$name > /dev/null || exit 1; done
 	$(BIN)/twine check --strict dist/*
