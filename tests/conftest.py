@@ -43,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--replays", type=int, default=2, metavar="N", help="replay each program so often at most")
     group.addoption("--orders", type=int, default=6, metavar="N", help="answer sound programs in so many orders")
     group.addoption("--kills", type=int, default=12, metavar="N", help="kill so many recording processes")
+    group.addoption("--every-check", action="store_true", help="run all checks on each integration that is broken")
 
 
 def pytest_configure(config: pytest.Config) -> None:

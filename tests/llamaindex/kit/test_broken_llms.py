@@ -657,9 +657,16 @@ class CountsItsTasks(ReferenceLLM):
 
 
 @pytest.mark.parametrize(("check", "also", "suite"), BROKEN, ids=[suite.__name__ for _, _, suite in BROKEN])
-def test_only_the_broken_points_fail(check: str, also: frozenset[str], suite: type[LLMConformance]) -> None:
-    """The kit fails at what an LLM breaks, and nowhere else."""
-    failed = {result.check: str(result.error) for result in run_conformance(suite) if result.outcome == "failed"}
+def test_only_the_broken_points_fail(
+    check: str, also: frozenset[str], suite: type[LLMConformance], pytestconfig: pytest.Config
+) -> None:
+    """The kit fails at what an LLM breaks, and nowhere else.
+
+    Without `--every-check`, each check has a quarter of the LLMs that break another one.
+    """
+    known, number = checks_of(suite), [broken for _, _, broken in BROKEN].index(suite)
+    chosen = known if pytestconfig.getoption("every_check") else {check, *also - {ANY}, *known[number % 4 :: 4]}
+    failed = {each.check: str(each.error) for each in run_conformance(suite, chosen) if each.outcome == "failed"}
     assert check in failed
     assert ANY in also or set(failed) == {check} | also, failed
 
