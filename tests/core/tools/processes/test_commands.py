@@ -398,22 +398,29 @@ def test_live(folder: Path, program: Program, agenttape: Agenttape) -> None:
 
 
 def test_nested_session(folder: Path, program: Program, agenttape: Agenttape) -> None:
-    """A session of the program's own takes its calls; in a replay it only replays, whatever its mode."""
+    """A program's own session takes its calls, only replays in a replay, and fails it where the failure is caught."""
     script = program(
         "ask.py",
         """
         from agenttape_core import use_cassette
         from tools import look_up
         print(look_up("outside"))
-        with use_cassette("inner", mode="all"):
-            print(look_up("inside"))
+        for _ in range(2):
+            try:
+                with use_cassette("inner", mode="once"):
+                    print(look_up("inside"))
+            except Exception:
+                print("never mind")
         """,
     )
     recorded = agenttape("record", "--", "python", script)
     assert cassettes(folder) == ["ask.yaml", "inner.yaml"]
     assert agenttape("replay", "--", "python", script)[:2] == recorded[:2]
     (folder / "cassettes" / "inner.yaml").unlink()
-    assert agenttape("replay", "--", "python", script).code == 1
+    caught = agenttape("replay", "--", "python", script)
+    assert (caught.code, caught.out.splitlines()[1:]) == (1, ["never mind"] * 2)
+    assert "inner.yaml: there is no such cassette to replay" in caught.err
+    assert "  and so did 1 other block of the command\n" in caught.err
     assert cassettes(folder) == ["ask.yaml"]
 
 

@@ -9,8 +9,9 @@ stays what it is for all of them, and every reference to it is covered, whenever
 
 from __future__ import annotations
 
+import functools
 import gc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -54,8 +55,15 @@ def _exchange_in_c(owner: type, name: str, new: Any) -> None:
     `PyType_Modified` "must be called after any manual modification of the attributes or base classes of the type":
     https://docs.python.org/3/c-api/type.html#c.PyType_Modified. It reaches the subclasses too.
     """
-    import ctypes  # only here: it takes milliseconds, and not every process opens a session
-
     (content,) = gc.get_referents(vars(owner))
     content[name] = new
-    ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
+    _forgetting()(owner)
+
+
+@functools.cache
+def _forgetting() -> Callable[[type], object]:
+    """Return `PyType_Modified`. It is kept: where a process ends in the midst of a session, nothing can be imported."""
+    import ctypes  # only here: it takes milliseconds, and not every process opens a session
+
+    modified, as_object = ctypes.pythonapi.PyType_Modified, ctypes.py_object
+    return lambda owner: modified(as_object(owner))

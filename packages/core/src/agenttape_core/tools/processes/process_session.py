@@ -11,13 +11,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, counted
 from agenttape_core.guard import SUBPROCESS
 from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
 from agenttape_core.lifecycle.missing import missing_packages
 from agenttape_core.lifecycle.open_session import open_session
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.request import SessionRequest
+from agenttape_core.lifecycle.running_test import FailedBlock, this_test
 from agenttape_core.session import Session
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, part_of
 from agenttape_core.tools.processes.shutdown import (
@@ -71,6 +73,9 @@ class ProcessSession:
         request = _request(config, process.address, member)
         if config.replays_only and request.project is not None:
             confine_process(request.project)  # for the sessions that the command opens itself
+            watch_failed_blocks(self._note_failed)
+        self._first_failed = ""
+        self._failed = 0
         self._run_folder = run_folder
         self._process = process
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
@@ -90,6 +95,18 @@ class ProcessSession:
         if isinstance(failed, AgentTapeHalt):
             release_waiting_parent(self._process)
 
+    def _note_failed(self, block: FailedBlock) -> None:
+        """Note that a block of the command has failed: it may catch that. Those of a test are the test's business."""
+        if this_test() is None:
+            self._first_failed = self._first_failed or block.said
+            self._failed += 1
+
+    def _failed_blocks(self) -> str:
+        """Return the message of the first block of the command that has failed, and how many more have."""
+        others = self._failed - 1
+        more = f"\n  and so did {counted(others, 'other block')} of the command" if others > 0 else ""
+        return f"{self._first_failed}{more}"
+
     def _report_of(self, session: Session, failed: BaseException | None) -> ProcessReport:
         report = session.report
         return dataclasses.replace(
@@ -108,7 +125,7 @@ class ProcessSession:
             outside=list(report.outside),
             missing=missing_packages(),
             unmatched=session.unmatched(),
-            failure=str(failed) if failed is not None else "",
+            failure=str(failed) if failed is not None else self._failed_blocks(),
             problem=isinstance(failed, CassetteError),
         )
 
