@@ -104,7 +104,7 @@ $(IMPORTS)/.ready: pyproject.toml packages/core/pyproject.toml
 	$(IMPORTS)/bin/python $(INSTALL) -e packages/core --group imports
 	@touch $@
 
-servers: $(SERVERS)/.ready ## Record `langgraph dev` and an A2A server as they stand, and replay them, in an environment of their own.
+servers: $(SERVERS)/.ready ## Record `langgraph dev`, an A2A server and MCP servers as they stand, and replay them, in an environment of their own.
 	$(SERVERS)/bin/python tests/servers/run.py
 	$(SERVERS)/bin/python -m pytest -q -n0 -p no:cacheprovider tests/servers
 
@@ -112,7 +112,7 @@ $(SERVERS)/.ready: pyproject.toml $(wildcard packages/*/pyproject.toml)
 	$(PYTHON) -m venv $(SERVERS)
 	$(SERVERS)/bin/python $(INSTALL) --upgrade -c constraints.txt pip
 	$(SERVERS)/bin/python $(INSTALL) \
-		-e 'packages/core[cli]' -e packages/langchain -e packages/langgraph --group servers
+		-e 'packages/core[cli]' -e packages/langchain -e packages/langgraph -e packages/llamaindex --group servers
 	@touch $@
 
 suites: $(SUITES)/.ready ## Run other people's tests plainly, recorded and replayed. OF=workflows chooses.

@@ -16,11 +16,13 @@ was opened before may be written to unseen.
 from agenttape_core.acts.code import function_of, line_of
 from agenttape_core.acts.interfaces import Interface, mark_boundary, recording_through, register_frameworks
 from agenttape_core.acts.native import Unseen
+from agenttape_core.acts.places import Place
 from agenttape_core.acts.watching import Deed, watching_deeds
 
 __all__ = [
     "Deed",
     "Interface",
+    "Place",
     "Unseen",
     "function_of",
     "line_of",

@@ -21,7 +21,8 @@ execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve
 `Family.tape` tapes one object, `wrapping` all objects while sessions are open. `plain`, `coroutine`, `generator` and
 `async_generator` wrap a method or a function, given a `Call` that describes what is special about a call; `leaf_call`
 makes the usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing in
-`session_of_call`, with `named_arguments` and `kept` arguments. Underneath are aliases: `alias_class`, `alias_of`,
+`session_of_call`, with `named_arguments` and `kept` arguments. `note_act` says what a call does outside where no hook
+sees it, and `passing_on` that what is sent is recorded above. Underneath are aliases: `alias_class`, `alias_of`,
 `original_of`, `state_of`, `is_alias`. `InMemoryClasses` are those of a family that keep what they hold in the process:
 they run; `holding_in_memory` notes one without leaf methods. A `program_call` is one of a component that
 runs, unless it reaches outside by itself; a `ProgramCall` is one that runs and is watched. `taking_part_here`,
@@ -160,6 +161,9 @@ from agenttape_core.session import (
     in_turn,
     intercept,
     intercept_stream,
+    is_passed_on,
+    note_act,
+    passing_on,
     plain_value,
     program_call,
     record_error,
@@ -256,14 +260,17 @@ __all__ = [
     "intercept",
     "intercept_stream",
     "is_alias",
+    "is_passed_on",
     "kept",
     "leaf_call",
     "load_integration",
     "loaded_class",
     "model_of",
     "named_arguments",
+    "note_act",
     "note_text",
     "original_of",
+    "passing_on",
     "plain",
     "plain_value",
     "program_call",

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from itertools import chain
 from threading import RLock, local
 
 from agenttape_core.freeze.imports import ImportFinder
 from agenttape_core.on_demand import load_late
 
 GROUP = "agenttape.integrations"
+SERVER_GROUP = "agenttape.tool_servers"
+"""The group of what tapes clients of tool servers."""
 HTTP_GROUP = "agenttape.http_clients"
 """The group of what tapes HTTP clients, in sessions that record HTTP."""
 
@@ -21,11 +24,11 @@ class Integrations:
     """The installed integrations, connected while at least one session is open. Reference-counted, thread-safe.
 
     Args:
-        group: The group of their entry points.
+        *groups: The groups of their entry points; by default that of the frameworks.
     """
 
-    def __init__(self, group: str = GROUP) -> None:
-        self._group = group
+    def __init__(self, *groups: str) -> None:
+        self._groups = groups or (GROUP,)
         self._lock = RLock()
         self._open = 0
         self._stack = ExitStack()
@@ -47,7 +50,7 @@ class Integrations:
     def _connect_all(self) -> None:
         self._waiting.clear()  # of an attempt that failed
         with ExitStack() as stack:
-            for point in _installed(self._group):
+            for point in dict.fromkeys(chain.from_iterable(map(_installed, self._groups))):
                 if point.name in sys.modules:
                     stack.enter_context(_loaded(point)())
                 else:
@@ -136,7 +139,7 @@ def installed_names() -> frozenset[str]:
     return frozenset(point.name for point in _installed(GROUP))
 
 
-integrations = Integrations()
+integrations = Integrations(GROUP, SERVER_GROUP)
 """The integrations of this process."""
 
 http_clients = Integrations(HTTP_GROUP)

@@ -1,6 +1,6 @@
 """One use of one cassette: the current session, what happens on a call, the latch and the report."""
 
-from agenttape_core.session.acting import recording_acts, watching_acts
+from agenttape_core.session.acting import note_act, recording_acts, watching_acts
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.began_with import Begun, FirstInput
@@ -48,6 +48,7 @@ from agenttape_core.session.order.strand_seams import in_turns
 from agenttape_core.session.order.strands import current_strand, in_turn, seen_by_others
 from agenttape_core.session.origins import executing_of, owning_session, remembering_threads
 from agenttape_core.session.pacing import Tempo
+from agenttape_core.session.passed_on import is_passed_on, passing_on
 from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.positions import below, current_scope, here, register_position, register_scope
 from agenttape_core.session.program_calls import ProgramCall, program_call
@@ -144,12 +145,15 @@ __all__ = [
     "in_turns",
     "intercept",
     "intercept_stream",
+    "is_passed_on",
     "is_written_in_requests",
     "made_candidate",
     "not_in_order",
+    "note_act",
     "only_at",
     "owning_session",
     "parsed_order",
+    "passing_on",
     "plain_value",
     "program_call",
     "ranks_of",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from agenttape_core.acts import Deed, watching_deeds
+from agenttape_core.acts import Deed, Place, watching_deeds
 from agenttape_core.guard import Guard
 from agenttape_core.session.base_session import Slot
 from agenttape_core.session.context import current_session
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import ACTING, WATCHED
 from agenttape_core.session.origins import owning_session
+from agenttape_core.session.passed_on import is_passed_on
 from agenttape_core.session.session import Session
 
 
@@ -40,6 +41,15 @@ def recording_acts(session: Session, guard: Guard) -> Iterator[None]:
         yield
 
 
+def note_act(what: str) -> None:
+    """Give something that is done outside, and that no hook sees where it is done, to the call that is executed here.
+
+    Args:
+        what: The words for it, such as "asked weather.py".
+    """
+    _attribute(Deed(what, Place(inside="", anywhere=""), "change"))
+
+
 _GUARD: Slot[Guard] = Slot(lambda _: Guard(name=""))
 
 
@@ -66,7 +76,7 @@ def _is_missing(session: Session, deed: Deed) -> bool:
 
     It belongs to it by the context or the origin of its thread. Where only taped objects take part, nothing else does.
     """
-    if not session.watches_acts or not session.policy.records or session.closed:
+    if not session.watches_acts or not session.policy.records or session.closed or is_passed_on():
         return False
     if owning_session() is not session or not session.ambient:
         return False

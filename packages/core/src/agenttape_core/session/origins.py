@@ -16,6 +16,7 @@ from agenttape_core.guard.replaced import replaced
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import ExecutedCrossing
 from agenttape_core.session.order.strands import Strand, begun_here, being, starting
+from agenttape_core.session.passed_on import is_passed_on
 from agenttape_core.session.scopes import Origin
 from agenttape_core.session.session import SCOPES, Session
 from agenttape_core.session.unread import UNREAD
@@ -48,12 +49,13 @@ def owning_session() -> Session | None:
 def executing_of(session: Session) -> bool:
     """Return True if the caller runs for a boundary that is being executed in a session.
 
-    Code that knows nothing of any session may run for it too, such as the threads of a client that is older than it.
+    Code that knows nothing of any session may run for it too, such as the threads of a client that is older than it,
+    and a connection that was made for one call and is used by others.
     """
     origin = SCOPES.origin()
     crossing: ExecutedCrossing | None = executing() or (origin.crossing if origin is not None else None)
     if crossing is not None:
-        return crossing.session is session and crossing.reaches_out()
+        return crossing.session is session and (crossing.reaches_out() or (crossing.is_real and is_passed_on()))
     return owning_session() is None and session.executes_now()
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError
-from agenttape_core.lifecycle.entry_points import GROUP, HTTP_GROUP
+from agenttape_core.lifecycle.entry_points import GROUP, HTTP_GROUP, SERVER_GROUP
 from agenttape_core.lifecycle.missing import FRAMEWORKS
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.redaction import new_key
@@ -102,7 +102,7 @@ https://opentelemetry.io/docs/specs/otel/resource/sdk/."""
 def _watched(settings: Settings, path: Path) -> list[str]:
     """Return the modules whose import needs a session: our own, the frameworks, and HTTP clients if they are taped."""
     tapes_http = _was_with_http(path) if settings.http is None else settings.http
-    groups = (GROUP, HTTP_GROUP) if tapes_http else (GROUP,)
+    groups = (GROUP, SERVER_GROUP, HTTP_GROUP) if tapes_http else (GROUP, SERVER_GROUP)
     return sorted({*_OURS, *FRAMEWORKS, *(point.name for group in groups for point in entry_points(group=group))})
 
 

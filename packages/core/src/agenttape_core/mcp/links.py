@@ -1,0 +1,259 @@
+"""The streams of a client that asks an MCP server, and what becomes of each request on them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from asyncio import CancelledError
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Self
+
+import anyio
+
+from agenttape_core.integration import (
+    Crossing,
+    ExecutedCrossing,
+    Session,
+    Slot,
+    aintercept,
+    below,
+    current_session,
+    note_act,
+)
+from agenttape_core.mcp.connections import CLOSED, Connect, Connection, PassedOn
+from agenttape_core.mcp.requests import (
+    CALL_TOOL,
+    PREFIX,
+    Server,
+    Tools,
+    body_of,
+    boundary_of,
+    failed,
+    label_of,
+    name_of,
+    server_of,
+)
+from agenttape_core.mcp.wire import id_of, plain_of, response, way_of, with_token, without_token
+
+_COVERING = frozenset({"chat", "completion", "embeddings", "retrieval", "memory", "tool"})
+"""The kinds of boundaries that are recorded as a whole, with what they ask a server."""
+_IS_RECORDED: Slot[bool] = Slot(lambda session: any(row.name.startswith(PREFIX) for row in session.source.entries))
+_TOOLS: Slot[dict[str, Tools]] = Slot(lambda _: {})
+"""The tools of each server, by its words: a client may connect anew for each call."""
+
+
+@asynccontextmanager
+async def taped(connect: Connect, given: Any, *, has_session_id: bool = False) -> AsyncIterator[Any]:
+    """Connect to a server, and tape what it is asked; in a replay connect only when something must really be sent.
+
+    Args:
+        connect: Makes the real connection.
+        given: The first argument of the transport, which says which server it is.
+        has_session_id: Whether the connection has a function for the id of its session besides its two streams.
+    """
+    session = _session()
+    if session is None:
+        async with connect() as streams:
+            yield streams
+        return
+    link = _Link(connect, server_of(given))
+    parts = (link.read, _Writer(link), *((link.connection.session_id,) if has_session_id else ()))
+    if session.is_replay or session.extension(_IS_RECORDED):
+        async with anyio.create_task_group():  # as a transport has one: what is raised inside comes in a group
+            try:
+                yield parts
+            finally:
+                await link.close()
+        return
+    async with PassedOn(connect()) as real:
+        link.connection.attach(real)
+        try:
+            yield parts
+        finally:
+            await link.close()
+
+
+def _session() -> Session | None:
+    """Return the session that a request belongs to; `None` if it is sent as it is."""
+    session = current_session()
+    if session is None or session.closed or not session.ambient or not _in_asyncio():
+        return None
+    if session.is_replay and session.source.entries and not session.extension(_IS_RECORDED):
+        return None  # it was recorded before there was this
+    around = session.around()
+    return None if around is not None and around.boundary.kind in _COVERING else session
+
+
+def _in_asyncio() -> bool:
+    """Return False under trio, which has no place in the order of a recording."""
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False
+
+
+class _Link:
+    """What stands between a client and a server.
+
+    Args:
+        connect: Makes the real connection.
+        server: The server, as requests name it.
+    """
+
+    def __init__(self, connect: Connect, server: Server) -> None:
+        self.connection = Connection(connect, self._arrived, self._ended)
+        self._server = server
+        self._to_client, self.read = anyio.create_memory_object_stream[Any](math.inf)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls: dict[Any, ExecutedCrossing] = {}
+        """The calls that the server is working on, by the ids of the requests."""
+        self._early: list[dict[str, Any]] = []
+        """What the server has sent while it was asked nothing: the next call has it."""
+        self._of_recording: set[Any] = set()
+        """The ids of recorded requests of the server, whose answers are sent to nobody."""
+
+    async def send(self, message: Any) -> None:
+        """Send a message of the client: serve a request, or send and record it.
+
+        Raises:
+            CassetteMissError: If a request was not recorded, and may not be sent.
+        """
+        way = way_of(message)
+        session = _session()
+        if way == "request" and session is not None:
+            await self._ask(session, message)
+        elif way == "response" and id_of(message) in self._of_recording:
+            self._of_recording.discard(id_of(message))
+        elif way == "notification" and not self.connection.is_open:
+            self.connection.greet_later(message)
+        else:
+            note_act(f"asked {label_of(self._server)}")
+            await self.connection.send(message)
+
+    async def _ask(self, session: Session, message: Any) -> None:
+        plain, request_id = plain_of(message), id_of(message)
+        method, params = plain["method"], plain.get("params") or {}
+        tools = session.extension(_TOOLS).setdefault(label_of(self._server), Tools())
+        name = name_of(method, params)
+        crossing = session.cross(
+            boundary_of(method, tools),
+            name,
+            body_of(method, params, self._server),
+            position=below(session, name),
+            is_idempotent=method == CALL_TOOL and tools.may_be_called_again(name),
+        )
+        if not crossing.is_served:
+            await self._execute(crossing, message)
+        elif not self.connection.is_open:
+            self.connection.greet_later(message)
+        answering = asyncio.get_running_loop().create_task(self._answer(crossing, request_id, method, tools))
+        self._tasks.add(answering)
+        answering.add_done_callback(self._tasks.discard)
+
+    async def _execute(self, crossing: ExecutedCrossing, message: Any) -> None:
+        """Send a request; who has made it gets what goes wrong then."""
+        request_id = id_of(message)
+        for early in self._early:
+            crossing.effected(early)
+        self._early.clear()
+        self._calls[request_id] = crossing
+        self.connection.awaits(request_id)
+        try:
+            with crossing.executing():
+                note_act(f"asked {label_of(self._server)}")
+                await self.connection.send(message)
+        except (Exception, CancelledError) as error:
+            self._forget(request_id)
+            crossing.raised(error)
+            raise
+
+    async def _answer(self, crossing: Crossing, request_id: Any, method: str, tools: Tools) -> None:
+        """Give the client the answer to a request when it has come."""
+
+        async def execute() -> dict[str, Any]:
+            try:
+                return await self.connection.answer(request_id)
+            finally:
+                self._forget(request_id)
+
+        async def again(effect: dict[str, Any]) -> None:
+            message = with_token(effect, request_id)
+            if way_of(message) == "request":
+                self._of_recording.add(id_of(message))
+            self._deliver(message)
+
+        try:
+            answer = await aintercept(crossing, execute, again)
+        except Exception as error:  # noqa: BLE001 - of a function of the user's that stands for the server
+            answer = failed(str(error), of_tool=method == CALL_TOOL)
+        if answer == CLOSED:
+            self._to_client.close()
+        else:
+            tools.learn(method, answer)
+            self._deliver(response(answer, request_id))
+
+    def _forget(self, request_id: Any) -> None:
+        self.connection.forget(request_id)
+        self._calls.pop(request_id, None)
+
+    def _arrived(self, message: Any) -> None:
+        """Pass on what the server sends of its own accord, and record it with the call that it belongs to."""
+        if not isinstance(message, Exception) and way_of(message) != "response":
+            token = (plain_of(message).get("params") or {}).get("progressToken")
+            number = token if token in self._calls else next(reversed(self._calls), None)
+            if number is None:
+                self._early.append(without_token(message, None))
+            else:
+                self._calls[number].effected(without_token(message, number))
+        self._deliver(message)
+
+    def _ended(self) -> None:
+        if not self._calls:  # else the calls say so, each in its turn
+            self._to_client.close()
+
+    def _deliver(self, message: Any) -> None:
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client has gone
+            self._to_client.send_nowait(message)
+
+    async def close(self) -> None:
+        """End what still waits, and the connection if it was made here."""
+        waiting = list(self._tasks)
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            await asyncio.wait(waiting)
+        self._to_client.close()
+        await self.connection.close()
+
+
+class _Writer:
+    """The stream that a client writes to.
+
+    Args:
+        link: Gets what it writes.
+    """
+
+    def __init__(self, link: _Link) -> None:
+        self._link = link
+
+    async def send(self, message: Any) -> None:
+        """Send a message."""
+        await self._link.send(message)
+
+    def close(self) -> None:
+        """Do nothing: the connection ends with its block."""
+
+    async def aclose(self) -> None:
+        """Tell the server that nothing more is sent."""
+        await self._link.connection.end_input()
+
+    def clone(self) -> Self:
+        """Return the same stream."""
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()

@@ -1,0 +1,155 @@
+"""A request to an MCP server as it is compared, and the answers that others put in the place of a server's."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from agenttape_core.errors import DriftError
+from agenttape_core.integration import Boundary, Plain
+
+CALL_TOOL = "tools/call"
+LIST_TOOLS = "tools/list"
+PREFIX = "mcp."
+"""The names of calls that are no calls of tools begin with it."""
+_HINTS = ("readOnlyHint", "idempotentHint")
+_INTERNAL_ERROR = -32603
+"""https://www.jsonrpc.org/specification#error_object."""
+_PYTHON = re.compile(r"(python|pypy)[\d.]*(\.exe)?", re.IGNORECASE)
+_OF_RUN = ("progressToken", "traceparent", "tracestate")
+_OF_CLIENT = "io.modelcontextprotocol/"
+"""The facts under which a client names itself and its version in each request."""
+
+Server = dict[str, Plain]
+"""A server as requests name it: the words that start it, or its address."""
+
+
+def server_of(given: Any) -> Server:
+    """Return how requests name a server.
+
+    Args:
+        given: The first argument of its transport: a URL, or the parameters of a process. Its environment, the folder
+            of its interpreter and those above the working folder differ from machine to machine, and are left out.
+    """
+    if isinstance(given, str):
+        url = urlsplit(given)
+        return {"host": url.hostname or "", "port": url.port, "path": url.path}
+    command = Path(str(getattr(given, "command", ""))).name
+    python = _PYTHON.fullmatch(command)
+    return {
+        "command": python[1].lower() if python else command.removesuffix(".exe"),
+        "arguments": [_portable(str(word)) for word in getattr(given, "args", ())],
+    }
+
+
+def label_of(server: Server) -> str:
+    """Return a server in words."""
+    if "host" in server:
+        return f"{server['host']}{server['path']}"
+    arguments = server["arguments"]
+    assert isinstance(arguments, list)
+    return " ".join(map(str, [server["command"], *arguments[:2]]))
+
+
+def _portable(word: str) -> str:
+    path = Path(word)
+    if not path.is_absolute():
+        return word
+    here = Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
+
+
+def name_of(method: str, params: dict[str, Any]) -> str:
+    """Return the name of the boundary: the tool, or the method for all but the calls of tools."""
+    return str(params.get("name", "")) if method == CALL_TOOL else PREFIX + method.replace("/", ".")
+
+
+def body_of(method: str, params: dict[str, Any], server: Server) -> dict[str, Plain]:
+    """Return a request as it is compared.
+
+    Args:
+        method: The method.
+        params: Its parameters. Who the client is, which it says in its first request, takes no part: a new version of
+            its package changes that.
+        server: The server.
+    """
+    params = {key: value for key, value in params.items() if value is not None}
+    meta = params.pop("_meta", None)
+    if isinstance(meta, dict):
+        kept = {key: value for key, value in meta.items() if key not in _OF_RUN and not key.startswith(_OF_CLIENT)}
+        params |= {"_meta": kept} if kept else {}
+    if method == CALL_TOOL:
+        name = params.pop("name", "")
+        return {"name": name, "arguments": params.pop("arguments", None) or {}, **params, "server": server}
+    if method == "initialize":
+        params = {}
+    return {"method": method, **({"params": params} if params else {}), "server": server}
+
+
+class Tools:
+    """The tools of a server, as its lists of them have told."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def learn(self, method: str, answer: dict[str, Any]) -> None:
+        """Learn from the answer to a request, if it was one for the tools."""
+        if method != LIST_TOOLS:
+            return
+        for tool in (answer.get("result") or {}).get("tools") or ():
+            self._known[tool.get("name", "")] = tool
+
+    def may_be_called_again(self, name: str) -> bool:
+        """Return whether a tool says that it only reads, or may be called again."""
+        hints = self._known.get(name, {}).get("annotations") or {}
+        return any(hints.get(hint) is True for hint in _HINTS)
+
+    def result(self, name: str, value: Any) -> dict[str, Any]:
+        """Return the answer that a tool would give, from what somebody wants it to return.
+
+        Args:
+            name: The tool.
+            value: A text, a value, or a whole result with its `content`.
+        """
+        if isinstance(value, dict) and ("content" in value or "result" in value or "error" in value):
+            return {"result": value} if "content" in value else value
+        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        result: dict[str, Any] = {"content": [{"type": "text", "text": said}], "isError": False}
+        schema = self._known.get(name, {}).get("outputSchema")
+        if schema is not None:
+            is_wrapped = list(schema.get("properties") or ()) == ["result"]
+            result["structuredContent"] = {"result": value} if is_wrapped else value
+        return {"result": result}
+
+
+def failed(said: str, *, of_tool: bool) -> dict[str, Any]:
+    """Return the answer of a server that could not do what was asked: a tool says so in its result.
+
+    Args:
+        said: The words that the client reads.
+        of_tool: Whether a tool was called.
+    """
+    if of_tool:
+        return {"result": {"content": [{"type": "text", "text": said}], "isError": True}}
+    return {"error": {"code": _INTERNAL_ERROR, "message": said}}
+
+
+def boundary_of(method: str, tools: Tools) -> Boundary:
+    """Return the boundary of a request.
+
+    Args:
+        method: The method.
+        tools: The tools of the server.
+    """
+    of_tool = method == CALL_TOOL
+
+    def missed(_: Any, drift: DriftError) -> dict[str, Any]:
+        return failed(drift.said, of_tool=of_tool)
+
+    def faked(crossing: Any, value: Any) -> dict[str, Any]:
+        return tools.result(crossing.request.name, value)
+
+    return Boundary("tool", missed=missed, faked=faked) if of_tool else Boundary("call", missed=missed)
