@@ -94,7 +94,7 @@ def _in_asyncio() -> bool:
 
 
 class _Link:
-    """What stands between a client and a server.
+    """The middle between a client and a server.
 
     Args:
         connect: Makes the real connection.
@@ -109,7 +109,7 @@ class _Link:
         self._calls: dict[Any, ExecutedCrossing] = {}
         """The calls that the server is working on, by the ids of the requests."""
         self._early: list[dict[str, Any]] = []
-        """What the server has sent while it was asked nothing: the next call has it."""
+        """Messages that the server has sent while it was asked nothing: the next call has them."""
         self._of_recording: set[Any] = set()
         """The ids of recorded requests of the server, whose answers are sent to nobody."""
 

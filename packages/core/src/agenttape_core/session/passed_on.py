@@ -1,4 +1,4 @@
-"""What is sent by code that a layer above has recorded: it is passed on, and is no gap in the recording."""
+"""Requests of code that a layer above has recorded: they are passed on, and are no gap in the recording."""
 
 from __future__ import annotations
 
