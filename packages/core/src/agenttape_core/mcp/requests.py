@@ -72,8 +72,8 @@ def body_of(method: str, params: dict[str, Any], server: Server) -> dict[str, Pl
 
     Args:
         method: The method.
-        params: Its parameters. The client's name and version, in its first request, take no part: an upgrade of its package
-            changes them.
+        params: Its parameters. The client's name and version, in its first request, take no part: an
+            upgrade of its package changes them.
         server: The server.
     """
     params = {key: value for key, value in params.items() if value is not None}
