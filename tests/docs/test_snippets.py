@@ -1,7 +1,8 @@
 """Every Python snippet of the README and the docs runs, and prints what its page says.
 
 The snippets of a page run in order, share their names, and work in an empty folder. `ChatOpenAI` finds the example's
-loopback server where it looks for OpenAI's service, so the pages show the code that a user writes.
+loopback server where it looks for OpenAI's service, so the pages show the code that a user writes. A page whose fences
+say `{needs="package"}` is tested where that is installed: `make servers` has those packages.
 
 To write the printed output anew after an edit: `pytest tests/docs --update-examples`.
 """
@@ -91,6 +92,9 @@ def test_page_is_true(
     """The snippets of a page run in order and print what it shows; its excerpts stand in the cassettes they wrote."""
     # The remedy of an error names the test that a reader would run, not this one. Here: pytest sets it for each phase.
     monkeypatch.setenv("PYTEST_CURRENT_TEST", "tests/test_weather.py::test_weather (call)")
+    for example in find_examples(page):
+        if "needs" in example.prefix_settings():
+            pytest.importorskip(example.prefix_settings()["needs"])
     eval_example.set_config(line_length=100)
     eval_example.print_callback = as_printed
     run = eval_example.run_print_update if eval_example.update_examples else eval_example.run_print_check

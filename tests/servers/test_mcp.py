@@ -246,6 +246,20 @@ def test_new_calls_are_added(stdio: Server, recorded: Path) -> None:
     assert stdio.seen() == ["started", "book Rome"]
 
 
+def test_a_client_gives_up_while_it_connects(stdio: Server, recorded: Path) -> None:
+    """A client that waits no longer for a server, which a new call needs, gets its own error and no other."""
+
+    async def program(port: int) -> None:
+        async with sse_client(f"http://127.0.0.1:{port}/sse") as streams, ClientSession(*streams) as session:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await session.initialize()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent, use_cassette(recorded, mode="new_episodes"):
+        asyncio.run(program(silent.getsockname()[1]))
+        assert asyncio.run(calls_of(stdio, A))
+
+
 def test_a_boundary_around_all_of_it(stdio: Server, tmp_path: Path) -> None:
     """A function that connects and is a tool itself is one recording."""
 

@@ -91,12 +91,18 @@ class Connection:
             self._receiver.cancel()
             await asyncio.wait([self._receiver])
         if self._holder is not None:
-            await self._holder
+            await asyncio.wait([self._holder])
+            if not self._holder.cancelled():
+                self._holder.result()
 
     async def _start(self) -> None:
         opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._holder = _begun(self._hold(opened))
-        self.attach(await opened)
+        try:
+            self.attach(await opened)
+        except asyncio.CancelledError:  # the client waits no longer: what was begun is left as it should be
+            self._holder.cancel()
+            raise
         for message in self._greeting:
             is_request = way_of(message) == "request"
             if is_request:
@@ -111,7 +117,8 @@ class Connection:
         """Hold the connection in a task of its own, as the task that has entered it must leave it."""
         try:
             async with PassedOn(self._connect()) as real:
-                opened.set_result(real)
+                if not opened.done():
+                    opened.set_result(real)
                 await self._closing.wait()
         except BaseException as error:
             if opened.done():
