@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
+import signal
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -56,6 +59,7 @@ class Models:
     def __init__(self) -> None:
         self.asked: dict[tuple[str, str], int] = {}
         self.texts: list[str] = []
+        self.interrupts_at: tuple[str, int] | None = None
 
     def __call__(self, turn: Any) -> Any:
         """The next reply."""
@@ -65,6 +69,8 @@ class Models:
         is_new = model == "new"
         if turn.tool_results:
             return reply(self._end(model, question))
+        if self.interrupts_at == (model, self.asked.get((model, question), 0) + 1):
+            signal.raise_signal(signal.SIGINT)  # as a terminal does: the main thread hears of it
         amount = 25 if is_new and question == "other" else 20
         times = self.asked[model, question] = self.asked.get((model, question), 0) + 1
         if (is_new and question == "fewer") or (question == "flaps" and times % 2 == 0):
@@ -88,11 +94,22 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
 @pytest.fixture
 def suite(pytester: pytest.Pytester, models: Models) -> pytest.Pytester:
     """A suite that is recorded with the old model."""
-    options = "-p no:randomly --cassette-prove=false"
-    pytester.makefile(".ini", pytest=f"[pytest]\naddopts = {options}\nasyncio_default_fixture_loop_scope = function\n")
+    return recorded(pytester, models, passed=5)
+
+
+@pytest.fixture
+def single(pytester: pytest.Pytester, models: Models) -> pytest.Pytester:
+    """The same, with one test."""
+    return recorded(pytester, models, "-k", "same", passed=1, deselected=4)
+
+
+def recorded(pytester: pytest.Pytester, models: Models, *options: str, **outcomes: int) -> pytest.Pytester:
+    """Record the suite."""
+    always = f"-p no:randomly --cassette-prove=false {' '.join(options)}"
+    pytester.makefile(".ini", pytest=f"[pytest]\naddopts = {always}\nasyncio_default_fixture_loop_scope = function\n")
     pytester.makepyfile(test_shop=SUITE)
     result = pytester.runpytest_inprocess("--cassette-mode=once")
-    result.assert_outcomes(passed=5)
+    result.assert_outcomes(**outcomes)
     models.asked.clear()
     models.texts.clear()
     return pytester
@@ -141,23 +158,115 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
     assert len(derived) == 5 * 6
 
 
-def test_too_few_samples(suite: pytest.Pytester) -> None:
-    """Below a floor of evidence there is no verdict; the table may be Markdown, and a share that is enough passes."""
-    result = suite.runpytest_inprocess(
-        *("-k", "same", "--cassette-candidate=openai:new", "--cassette-samples=2", "--cassette-report=out/report.md")
+CANDIDATE = "--cassette-candidate=openai:new"
+
+
+def priced(suite: pytest.Pytester, **prices: float) -> None:
+    """Give models their prices, in US dollars per million tokens that they read."""
+    table = {name: {"input": price} for name, price in prices.items()}
+    (suite.path / "prices.json").write_text(json.dumps(table), encoding="utf-8")
+    (suite.path / "pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n', encoding="utf-8")
+
+
+def test_the_plan(single: pytest.Pytester, models: Models) -> None:
+    """A plan says what the samples would take, test by test, and asks nobody; several candidates share a baseline."""
+    priced(single, old=1.0, new=2.0)
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-candidate=openai:newer", "--cassette-plan=plan.json")
+    result.assert_outcomes(passed=1, deselected=4)
+    result.stdout.fnmatch_lines(
+        [
+            "*what it would take*",
+            "*same]  openai:new * 12 calls, about $*",
+            "*same]  openai:newer * 6 calls, at an unknown price",
+            "18 calls of models, about $* and more, if each sample asks what the recording did",
+        ]
     )
+    assert models.asked == {}
+    plan = json.loads((single.path / "plan.json").read_text(encoding="utf-8"))
+    assert [one["calls"] for one in plan["plans"]] == [{"baseline": 6, "candidate": 6}, {"baseline": 0, "candidate": 6}]
+    assert (plan["calls"], plan["all_priced"]) == (18, False)
+    assert single.runpytest_inprocess(CANDIDATE, "--cassette-plan").ret == 0
+    assert models.asked == {}
+
+
+def test_a_limit(single: pytest.Pytester, models: Models) -> None:
+    """No call is made that would cost more than is left; what was done is kept, and the run is no success."""
+    priced(single, old=0.0, new=1e6)  # a dollar for each token
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-max-usd=250", "--cassette-report=report.json")
+    result.assert_outcomes(passed=1, errors=1, deselected=4)
+    result.stdout.fnmatch_lines(["*openai:new was not tried to the end: refused to execute chat at *of $250 is spent*"])
+    samples = trials(single.path)["same"]["samples"]
+    assert [one["lane"] for one in samples[:4]] == ["baseline"] * 3 + ["candidate"]
+    spent = sum(one["trajectory"]["dollars"] for one in samples)
+    assert 0 < spent <= 250
+    assert models.asked["new", "same"] < 3
+
+
+def test_a_limit_that_cannot_be_kept(single: pytest.Pytester, models: Models) -> None:
+    """Where a price is not known, a limit is refused before anybody is asked."""
+    priced(single, old=1.0)
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-max-usd=5")
+    result.assert_outcomes(passed=1, errors=1, deselected=4)
+    result.stdout.fnmatch_lines(["*the cost of new is not known, so $5 cannot be kept; nothing was asked*"])
+    assert models.asked == {}
+
+
+def test_an_interruption(single: pytest.Pytester, models: Models) -> None:
+    """Ctrl-C keeps the samples that were taken, and a later run goes on with them."""
+    models.interrupts_at = ("new", 2)
+    with contextlib.suppress(KeyboardInterrupt):
+        single.runpytest_inprocess(CANDIDATE, "--cassette-report=report.json")
+    kept = trials(single.path)["same"]
+    assert [(one["lane"], one["number"]) for one in kept["samples"]][-1] == ("candidate", 1)
+    assert kept["verdict"] is None
+    models.interrupts_at = None
+    before = dict(models.asked)
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-resume=report.json", "--cassette-report=report.json")
     assert result.ret == 0
-    lines = (suite.path / "out" / "report.md").read_text(encoding="utf-8").splitlines()
+    assert trials(single.path)["same"]["verdict"] == "SAME"
+    assert models.asked["old", "same"] == before["old", "same"]  # no baseline is asked again
+    assert models.asked["new", "same"] - before["new", "same"] == 2
+
+
+BAD = [
+    (
+        ("--cassette-candidate=openai:new", "--cassette-mode=all"),
+        "excludes --rerecord and a --cassette-mode that records",
+    ),
+    (("--cassette-candidate=openai:new", "--rerecord"), "excludes --rerecord and a --cassette-mode that records"),
+    (("--cassette-candidate=openai:new", "--fail-under=80"), "--fail-under=80: expected a share"),
+    (
+        ("--cassette-candidate=openai:new", "--cassette-resume=none.json"),
+        "no trials of candidates that could be resumed",
+    ),
+    (("--cassette-candidate=openai:new", "--cassette-plan=test_shop.py"), "no file for a plan"),
+    (("--cassette-candidate=openai:new", "--cassette-max-usd=-1"), "expected a limit in US dollars"),
+    (("--cassette-resume=report.json",), "--cassette-resume needs --cassette-candidate"),
+    (("--cassette-plan=plan.json",), "--cassette-plan needs --rerecord=plan or --cassette-candidate"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), BAD, ids=lambda part: "-".join(part) if isinstance(part, tuple) else "")
+def test_options_that_say_nothing(options: tuple[str, ...], said: str, pytester: pytest.Pytester) -> None:
+    """Options that do not go together, or name no file, are refused before a test runs."""
+    with pytest.raises(pytest.UsageError, match=re.escape(said)):
+        pytester.parseconfigure(*options)
+
+
+def test_too_few_samples(single: pytest.Pytester) -> None:
+    """Below a floor of evidence there is no verdict; the table may be Markdown, and a share that is enough passes."""
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-samples=2", "--cassette-report=out/report.md")
+    assert result.ret == 0
+    lines = (single.path / "out" / "report.md").read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("| test | verdict | passed | baseline |")
     assert "| too few | 2/2 | 2/2 | 0 |" in lines[2]
 
 
-def test_a_candidate_that_cannot_be_tried(suite: pytest.Pytester) -> None:
+def test_a_candidate_that_cannot_be_tried(single: pytest.Pytester, models: Models) -> None:
     """A name that means no model fails each test with what to do, and nothing is asked."""
-    result = suite.runpytest_inprocess(
-        "-k", "same", "--cassette-candidate=nobody:new", "--cassette-baseline=0", "--cassette-samples=1"
-    )
-    result.assert_outcomes(passed=1, errors=1)
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-candidate=nobody:new")
+    result.assert_outcomes(passed=1, errors=1, deselected=4)
+    assert models.asked == {}  # neither the baseline nor the other candidate
     result.stdout.fnmatch_lines(["*candidate='nobody:new': ValueError*"])
 
 

@@ -98,9 +98,7 @@ class Settings(BaseModel):
     @field_validator("candidate", mode="before")
     @classmethod
     def _by_place(cls, chosen: object) -> object:
-        if not isinstance(chosen, str) or "=" not in chosen:
-            return chosen or None
-        return {place.strip(): name.strip() for place, _, name in (part.partition("=") for part in chosen.split(","))}
+        return models_by_place(chosen) if isinstance(chosen, str) else chosen
 
     @field_validator("ignore")
     @classmethod
@@ -164,6 +162,17 @@ def prove_of(chosen: object) -> Prove:
     if not isinstance(chosen, str) or chosen.lower() not in known:
         raise ConfigurationError(f"prove={chosen!r}: expected true, false or 'fail'")
     return known[chosen.lower()]
+
+
+def models_by_place(text: str) -> str | dict[str, str] | None:
+    """Return the candidates that a text names: `openai:gpt-5-mini`, or `PLACE=MODEL,PLACE=MODEL`; `None` for none.
+
+    Args:
+        text: The text of an environment variable or a command line.
+    """
+    if "=" not in text:
+        return text or None
+    return {place.strip(): name.strip() for place, _, name in (part.partition("=") for part in text.split(","))}
 
 
 def pace_of(chosen: object) -> float | Literal["virtual"]:

@@ -8,11 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
+
 from agenttape_core.cli.app import FINDINGS
-from agenttape_core.cli.output import print_json, print_text
+from agenttape_core.cli.output import print_json, print_text, printable
+from agenttape_core.errors import BudgetExceededError
 
 if TYPE_CHECKING:
     from agenttape_core.tools.processes.command import Command
+    from agenttape_core.tools.trials import Trial
+    from agenttape_core.tools.trials.commands import CommandTrial
 
 
 class Trying(NamedTuple):
@@ -24,6 +29,8 @@ class Trying(NamedTuple):
         baseline: How often the command's own model is asked again.
         folder: The folder of the derived cassettes; by default one below `.agenttape`.
         output: The file of the result, as JSON; `None` for none.
+        max_usd: The most that calls of models may cost, in US dollars; `None` for any amount.
+        resume: The result of an earlier trial, whose samples are not taken again; `None` for none.
     """
 
     candidate: str
@@ -31,6 +38,8 @@ class Trying(NamedTuple):
     baseline: int
     folder: str | None
     output: str | None
+    max_usd: float | None = None
+    resume: str | None = None
 
 
 def tried(
@@ -44,6 +53,8 @@ def tried(
 ) -> int:
     """Try a candidate on a command, print the table, and return the exit code: 1 if a sample failed or drifted.
 
+    The result is written after each sample, so what was done is there if the trial is interrupted.
+
     Args:
         words: The command.
         cassette: Its cassette.
@@ -52,45 +63,74 @@ def tried(
         plans: Whether nothing is executed.
         as_json: Whether the result is printed as JSON.
     """
-    from agenttape_core.lifecycle.project import project_settings
     from agenttape_core.tools.processes.command import Command, command_of
     from agenttape_core.tools.processes.run import path_of
-    from agenttape_core.tools.reading.prices import load_prices
-    from agenttape_core.tools.trials import lines_of, plain_of
-    from agenttape_core.tools.trials.commands import estimate, try_command
-    from agenttape_core.tools.upkeep.verified import own_folder
+    from agenttape_core.tools.trials import read_trials
+    from agenttape_core.tools.trials.commands import CommandTrial
 
     command = words if isinstance(words, Command) else command_of(words)
-    source = path_of(cassette or command.name)
-    if plans:
-        prices = load_prices(project_settings().prices)
-        found = estimate(source, how.candidate, how.samples, how.baseline, prices)
-        if as_json:
-            print_json(found)
-        else:
-            calls = sum(found["calls"].values())
-            price = f"about ${found['dollars']:.4f}" if found["all_priced"] else "at an unknown price"
-            print_text(f"{how.candidate}: at least {calls} calls of models, {price}")
-        return 0
-    own = own_folder(Path.cwd()) / "candidates" if not how.folder else None  # which git ignores
-    folder = own / how.candidate.replace(":", "-") if own is not None else Path(how.folder or "")
-    trial = try_command(
-        words,
-        cassette=cassette,
-        candidate=how.candidate,
-        samples=how.samples,
-        baseline=how.baseline,
-        to=folder,
-        options={"drift": "report", **options},
-        apart=as_json,
+    known = read_trials(how.resume) if how.resume else []
+    trying = CommandTrial(
+        command,
+        cassette,
+        how.candidate,
+        how.samples,
+        how.baseline,
+        Path(how.folder) if how.folder else Path(".agenttape") / "candidates" / how.candidate.replace(":", "-"),
+        {"drift": "report", **options},
+        how.max_usd,
+        known[0] if known else None,
     )
-    plain = {"run_id": uuid.uuid4().hex, "source": str(source), **plain_of([trial])["trials"][0]}
-    if how.output:
-        Path(how.output).write_text(json.dumps(plain, indent=2), encoding="utf-8")
-    if as_json:
-        print_json(plain)
-    else:
-        print_text("\n".join(lines_of([trial])))
+    if plans:
+        return _plan(trying, as_json=as_json)
+    facts = {"run_id": uuid.uuid4().hex, "source": str(path_of(cassette or command.name))}
+    so_far: list[Trial] = []
+
+    def keep(trial: Trial) -> None:
+        so_far[:] = [trial]
+        if how.output:
+            Path(how.output).write_text(json.dumps(facts | _plain(trial), indent=2), encoding="utf-8")
+
+    if not how.folder:
+        _own_folder()
+    try:
+        trial = trying.samples_taken(apart=as_json, keep=keep)
+    except (KeyboardInterrupt, BudgetExceededError):
+        _show(so_far, facts, as_json=as_json)
+        raise
+    _show([trial], facts, as_json=as_json)
     candidate = trial.lane("candidate")
     fails = options.get("drift", "fail") == "fail" and any(sample.drift for sample in candidate)
     return FINDINGS if fails or not all(sample.passed for sample in candidate) else 0
+
+
+def _plan(trying: CommandTrial, *, as_json: bool) -> int:
+    plan = trying.plan()
+    if as_json:
+        print_json(plan.to_dict())
+    else:
+        print_text(f"{plan.candidate}: at least {plan.baseline + plan.calls} calls of models, {plan.price}")
+    return 0
+
+
+def _own_folder() -> None:
+    from agenttape_core.tools.upkeep.verified import own_folder
+
+    own_folder(Path.cwd())  # which git ignores
+
+
+def _plain(trial: Trial) -> dict[str, Any]:
+    from agenttape_core.tools.trials import plain_of
+
+    return dict(plain_of([trial])["trials"][0])
+
+
+def _show(trials: list[Trial], facts: Mapping[str, Any], *, as_json: bool) -> None:
+    from agenttape_core.tools.trials import lines_of
+
+    if as_json and trials:
+        print_json({**facts, **_plain(trials[0])})
+    elif trials:
+        print_text("\n".join(lines_of(trials)))
+    else:
+        click.echo(printable("no sample was taken"), err=True)

@@ -5,7 +5,11 @@ This module is imported at the start of every run of pytest, so it imports nothi
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+_REPLAYING = (None, "none", "replay", "once")
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -39,10 +43,16 @@ def add_options(parser: pytest.Parser) -> None:
         "--cassette-max-usd",
         metavar="DOLLARS",
         type=float,
-        help="with --rerecord=dirty: make no call of a model that would cost more than is left of this",
+        help="with --rerecord=dirty or --cassette-candidate: make no call of a model that would cost more "
+        "than is left of this",
     )
     group.addoption(
-        "--cassette-plan", metavar="FILE", help="with --rerecord=plan: write what it would take to a file, as JSON"
+        "--cassette-plan",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        help="with --rerecord=plan: write what it would take to a file, as JSON; with --cassette-candidate: ask no "
+        "model, and say what it would take",
     )
     group.addoption(
         "--cassette-max-age",
@@ -89,6 +99,11 @@ def add_options(parser: pytest.Parser) -> None:
         "--cassette-report",
         metavar="FILE",
         help="write the table of the candidates to a file, as JSON or Markdown (.md)",
+    )
+    group.addoption(
+        "--cassette-resume",
+        metavar="FILE",
+        help="go on with the candidates of an earlier run, whose --cassette-report this is: its samples are kept",
     )
     group.addoption(
         "--cassette-summary",
@@ -160,18 +175,18 @@ def refuse(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--rerecord=stale needs --cassette-max-age: the age that a cassette may have, for example 90d"
         )
-    if config.option.cassette_plan is not None and config.option.rerecord != "plan":
-        raise pytest.UsageError("--cassette-plan needs --rerecord=plan")
+    _refuse_plan(config.option.cassette_plan, config)
     if config.option.cassette_drift and (config.option.cassette_candidate or config.option.rerecord is not None):
         raise pytest.UsageError("--cassette-drift excludes --cassette-candidate and --rerecord")
+    _refuse_candidates(config)
     if config.option.cassette_samples < 1 or (config.option.cassette_baseline or 0) < 0:
         raise pytest.UsageError("--cassette-samples takes a number from 1, --cassette-baseline one from 0")
     if config.option.cassette_max_usd is not None:
-        if config.option.rerecord != "dirty":
-            raise pytest.UsageError("--cassette-max-usd needs --rerecord=dirty")
+        if config.option.rerecord != "dirty" and not config.option.cassette_candidate:
+            raise pytest.UsageError("--cassette-max-usd needs --rerecord=dirty or --cassette-candidate")
         from agenttape_core.pytest_plugin.planning import keep_to
 
-        keep_to(config.option.cassette_max_usd)
+        keep_to(config.option.cassette_max_usd, config)
     _refuse_pace(config.option.cassette_pace)
     _refuse_edits(config.option.adequacy)
     if config.option.explore is not None or config.option.cassette_order is not None:
@@ -182,6 +197,41 @@ def refuse(config: pytest.Config) -> None:
         from agenttape_core.pytest_plugin.reporting import refuse_unknown
 
         refuse_unknown(config.option.cassette_summary)
+
+
+def _refuse_plan(file: str | None, config: pytest.Config) -> None:
+    if file is None:
+        return
+    if config.option.rerecord != "plan" and not config.option.cassette_candidate:
+        raise pytest.UsageError("--cassette-plan needs --rerecord=plan or --cassette-candidate")
+    if not file and config.option.rerecord == "plan":
+        raise pytest.UsageError("--cassette-plan needs a file with --rerecord=plan: --cassette-plan=plan.json")
+    if file and (Path(file).is_dir() or "::" in file or file.endswith(".py")):
+        raise pytest.UsageError(
+            f"--cassette-plan={file}: no file for a plan; write --cassette-plan=FILE, or put it last"
+        )
+
+
+def _refuse_candidates(config: pytest.Config) -> None:
+    option = config.option
+    if not option.cassette_candidate:
+        if option.cassette_resume is not None:
+            raise pytest.UsageError("--cassette-resume needs --cassette-candidate")
+        return
+    if option.rerecord is not None or option.cassette_mode not in _REPLAYING:
+        raise pytest.UsageError(
+            "--cassette-candidate excludes --rerecord and a --cassette-mode that records: it is tried on recordings"
+        )
+    if not 0 <= option.fail_under <= 1:
+        raise pytest.UsageError(f"--fail-under={option.fail_under:g}: expected a share of the samples, from 0 to 1")
+    if option.cassette_resume is not None:
+        from agenttape_core.errors import ConfigurationError
+        from agenttape_core.tools.trials import read_trials
+
+        try:
+            read_trials(option.cassette_resume)
+        except ConfigurationError as error:
+            raise pytest.UsageError(f"--cassette-resume: {error}") from None
 
 
 def _refuse_edits(edits: int | None) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.session import Session
-from agenttape_core.tools.heal.budget import Budget
+from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.heal.plans import Plan, plan_of, total_of
 from agenttape_core.tools.reading.prices import load_prices
 
@@ -20,16 +22,29 @@ _PLAN = "agenttape.plan"
 """The name of the property of a test report that holds its plan, as JSON."""
 
 
-def keep_to(dollars: float) -> None:
-    """Hold all sessions of this process to a limit in US dollars.
+def keep_to(dollars: float, config: pytest.Config) -> None:
+    """Hold the sessions of a run to a limit in US dollars; with pytest-xdist, those of each worker to its share.
+
+    Args:
+        dollars: The limit.
+        config: The configuration of the run.
 
     Raises:
         pytest.UsageError: If there are no prices, or it is no amount.
     """
     try:
-        Budget(dollars, load_prices(project_settings().prices)).watch()
+        held = Budget(dollars / _workers(), load_prices(project_settings().prices)).held()
     except ConfigurationError as error:
         raise pytest.UsageError(f"--cassette-max-usd: {error}") from None
+    around = ExitStack()
+    around.enter_context(held)
+    config.add_cleanup(around.close)
+
+
+def _workers() -> int:
+    """Return the number of processes that share the limit."""
+    workers = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    return int(workers) if workers.isdigit() and workers != "0" else 1
 
 
 def keep_plan(item: pytest.Item, test: str, session: Session) -> None:

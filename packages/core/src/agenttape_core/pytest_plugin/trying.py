@@ -4,28 +4,44 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.engine import Mode
+from agenttape_core.errors import BudgetExceededError, ConfigurationError
+from agenttape_core.lifecycle.candidates import candidates_of
 from agenttape_core.pytest_plugin.again import Excinfo, run_again
 from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.naming import safe
+from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session import OWN, Session
-from agenttape_core.storage import open_cassette
+from agenttape_core.settings import models_by_place
+from agenttape_core.storage import location_of, open_cassette
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
-from agenttape_core.tools.trials import Sample, Trial, lines_of, markdown_of, plain_of, sample_of
+from agenttape_core.tools.trials import (
+    Sample,
+    Trial,
+    lines_of,
+    markdown_of,
+    plain_of,
+    read_trials,
+    sample_of,
+    trial_of,
+)
 from agenttape_core.tools.trials.judging import Lane
+from agenttape_core.tools.trials.planning import TrialPlan, planned, refuse_unpriced
 from agenttape_core.tools.upkeep.verified import own_folder
 
 _TRIAL = "agenttape.trial"
 """The name of the property of a test report that holds a trial, as JSON."""
+_PLANS = "agenttape.trial_plans"
+"""The name of that which holds what its trials would take."""
 FOLDER = Path(".agenttape") / "candidates"
 """The folder of the derived cassettes, below the root of the tests."""
 
@@ -34,14 +50,22 @@ class Tried(NamedTuple):
     """A run of a test with another model.
 
     Args:
-        candidate: The name of the model, or the word for the test's own.
+        candidate: The name of the model, or names by place, or the word for the test's own.
         target: The derived cassette.
     """
 
-    candidate: str
+    candidate: str | Mapping[str, str]
     target: Path
 
 
+class _OverBudgetError(Exception):
+    """A sample was not taken to its end, for want of money; the message says so."""
+
+
+_INTERRUPTED: pytest.StashKey[list[Trial]] = pytest.StashKey()
+"""Of a run: the trials that were interrupted, with the samples that they had."""
+_RESUMED: pytest.StashKey[list[Trial]] = pytest.StashKey()
+"""Of a run: the trials of an earlier one that it goes on with."""
 TRIED: pytest.StashKey[Tried] = pytest.StashKey()
 """Of a test that is run with another model: which one, and where to."""
 
@@ -57,26 +81,115 @@ def options_of(item: pytest.Item) -> dict[str, Any]:
 def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
     """Run a test that has passed with each candidate, and with its own model, and keep what came of it in its report.
 
+    With `--cassette-plan`, only what it would take is kept. What was done is kept also if it is interrupted, or at the
+    limit of its cost. A test that asks no model is left alone.
+
     Args:
         item: The test. Its own fixtures have been torn down.
         nextitem: The next test.
         key: The place of the test's cassette among its stashed objects.
     """
-    option, first = item.config.option, item.stash[key]
-    session: Session = first.session
-    prices = prices_of(item.config)
-    recorded = trajectory_of(open_cassette(session.path), prices)
-    baseline = option.cassette_baseline if option.cassette_baseline is not None else option.cassette_samples
+    first = item.stash[key]
     try:
-        own = [_sample(item, nextitem, key, ("baseline", OWN, n), recorded, prices) for n in range(1, baseline + 1)]
-        for candidate in option.cassette_candidate:
-            samples = [
-                _sample(item, nextitem, key, ("candidate", candidate, number), recorded, prices)
-                for number in range(1, option.cassette_samples + 1)
-            ]
-            _keep(item, Trial(item.nodeid, candidate, recorded, (*own, *samples)))
+        trying = _trying(item, first.session)
+        for candidate in trying.candidates if trying is not None else ():
+            if trying is None or item.config.option.cassette_plan is not None:
+                continue
+            _try_one(item, nextitem, key, trying, candidate)
+    except ConfigurationError as error:
+        pytest.fail(str(error), pytrace=False)
     finally:
         item.stash[key] = first
+
+
+class _Trying(NamedTuple):
+    """The candidates for a test, which can be tried.
+
+    Args:
+        candidates: Their names, as the command line gives them.
+        recorded: The path of the recording.
+        prices: The prices of tokens.
+        baseline: The samples with the test's own model, which all candidates share.
+        known: The samples of an earlier run, by candidate, lane and number.
+    """
+
+    candidates: Sequence[str]
+    recorded: Trajectory
+    prices: Prices
+    baseline: dict[int, Sample]
+    known: Mapping[tuple[str, Lane, int], Sample]
+
+
+def _trying(item: pytest.Item, session: Session) -> _Trying | None:
+    """Check the candidates for a test before any is asked; `None` if it asks no model.
+
+    Raises:
+        ConfigurationError: If one cannot be tried, or the limit of the cost cannot be kept.
+    """
+    option, prices = item.config.option, prices_of(item.config)
+    path = location_of(session.path)
+    cassette = open_cassette(path)
+    if not any(row.kind in MODEL_KINDS for row in cassette.entries):
+        return None
+    plans: list[TrialPlan] = []
+    for name in option.cassette_candidate:
+        chosen = candidates_of(models_by_place(name), path, cassette, Mode.NONE)
+        counts = {"samples": option.cassette_samples, "baseline": 0 if plans else _baseline(item)}
+        plans.append(planned(item.nodeid, cassette, (name, chosen), **counts, prices=prices))
+        if option.cassette_max_usd is not None:
+            refuse_unpriced(plans[-1], option.cassette_max_usd)
+    if option.cassette_plan is not None:
+        item.user_properties.append((_PLANS, json.dumps([asdict(plan) for plan in plans])))
+    recorded = trajectory_of(cassette, prices)
+    return _Trying(option.cassette_candidate, recorded, prices, {}, _known(item, recorded))
+
+
+def _baseline(item: pytest.Item) -> int:
+    option = item.config.option
+    return int(option.cassette_baseline if option.cassette_baseline is not None else option.cassette_samples)
+
+
+def _known(item: pytest.Item, recorded: Trajectory) -> dict[tuple[str, Lane, int], Sample]:
+    """Return the samples of an earlier run, unless the test was recorded anew since."""
+    path = item.config.option.cassette_resume
+    if path is None:
+        return {}
+    if _RESUMED not in item.config.stash:
+        item.config.stash[_RESUMED] = read_trials(path)
+    same = [one for one in item.config.stash[_RESUMED] if (one.name, one.recorded) == (item.nodeid, recorded)]
+    found = {(one.candidate, sample.lane, sample.number): sample for one in same for sample in one.samples}
+    shared = {(OWN, sample.lane, sample.number): sample for sample in found.values() if sample.lane == "baseline"}
+    return found | shared
+
+
+def _try_one(
+    item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], trying: _Trying, candidate: str
+) -> None:
+    """Take the samples of one candidate, and keep them, as far as they were taken."""
+    samples: list[Sample] = []
+    over = ""
+
+    def take(lane: Lane, model: str, number: int) -> Sample:
+        known = trying.known.get((model, lane, number))
+        return known or _sample(item, nextitem, key, (lane, model, number), trying.recorded, trying.prices)
+
+    try:
+        for number in range(1, _baseline(item) + 1):
+            if number not in trying.baseline:
+                trying.baseline[number] = take("baseline", OWN, number)
+            samples.append(trying.baseline[number])
+        for number in range(1, item.config.option.cassette_samples + 1):
+            samples.append(take("candidate", candidate, number))  # noqa: PERF401 - what was taken is kept
+    except _OverBudgetError as error:
+        over = str(error)
+    except BaseException:
+        item.config.stash.setdefault(_INTERRUPTED, []).append(
+            Trial(item.nodeid, candidate, trying.recorded, tuple(samples))
+        )
+        raise
+    _keep(item, Trial(item.nodeid, candidate, trying.recorded, tuple(samples)))
+    if over:
+        pytest.fail(f"{candidate} was not tried to the end: {over}", pytrace=False)
 
 
 def _sample(  # noqa: PLR0917 - private, and called twice
@@ -91,7 +204,7 @@ def _sample(  # noqa: PLR0917 - private, and called twice
     target = item.config.rootpath / FOLDER / safe(candidate) / f"{safe(item.nodeid)}.{number}.yaml"
     own_folder(item.config.rootpath)
     target.unlink(missing_ok=True)
-    item.stash[TRIED] = Tried(candidate, target)
+    item.stash[TRIED] = Tried(models_by_place(candidate) or candidate, target)
     if key in item.stash:
         del item.stash[key]  # if the setup fails, there is no other
     try:
@@ -100,6 +213,8 @@ def _sample(  # noqa: PLR0917 - private, and called twice
         del item.stash[TRIED]
     problem = _problem(raised)
     again = item.stash.get(key, None)
+    if again is not None and isinstance(again.session.failure, BudgetExceededError):
+        raise _OverBudgetError(str(again.session.failure).partition("\n")[0])
     drift = [one.to_dict() for one in again.session.report.drift] if again is not None else []
     there = target if target.is_file() else None
     return sample_of(lane, number, there, recorded, prices, passed=raised is None, drift=drift, problem=problem)
@@ -144,16 +259,18 @@ def fail_under(item: pytest.Item) -> None:
 
 def trials_in(properties: Sequence[tuple[str, object]]) -> list[Trial]:
     """Return the trials that the properties of a report hold, in whatever process they were made."""
-    return [_trial(json.loads(str(value))) for name, value in properties if name == _TRIAL]
+    return [trial_of(json.loads(str(value))) for name, value in properties if name == _TRIAL]
 
 
-def _trial(plain: dict[str, Any]) -> Trial:
-    samples = [Sample(**{**one, "trajectory": _path(one["trajectory"])}) for one in plain["samples"]]
-    return Trial(**{**plain, "recorded": _path(plain["recorded"]), "samples": tuple(samples)})
+def interrupted_in(config: pytest.Config) -> list[Trial]:
+    """Return the trials of this process that were interrupted, with the samples that they had."""
+    return config.stash.get(_INTERRUPTED, [])
 
 
-def _path(plain: dict[str, Any]) -> Trajectory:
-    return Trajectory(**{**plain, "calls": tuple(plain["calls"])})
+def plans_in(properties: Sequence[tuple[str, object]]) -> list[TrialPlan]:
+    """Return the plans that the properties of a report hold."""
+    found = [one for name, value in properties if name == _PLANS for one in json.loads(str(value))]
+    return [TrialPlan(**{**one, "unpriced": tuple(one["unpriced"])}) for one in found]
 
 
 def sections_of(trials: Sequence[Trial]) -> list[tuple[str, list[str]]]:
@@ -168,3 +285,10 @@ def write_trials(path: str, trials: Sequence[Trial]) -> None:
     os.makedirs(target.parent, exist_ok=True)  # noqa: PTH103 - of the user's own
     text = markdown_of(trials) if target.suffix == ".md" else json.dumps(plain_of(trials), indent=2)
     target.write_text(text, encoding="utf-8")
+
+
+def write_plans(path: str, plans: Sequence[TrialPlan]) -> None:
+    """Write what the trials would take to a file, as JSON."""
+    total = {"calls": sum(plan.baseline + plan.calls for plan in plans), "dollars": sum(one.dollars for one in plans)}
+    plain = {"plans": [plan.to_dict() for plan in plans], **total, "all_priced": not any(p.unpriced for p in plans)}
+    Path(path).write_text(json.dumps(plain, indent=2), encoding="utf-8")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agenttape_core.tools.faults import FaultMatrix
     from agenttape_core.tools.heal import Plan
     from agenttape_core.tools.trials import Trial
+    from agenttape_core.tools.trials.planning import TrialPlan
 
 _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
@@ -46,6 +47,7 @@ class WholeRun:
         self._misses: Misses | None = None
         self._caught: list[list[str]] = []
         self._trials: list[Trial] = []
+        self._trial_plans: list[TrialPlan] = []
         self._matrices: list[FaultMatrix] = []
         self._verified: list[str] = []
         self._explored: list[str] = []
@@ -129,6 +131,10 @@ class WholeRun:
             from agenttape_core.pytest_plugin.trying import trials_in
 
             self._trials += trials_in(report.user_properties)
+        if "agenttape.trial_plans" in names:
+            from agenttape_core.pytest_plugin.trying import plans_in
+
+            self._trial_plans += plans_in(report.user_properties)
         if "agenttape.faults" in names:
             from agenttape_core.pytest_plugin.faulting import matrices_in
 
@@ -172,12 +178,24 @@ class WholeRun:
             if self._unwritten and exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
         if output is None and self._config.option.cassette_plan is not None:
+            self._write_plans(self._config.option.cassette_plan)
+
+    def _write_plans(self, path: str) -> None:
+        if self._config.option.rerecord == "plan":
             from agenttape_core.pytest_plugin.planning import write_plans
 
-            write_plans(self._config.option.cassette_plan, self._plans)
+            write_plans(path, self._plans)
+        elif path:
+            from agenttape_core.pytest_plugin.trying import write_plans as write_plans_of_trials
+
+            write_plans_of_trials(path, self._trial_plans)
 
     def _write_tables(self) -> None:
         option = self._config.option
+        if option.cassette_candidate and "agenttape_core.pytest_plugin.trying" in sys.modules:
+            from agenttape_core.pytest_plugin.trying import interrupted_in
+
+            self._trials += interrupted_in(self._config)
         if option.cassette_report is not None:
             from agenttape_core.pytest_plugin.trying import write_trials
 
@@ -237,6 +255,10 @@ class WholeRun:
             from agenttape_core.pytest_plugin.trying import sections_of
 
             yield from sections_of(self._trials)
+        if self._trial_plans:
+            from agenttape_core.tools.trials.planning import plan_lines
+
+            yield "what it would take", plan_lines(self._trial_plans)
         if self._matrices:
             from agenttape_core.tools.faults import lines_of as table_of
 

@@ -44,6 +44,13 @@ from agenttape_core.cli.running import before_command, given, report, with_optio
 @click.option("--to", "folder", metavar="DIR", help="The folder of the derived cassettes of the samples.")
 @click.option("--output", metavar="FILE", help="A file for the result of the samples, as JSON.")
 @click.option("--plan", is_flag=True, help="Say what the samples would cost, and execute nothing.")
+@click.option(
+    "--max-usd",
+    type=click.FloatRange(0),
+    metavar="DOLLARS",
+    help="Make no call of a model that may cost more than is left of this.",
+)
+@click.option("--resume", metavar="FILE", help="The result of an earlier trial, as of --output: its samples are kept.")
 def replay(
     words: tuple[str, ...],
     cassette: str | None,
@@ -54,6 +61,8 @@ def replay(
     folder: str | None,
     output: str | None,
     plan: bool,
+    max_usd: float | None,
+    resume: str | None,
     source: str | None,
     app: str | None,
     asgi: str | None,
@@ -88,12 +97,14 @@ def replay(
     elif source is not None or app or asgi or not words:
         raise click.UsageError("expected the words of a command, or --source with --app or --asgi")
     candidate = chosen.get("candidate")
-    if candidate is None and (samples or baseline is not None or folder or output or plan):
-        raise click.UsageError("--samples, --baseline, --to, --output and --plan need --candidate")
-    if candidate is not None and (samples or folder or output or plan):
+    trial = (samples, baseline, folder, output, plan or None, max_usd, resume)
+    if candidate is None and any(one is not None for one in trial):
+        raise click.UsageError("--samples, --baseline, --to, --output, --plan, --max-usd and --resume need --candidate")
+    if candidate is not None and any(one is not None for one in trial):
         from agenttape_core.cli.trying import Trying, tried
 
-        how = Trying(candidate, samples or 1, samples or 1 if baseline is None else baseline, folder, output)
+        samples = samples or 1
+        how = Trying(candidate, samples, samples if baseline is None else baseline, folder, output, max_usd, resume)
         return tried(command, cassette, how, chosen, plans=plan, as_json=as_json)
     if candidate is not None:
         chosen = {"drift": "fail", **chosen}

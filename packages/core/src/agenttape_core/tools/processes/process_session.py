@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, counted
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, BudgetExceededError, CassetteError, counted
 from agenttape_core.guard import SUBPROCESS
 from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
 from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
@@ -31,6 +31,7 @@ from agenttape_core.tools.processes.shutdown import (
 from agenttape_core.tools.processes.startup.agenttape_startup import what_runs
 
 if TYPE_CHECKING:
+    from agenttape_core.tools.budget import Budget
     from agenttape_core.tools.processes.startup.agenttape_startup import Process
 
 _CASSETTE = 3
@@ -76,6 +77,7 @@ class ProcessSession:
             watch_failed_blocks(self._note_failed)
         self._first_failed = ""
         self._failed = 0
+        self._budget = _held_to(config.max_usd, request)
         self._run_folder = run_folder
         self._process = process
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
@@ -127,12 +129,24 @@ class ProcessSession:
             unmatched=session.unmatched(),
             failure=str(failed) if failed is not None else self._failed_blocks(),
             problem=isinstance(failed, CassetteError),
+            spent=self._budget.spent if self._budget is not None else 0.0,
+            is_over_budget=isinstance(failed, BudgetExceededError),
         )
 
     def forget_after_fork(self) -> None:
         """Leave the session to the parent of this forked process."""
         self._in_use.leave()
         self._in_use.abandon()
+
+
+def _held_to(max_usd: float | None, request: SessionRequest) -> Budget | None:
+    """Hold the calls of models of this process to a limit, if there is one."""
+    if max_usd is None or request.project is None:
+        return None
+    from agenttape_core.tools.budget import Budget
+    from agenttape_core.tools.reading.prices import load_prices
+
+    return Budget(max_usd, load_prices(request.project.settings({}).prices)).watch()
 
 
 def open_process_session(process: Process) -> ProcessSession:

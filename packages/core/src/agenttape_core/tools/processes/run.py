@@ -48,6 +48,7 @@ def run(
     options: Mapping[str, Any],
     apart: bool = False,
     proves: bool = False,
+    max_usd: float | None = None,
 ) -> Outcome:
     """Run a command with a session in each of its Python processes.
 
@@ -58,6 +59,7 @@ def run(
         options: Those of `use_cassette`, as plain data.
         apart: Whether the standard output of the command goes to the standard error.
         proves: Whether it was recorded just now, so that to record it anew is no remedy for a difference.
+        max_usd: The most that the calls of models of one process may cost, in US dollars.
 
     Raises:
         ConfigurationError: The command, an option or a setting is wrong.
@@ -70,9 +72,9 @@ def run(
     records = mode is not Mode.NONE
     options = {**options, "mode": mode.value}
     settings = _checked(path, options)
-    recorded = {} if records else _recorded(path, command)
+    recorded = {} if records else recorded_of(path, command)
     config = _config(path, command, options, replays_only=not (records or settings.live or settings.candidate))
-    config = replace(config, remedies=([], [])) if proves else config
+    config = replace(config, max_usd=max_usd, remedies=([], []) if proves else config.remedies)
     with _locked(path) if records else nullcontext():
         code, reports, notes, blocked = _run_command(command, config, settings, apart=apart)
     keeps = code == 0 or settings.on_error == "keep"
@@ -174,8 +176,20 @@ def _checked(path: Path, options: dict[str, Any]) -> Settings:
     return load_settings().chosen(options)
 
 
-def _recorded(path: Path, command: Command) -> dict[str, Cassette]:
-    """Open all cassettes of the replay, so that a broken one is known before anything runs."""
+def recorded_of(path: Path, command: Command) -> dict[str, Cassette]:
+    """Open all cassettes of a replay, so that a broken one is known before anything runs.
+
+    Args:
+        path: The cassette of the main process.
+        command: The command.
+
+    Returns:
+        The cassettes by the addresses of their processes.
+
+    Raises:
+        CassetteNotFoundError: If there are none.
+        CassetteError: If one cannot be read.
+    """
     recorded = {address: open_cassette(own) for address, own in cassettes_of(path)}
     if not recorded:
         remedy = f"record it:  {command.told('record', _called(path))}"

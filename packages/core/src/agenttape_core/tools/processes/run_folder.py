@@ -28,6 +28,7 @@ class RunConfig:
         key: The key of pseudonyms for what has no cassette yet: they are to be the same in all cassettes of the run.
         remedies: The advice about a miss: where there is no cassette, and where there is one.
         replays_only: Whether nothing may be executed, also in sessions that the command itself opens.
+        max_usd: The most that the calls of models of one process may cost, in US dollars; `None` for any amount.
     """
 
     cassette: str
@@ -36,6 +37,7 @@ class RunConfig:
     key: str
     remedies: tuple[list[str], list[str]]
     replays_only: bool
+    max_usd: float | None = None
 
     def cassette_of(self, address: str) -> Path:
         """Return the cassette of a process, or of all that do the same."""
@@ -71,6 +73,8 @@ class ProcessReport:
         unmatched: Names in options that no boundary of it has.
         failure: The message of the failure; empty if there was none.
         problem: Whether the failure is about a file.
+        spent: The cost of the calls of models that it has made, in US dollars, where there is a limit.
+        is_over_budget: Whether a call would have cost more than was left.
     """
 
     pid: int
@@ -93,6 +97,8 @@ class ProcessReport:
     unmatched: list[str] = field(default_factory=list)
     failure: str = ""
     problem: bool = False
+    spent: float = 0.0
+    is_over_budget: bool = False
 
     @property
     def is_busy(self) -> bool:

@@ -14,7 +14,7 @@ from agenttape_core.schema import Interaction
 from agenttape_core.session import why_not_run
 from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.storage.names import stem_of
-from agenttape_core.tools.heal.budget import Budget
+from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.programs import Ending, Opening, Program, Source, program_of
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.summary import MODELS

@@ -1,7 +1,19 @@
 """Another model on what was recorded, tried several times: samples in lanes, and what they are worth."""
 
 from agenttape_core.tools.trials.judging import FLOOR, Sample, Trial, parts_at
+from agenttape_core.tools.trials.kept import read_trials, trial_of
 from agenttape_core.tools.trials.reading import sample_of
 from agenttape_core.tools.trials.tables import lines_of, markdown_of, plain_of
 
-__all__ = ["FLOOR", "Sample", "Trial", "lines_of", "markdown_of", "parts_at", "plain_of", "sample_of"]
+__all__ = [
+    "FLOOR",
+    "Sample",
+    "Trial",
+    "lines_of",
+    "markdown_of",
+    "parts_at",
+    "plain_of",
+    "read_trials",
+    "sample_of",
+    "trial_of",
+]

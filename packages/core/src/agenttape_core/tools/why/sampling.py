@@ -10,7 +10,7 @@ from pathlib import Path
 from agenttape_core.errors import BudgetExceededError, VerificationError, shown_path
 from agenttape_core.schema import Interaction, Outcome
 from agenttape_core.session import only_at
-from agenttape_core.tools.heal.budget import Budget
+from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.minimise.ddmin import ddmin
 from agenttape_core.tools.programs import Opening, Program
 from agenttape_core.tools.reading.answer import Answer

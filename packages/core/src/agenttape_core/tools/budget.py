@@ -1,0 +1,110 @@
+"""A limit on what the calls of models may cost that this process executes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from agenttape_core.errors import BudgetExceededError, ConfigurationError
+from agenttape_core.schema import Interaction
+from agenttape_core.session import (
+    Crossing,
+    ExecutedCrossing,
+    RunThroughCrossing,
+    Session,
+    stop_watching,
+    watch_crossings,
+)
+from agenttape_core.tools.reading.prices import INSTALL, Prices
+from agenttape_core.tools.reading.summary import MODELS, cost_of
+
+
+class Budget:
+    """A limit in US dollars. The call that would exceed it is not made: its session fails, its cassette stays.
+
+    What a call will cost is taken to be what its recording cost, or the dearest call that was made so far. A call whose
+    tokens nobody has counted is taken to have cost what its recording did.
+
+    Args:
+        dollars: The limit.
+        prices: The prices of tokens.
+
+    Raises:
+        ConfigurationError: If there are no prices, or the limit is no amount.
+    """
+
+    def __init__(self, dollars: float, prices: Prices) -> None:
+        if not 0 <= dollars < math.inf:
+            raise ConfigurationError(f"expected a limit in US dollars, 0 or more; found {dollars}")
+        if not prices.are_there:
+            raise ConfigurationError(f"a limit of ${dollars:g} needs prices: {INSTALL}")
+        self._dollars = dollars
+        self._prices = prices
+        self._spent = 0.0
+        self._dearest = 0.0
+        self._counted: dict[Session, int] = {}
+        """The sessions that may still have calls to count, with how many were counted."""
+        self._lock = Lock()
+
+    def watch(self) -> Budget:
+        """Hold all sessions of this process to the limit, from now on."""
+        watch_crossings(self._begins)
+        return self
+
+    @contextmanager
+    def held(self) -> Iterator[Budget]:
+        """Hold all sessions of this process to the limit for the duration of a block."""
+        watcher = self._begins
+        watch_crossings(watcher)
+        try:
+            yield self
+        finally:
+            stop_watching(watcher)
+
+    @property
+    def spent(self) -> float:
+        """The cost in US dollars of what was executed so far, as far as its models have a known price."""
+        with self._lock:
+            self._count()
+            return self._spent
+
+    def _begins(self, crossing: Crossing) -> None:
+        is_real = isinstance(crossing, ExecutedCrossing) and not isinstance(crossing, RunThroughCrossing)
+        if not is_real or crossing.boundary.kind not in MODELS:
+            return
+        session = crossing.session
+        if not isinstance(session, Session):
+            return
+        with self._lock:
+            self._counted.setdefault(session, 0)
+            self._count()
+            expected = max(self._recorded(session, crossing.position.address), self._dearest)
+            spent = self._spent
+        if spent + expected > self._dollars or self._dollars == 0:
+            error = BudgetExceededError(
+                self._dollars, spent, f"{crossing.boundary.kind} at {crossing.position.address}"
+            )
+            session.latch(error)
+            raise error
+
+    def _count(self) -> None:
+        for session, counted in list(self._counted.items()):
+            kept = session.executed()
+            for item in kept[counted:]:
+                cost = self._cost(session, item) if item.kind in MODELS else 0.0
+                self._spent += cost
+                self._dearest = max(self._dearest, cost)
+            self._counted[session] = len(kept)
+            if session.closed:
+                del self._counted[session]
+
+    def _cost(self, session: Session, item: Interaction) -> float:
+        cost = cost_of(item, self._prices)
+        return cost if cost is not None else self._recorded(session, item.address)
+
+    def _recorded(self, session: Session, address: str) -> float:
+        """Return what the recording at a place cost; 0 if there is none, or its cost is not known."""
+        number = next((row.number for row in session.source.entries if row.address == address), None)
+        return (cost_of(session.source.interaction(number), self._prices) or 0.0) if number is not None else 0.0
