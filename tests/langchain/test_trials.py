@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ import langchain_openai  # noqa: F401
 import pytest
 
 import agenttape_langgraph.ambient  # noqa: F401
+from agenttape_core import use_cassette
+from agenttape_core.cli.app import run
 
 SUITE = """
 import pytest
@@ -91,28 +94,38 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
         yield models
 
 
+@pytest.fixture(scope="module")
+def cassettes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the cassettes of the suite; the first test that needs them records them."""
+    return tmp_path_factory.mktemp("recorded") / "cassettes"
+
+
 @pytest.fixture
-def suite(pytester: pytest.Pytester, models: Models) -> pytest.Pytester:
+def suite(pytester: pytest.Pytester, models: Models, cassettes: Path) -> pytest.Pytester:
     """A suite that is recorded with the old model."""
-    return recorded(pytester, models, passed=5)
-
-
-@pytest.fixture
-def single(pytester: pytest.Pytester, models: Models) -> pytest.Pytester:
-    """The same, with one test."""
-    return recorded(pytester, models, "-k", "same", passed=1, deselected=4)
-
-
-def recorded(pytester: pytest.Pytester, models: Models, *options: str, **outcomes: int) -> pytest.Pytester:
-    """Record the suite."""
-    always = f"-p no:randomly --cassette-prove=false {' '.join(options)}"
-    pytester.makefile(".ini", pytest=f"[pytest]\naddopts = {always}\nasyncio_default_fixture_loop_scope = function\n")
+    settled(pytester)
     pytester.makepyfile(test_shop=SUITE)
-    result = pytester.runpytest_inprocess("--cassette-mode=once")
-    result.assert_outcomes(**outcomes)
+    if cassettes.exists():
+        shutil.copytree(cassettes, pytester.path / "cassettes")
+    else:
+        pytester.runpytest_inprocess("--cassette-mode=once").assert_outcomes(passed=5)
+        shutil.copytree(pytester.path / "cassettes", cassettes)
     models.asked.clear()
     models.texts.clear()
     return pytester
+
+
+@pytest.fixture
+def single(suite: pytest.Pytester) -> pytest.Pytester:
+    """The same, of which one test is run."""
+    settled(suite, "-k same")
+    return suite
+
+
+def settled(pytester: pytest.Pytester, options: str = "") -> None:
+    """Write the options of all runs."""
+    always = f"addopts = -p no:randomly --cassette-prove=false {options}"
+    pytester.makefile(".ini", pytest=f"[pytest]\n{always}\nasyncio_default_fixture_loop_scope = function\n")
 
 
 def trials(folder: Path) -> dict[str, dict[str, Any]]:
@@ -215,7 +228,7 @@ def test_an_interruption(single: pytest.Pytester, models: Models) -> None:
     """Ctrl-C keeps the samples that were taken, and a later run goes on with them."""
     models.interrupts_at = ("new", 2)
     with contextlib.suppress(KeyboardInterrupt):
-        single.runpytest_inprocess(CANDIDATE, "--cassette-report=report.json")
+        single.runpytest_inprocess(CANDIDATE, "--cassette-report=report.json", "-p", "no:terminal")
     kept = trials(single.path)["same"]
     assert [(one["lane"], one["number"]) for one in kept["samples"]][-1] == ("candidate", 1)
     assert kept["verdict"] is None
@@ -249,6 +262,7 @@ BAD = [
 @pytest.mark.parametrize(("options", "said"), BAD, ids=lambda part: "-".join(part) if isinstance(part, tuple) else "")
 def test_options_that_say_nothing(options: tuple[str, ...], said: str, pytester: pytest.Pytester) -> None:
     """Options that do not go together, or name no file, are refused before a test runs."""
+    settled(pytester)
     with pytest.raises(pytest.UsageError, match=re.escape(said)):
         pytester.parseconfigure(*options)
 
@@ -278,39 +292,81 @@ from langchain_openai import ChatOpenAI
 @tool
 def refund(order: str, amount: int) -> str:
     "Refund an order."
-    open("ran", "a").write(order)
+    with open("ran", "a") as file:
+        file.write(order)
     return f"refunded {order}"
 
 
-model = ChatOpenAI(model="old", max_retries=0).bind_tools([refund])
-asked = [("user", "other")]
-answer = model.invoke(asked)
-result = refund.invoke(answer.tool_calls[0])
-print(model.invoke([*asked, answer, result]).text)
+def main():
+    model = ChatOpenAI(model="old", max_retries=0).bind_tools([refund])
+    asked = [("user", "other")]
+    answer = model.invoke(asked)
+    result = refund.invoke(answer.tool_calls[0])
+    print(model.invoke([*asked, answer, result]).text)
+
+
+if __name__ == "__main__":
+    main()
 """
 
 
 @pytest.mark.process
 def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.CaptureFixture[str]) -> None:
-    """`agenttape replay --candidate` tries a model on a command, says what it would cost, and writes the result."""
-    from agenttape_core.cli.app import run
+    """`agenttape replay --candidate` tries a model on a command within a limit, and goes on with what it did."""
 
     def replay(*args: str) -> int:
-        return run(["replay", "--cassette", "app", *args, "--", sys.executable, "app.py"])
+        capsys.readouterr()
+        return run(["replay", "--cassette", "app", "--candidate", "openai:new", *args, "--", sys.executable, "app.py"])
 
+    priced(pytester, old=0.0, new=1e6)  # a dollar for each token
     pytester.makepyfile(app=PROGRAM)
-    assert run(["record", "--cassette", "app", "--", sys.executable, "app.py"]) == 0
+    with use_cassette("app", mode="all"):
+        pytester.syspathinsert()
+        import_module("app").main()
     before = Path("ran").read_text(encoding="utf-8")
-    how = ("--samples", "1", "--baseline", "0", "--to", "runs", "--output", "out.json")
-    assert replay("--candidate", "openai:new", *how) == 1
+    models.asked.clear()
+
+    assert replay("--samples", "5", "--plan") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("openai:new: at least 20 calls of models, about $")
+    of_one = float(said.rpartition("$")[2]) / 5
+    assert models.asked == {}
+
+    how = ("--baseline", "0", "--to", "runs", "--output", "out.json")
+    assert replay("--samples", "2", "--max-usd", str(of_one * 1.5), *how) == 1
+    assert "$138 is spent, and it may cost more than is left" in capsys.readouterr().err
     found = json.loads(Path("out.json").read_text(encoding="utf-8"))  # it left the recorded world
     assert [(one["lane"], one["passed"], len(one["drift"])) for one in found["samples"]] == [
         ("candidate", True, 1),
     ]
     assert found["samples"][0]["answer"] == "done"
-    assert sorted(path.name for path in Path("runs").iterdir()) == ["candidate.1.yaml"]
+    assert found["samples"][0]["cassette"] == "runs/candidate.1.yaml"
     assert Path("ran").read_text(encoding="utf-8") == before
-    capsys.readouterr()
-    assert replay("--candidate", "openai:new", "--samples", "5", "--plan") == 0
-    assert capsys.readouterr().out.startswith("openai:new: at least 20 calls of models")
-    assert replay("--samples", "5") == 2
+    asked = dict(models.asked)
+
+    assert replay("--samples", "1", *how, "--resume", "out.json", "--json") == 1  # for its drift
+    assert json.loads(capsys.readouterr().out)["samples"] == found["samples"]
+    assert models.asked == asked
+
+
+BAD_COMMANDS = [
+    (("--samples", "5"), "need --candidate"),
+    (("--resume", "out.json"), "need --candidate"),
+    (("--candidate", "openai:new", "--max-usd", "-1"), "-1"),
+    (("--candidate", "openai:new", "--resume", "app.py"), "app.py: no trials of candidates that could be resumed"),
+    (("--candidate", "openai:new", "--resume", "none.json"), "none.json: no trials of candidates"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), BAD_COMMANDS, ids=lambda part: "-".join(part) if isinstance(part, tuple) else ""
+)
+def test_commands_that_say_nothing(
+    options: tuple[str, ...], said: str, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options of `replay` that do not go together, or name no result, are refused before anything runs."""
+    pytester.makepyfile(app="raise SystemExit('it ran')")
+    assert run(["replay", *options, "--", sys.executable, "app.py"]) != 0
+    said_by_it = capsys.readouterr().err
+    assert said in said_by_it
+    assert "it ran" not in said_by_it

@@ -19,8 +19,8 @@ from agenttape_core import (
 )
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Usage
+from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.heal import heal, plan
-from agenttape_core.tools.heal.budget import Budget
 from agenttape_core.tools.reading.prices import Price, PriceTable
 
 CASSETTE = Path("cassettes/c.yaml")

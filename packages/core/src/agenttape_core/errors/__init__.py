@@ -365,7 +365,7 @@ class BudgetExceededError(AgentTapeHalt):
         self.spent = spent
         super().__init__(
             f"refused to execute {call}: ${spent:.4f} of ${limit:g} is spent, and it may cost more than is left\n"
-            "  its cassette stays as it was; allow more, or see what it would take:  agenttape heal --plan"
+            "  its cassette stays as it was; allow more, or let --plan say what it would take"
         )
 
 

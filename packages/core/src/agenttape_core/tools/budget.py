@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
+from typing import Any
 
 from agenttape_core.errors import BudgetExceededError, ConfigurationError
 from agenttape_core.schema import Interaction
@@ -18,14 +19,14 @@ from agenttape_core.session import (
     watch_crossings,
 )
 from agenttape_core.tools.reading.prices import INSTALL, Prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of
+from agenttape_core.tools.reading.summary import MODELS, cost_of, tried_with
 
 
 class Budget:
     """A limit in US dollars. The call that would exceed it is not made: its session fails, its cassette stays.
 
-    What a call will cost is taken to be what its recording cost, or the dearest call that was made so far. A call whose
-    tokens nobody has counted is taken to have cost what its recording did.
+    A call is taken to cost what the tokens of its recording cost with the model that is asked, or as much as the
+    dearest call that was made so far. A call whose tokens nobody has counted is taken to have cost what its recording would.
 
     Args:
         dollars: The limit.
@@ -71,8 +72,9 @@ class Budget:
             return self._spent
 
     def _begins(self, crossing: Crossing) -> None:
-        is_real = isinstance(crossing, ExecutedCrossing) and not isinstance(crossing, RunThroughCrossing)
-        if not is_real or crossing.boundary.kind not in MODELS:
+        if not isinstance(crossing, ExecutedCrossing) or isinstance(crossing, RunThroughCrossing):
+            return
+        if crossing.boundary.kind not in MODELS:
             return
         session = crossing.session
         if not isinstance(session, Session):
@@ -80,7 +82,7 @@ class Budget:
         with self._lock:
             self._counted.setdefault(session, 0)
             self._count()
-            expected = max(self._recorded(session, crossing.position.address), self._dearest)
+            expected = max(self._recorded(session, crossing.position.address, crossing.metadata), self._dearest)
             spent = self._spent
         if spent + expected > self._dollars or self._dollars == 0:
             error = BudgetExceededError(
@@ -102,9 +104,15 @@ class Budget:
 
     def _cost(self, session: Session, item: Interaction) -> float:
         cost = cost_of(item, self._prices)
-        return cost if cost is not None else self._recorded(session, item.address)
+        return cost if cost is not None else self._recorded(session, item.address, item.metadata)
 
-    def _recorded(self, session: Session, address: str) -> float:
-        """Return what the recording at a place cost; 0 if there is none, or its cost is not known."""
+    def _recorded(self, session: Session, address: str, metadata: Mapping[str, Any]) -> float:
+        """Return what the recording at a place would cost with the candidate of a call, if that has one.
+
+        It is 0 if there is none, or its cost is not known.
+        """
         number = next((row.number for row in session.source.entries if row.address == address), None)
-        return (cost_of(session.source.interaction(number), self._prices) or 0.0) if number is not None else 0.0
+        if number is None:
+            return 0.0
+        recorded = session.source.interaction(number)
+        return cost_of(tried_with(recorded, metadata.get("candidate")), self._prices) or 0.0

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agenttape_core.schema import MODEL_KINDS, Interaction
+from agenttape_core.session import OWN
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.prices import Prices
 
@@ -78,10 +79,22 @@ def cost_of(item: Interaction, prices: Prices) -> float | None:
 def model_of(item: Interaction) -> str | None:
     """Return the model that a call asked for, as its provider calls it: a candidate, if one was tried on it."""
     candidate = item.metadata.get("candidate")
-    if isinstance(candidate, str):
+    if isinstance(candidate, str) and candidate != OWN:
         return candidate.partition(":")[2] or candidate
     model = item.request.get("model")
     return model if isinstance(model, str) else None
+
+
+def tried_with(item: Interaction, candidate: object) -> Interaction:
+    """Return a recorded call as one that a candidate was asked.
+
+    Args:
+        item: The call.
+        candidate: The candidate's label; with anything but a text, and for the program's own model, the call stays.
+    """
+    if not isinstance(candidate, str) or candidate == OWN:
+        return item
+    return item.model_copy(update={"metadata": {**item.metadata, "candidate": candidate}})
 
 
 def overview_of(cassette: Cassette, prices: Prices) -> Overview:

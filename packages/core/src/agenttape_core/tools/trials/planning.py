@@ -1,4 +1,4 @@
-"""What a trial would take, as far as the recording says it. Nothing is executed for it."""
+"""The plan of a trial: the calls and the money that it would take, as far as the recording says it. Nothing is executed for it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.session import Candidates
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.prices import INSTALL, Prices
-from agenttape_core.tools.reading.summary import cost_of, model_of
+from agenttape_core.tools.reading.summary import cost_of, model_of, tried_with
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """What the trial of a candidate would take, if each sample asks what the recording did.
+    """The calls and the money that the trial of a candidate would take, if each sample asks what the recording did.
 
     Args:
         name: The test, or the command.
@@ -81,7 +81,7 @@ def planned(
         add(item, baseline)
         if (tried := chosen.at(item.address)) is not None:
             other += 1
-            add(item.model_copy(update={"metadata": {"candidate": tried.label}}), samples)
+            add(tried_with(item, tried.label), samples)
     return TrialPlan(name, label, own * baseline, other * samples, dollars, tuple(unpriced))
 
 
