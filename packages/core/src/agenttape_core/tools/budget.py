@@ -26,7 +26,8 @@ class Budget:
     """A limit in US dollars. The call that would exceed it is not made: its session fails, its cassette stays.
 
     A call is taken to cost what the tokens of its recording cost with the model that is asked, or as much as the
-    dearest call that was made so far. A call whose tokens nobody has counted is taken to have cost what its recording would.
+    dearest call that was made so far. A call whose tokens nobody has counted is taken to have cost what its recording
+    would.
 
     Args:
         dollars: The limit.

@@ -1,4 +1,4 @@
-"""The plan of a trial: the calls and the money that it would take, as far as the recording says it. Nothing is executed for it."""
+"""The plan of a trial: the calls and the money that it would take, as far as the recording says it."""
 
 from __future__ import annotations
 
