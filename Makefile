@@ -104,7 +104,7 @@ $(IMPORTS)/.ready: pyproject.toml packages/core/pyproject.toml
 	$(IMPORTS)/bin/python $(INSTALL) -e packages/core --group imports
 	@touch $@
 
-servers: $(SERVERS)/.ready ## Record `langgraph dev`, an A2A server and MCP servers as they stand, and replay them, in an environment of their own.
+servers: $(SERVERS)/.ready ## Record `langgraph dev`, an A2A server, MCP servers and Anthropic's client as they stand, and replay them, in an environment of their own.
 	$(SERVERS)/bin/python tests/servers/run.py
 	$(SERVERS)/bin/python -m pytest -q -n0 -p no:cacheprovider tests/servers 'tests/docs/test_snippets.py::test_page_is_true[docs/mcp.md]'
 

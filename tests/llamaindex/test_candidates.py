@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, ToolCallBlock
 from llama_index.core.llms import LLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.llms.utils import parse_partial_json
 from llama_index.core.tools import FunctionTool
 
 from agenttape_core import ConfigurationError, open_cassette, use_cassette
 
 from ..kit.world import World
-from .fakes import CallingLLM
+from .fakes import CallingLLM, as_async
 from .scripted import Reply, ScriptedLLM
 
 
@@ -120,6 +123,34 @@ def test_each_shape(kind: Any, shape: str, world: World, tmp_path: Path) -> None
     assert str(session.report) == "0 served, 1 executed"
     with use_cassette(derived):
         assert asyncio.run(ask()) == found
+
+
+class InPieces(CallingLLM):
+    """Streams the arguments of its call piece by piece, as text, and reads the half that it has sent."""
+
+    async def astream_chat(self, messages: Sequence[ChatMessage], tools: Any = None, **kwargs: Any) -> Any:
+        """Stream a call."""
+        texts = ['{"city":', '{"city": "Paris"}']
+        blocks = [ToolCallBlock(tool_call_id="t1", tool_name="weather", tool_kwargs=text) for text in texts]
+        return as_async(ChatResponse(message=ChatMessage(role="assistant", blocks=[block])) for block in blocks)
+
+    def get_tool_calls_from_response(self, response: ChatResponse, *_: Any, **__: Any) -> list[ToolSelection]:
+        """Read a call, or the half of one."""
+        (block,) = response.message.blocks
+        return [ToolSelection(tool_id="t1", tool_name="weather", tool_kwargs=parse_partial_json(block.tool_kwargs))]  # type: ignore[union-attr, arg-type]
+
+
+def test_a_call_in_the_middle_of_a_stream(recorded: Path, world: World, tmp_path: Path) -> None:
+    """An LLM that reads only whole arguments, as Anthropic's does, reads each chunk of a candidate's call."""
+
+    async def ask() -> list[Any]:
+        offered = [{"type": "function", "function": {"name": "weather", "description": "", "parameters": {}}}]
+        chunks = await ScriptedLLM(world).astream_chat([ChatMessage(role="user", content="go")], tools=offered)
+        calls = [block.tool_kwargs async for chunk in chunks for block in chunk.message.blocks]
+        return [json.loads(call) if isinstance(call, str) else call for call in calls]
+
+    with use_cassette(recorded, candidate=InPieces(world), to=tmp_path / "derived.yaml", unused="ignore"):
+        assert asyncio.run(ask()) == [{"city": None}, {"city": "Paris"}]
 
 
 def test_bad_candidates(recorded: Path, world: World) -> None:

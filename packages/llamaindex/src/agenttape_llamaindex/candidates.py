@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -190,18 +191,27 @@ def _never_called() -> None:
 def _readable(response: Any, llm: Any) -> Any:
     """Return an answer whose tool calls are blocks, which every LLM reads."""
     message = getattr(response, "message", None)
-    if (
-        message is None
-        or not isinstance(llm, FunctionCallingLLM)
-        or any(isinstance(block, ToolCallBlock) for block in message.blocks)
-    ):
+    if message is None or not isinstance(llm, FunctionCallingLLM):
         return response
-    calls = llm.get_tool_calls_from_response(response, error_on_no_tool_call=False) if message.additional_kwargs else []
-    message.blocks.extend(
+    blocks = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
+    if all(map(_is_whole, blocks)) and (blocks or not message.additional_kwargs):
+        return response
+    calls = llm.get_tool_calls_from_response(response, error_on_no_tool_call=False)
+    message.blocks = [block for block in message.blocks if not isinstance(block, ToolCallBlock)] + [
         ToolCallBlock(tool_call_id=call.tool_id, tool_name=call.tool_name, tool_kwargs=call.tool_kwargs)
         for call in calls
-    )
+    ]
     return response
+
+
+def _is_whole(call: ToolCallBlock) -> bool:
+    """Return False for a call in the middle of a stream, whose half arguments only its own LLM can read."""
+    if isinstance(call.tool_kwargs, str):
+        try:
+            json.loads(call.tool_kwargs)
+        except ValueError:
+            return False
+    return True
 
 
 def _plain(ask: Callable[[], Any], llm: Any) -> Any:
