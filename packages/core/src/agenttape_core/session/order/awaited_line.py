@@ -80,6 +80,8 @@ class AwaitedLine(ABC):
         self._deferred: Counter[int] = Counter()
         """The times that a timer was put off as the program went on."""
         self._threads = ThreadWork()
+        self._posts: Counter[str] = Counter()
+        """The things that strands have put into the loop, by label."""
         self._rounds = 0
         self._asleep: list[Callable[[], object]] = []
         """Wake the jobs that wait until a time has passed in the loop: see `virtual_sleep`."""
@@ -232,6 +234,7 @@ class AwaitedLine(ABC):
             is_effect: Whether it has only had an effect, and goes on.
         """
         at_once = self._follows and since == self.serial
+        call.came += 1
         if self._log is not None:
             # A task that begins eagerly may end before its creator goes on, which is no step that waits in the loop.
             is_eager = at_once and self.loop.get_task_factory() is not None
@@ -239,12 +242,27 @@ class AwaitedLine(ABC):
             self._log.came(call, at_once=at_once, is_idle=is_idle, is_effect=is_effect)
         if not at_once:
             self._steps = 0
+            if not is_effect:
+                self._delivers(call.address, call.came, call=call)
 
     def is_recorded_beside(self, strand: Strand) -> bool:
         """Return True if the order of a strand is recorded, and the program has something to do in the loop, too."""
         session = self.session()
         is_mine = session is not None and session.strands is strand.strands
         return is_mine and self.schedule.is_kept and has_steps(self.loop, session)
+
+    def _delivers(self, key: str, number: int = 1, *, call: Logged | None = None, sender: Strand | None = None) -> None:
+        """Take the turn for the loop, until it rests: see `visiting`."""
+        session = self.session()
+        if session is not None:
+            session.strands.delivers(self.loop, session, key, number=number, call=call, sender=sender)
+
+    def delivers_no_more(self, call: Logged) -> None:
+        """Note that a call is over."""
+        session = self.session()
+        if session is not None:
+            session.strands.delivers_no_more(call.address)
+            session.strands.delivers_no_more(f"cancelled {call.address}")
 
     @property
     def holds_steps(self) -> bool:
@@ -269,6 +287,7 @@ class AwaitedLine(ABC):
         if self._log is not None:
             self._log.cancelled(call, is_idle=self._has_no_steps())
         self._steps = 0
+        self._delivers(f"cancelled {call.address}", call=call)
 
     @abstractmethod
     def _go_on(self) -> None:

@@ -18,10 +18,12 @@ class Logged:
         crossing: The call.
     """
 
-    __slots__ = ("address", "crossing", "is_executed")
+    __slots__ = ("address", "came", "crossing", "is_executed")
 
     def __init__(self, address: str, crossing: Any, *, is_executed: bool) -> None:
         self.address = address
+        self.came = 0
+        """The number of its chunks, effects and answers so far."""
         self.crossing = crossing
         self.is_executed = is_executed
 
@@ -170,6 +172,16 @@ class Folding:
         return made in self._owners and not _is_of_program(self._owners[made])
 
 
+def have_ended(call: Logged) -> bool:
+    """Return True if a call and all calls around it have ended: only then is known which of them a replay serves."""
+    crossing = call.crossing
+    while crossing is not None:
+        if not getattr(crossing, "has_ended", True):
+            return False
+        crossing = getattr(crossing, "parent", None)
+    return True
+
+
 def _outwards(entry: _Entry) -> Iterator[Any]:
     """Yield the call of an entry, and those around it."""
     crossing = entry.call.crossing if isinstance(entry, _Event) and entry.call is not None else entry.owner
@@ -272,9 +284,14 @@ def _happens_again(entry: _Entry) -> bool:
         return entry.owner is PROGRAM or _is_of_program(entry.owner)
     if entry.call is None:
         return entry.owner is None or _is_of_program(entry.owner)
-    crossing = entry.call.crossing
+    return happens_again(entry.call)
+
+
+def happens_again(call: Logged) -> bool:
+    """Return whether a replay serves a call: it runs the code of all calls around it, and not that of this one."""
+    crossing = call.crossing
     around = getattr(crossing, "parent", None)
-    return _is_of_program(around) and not (entry.call.is_executed and crossing.is_run_again)
+    return _is_of_program(around) and not (call.is_executed and crossing.is_run_again)
 
 
 def merged(groups: Iterable[Scheduled]) -> list[Scheduled]:

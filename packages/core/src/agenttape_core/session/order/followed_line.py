@@ -30,7 +30,7 @@ class FollowedLine(AwaitedLine):
         """Note a timer of the program, or of the code of a call."""
         if not self._timers.made:
             TIMED.setdefault(self.loop, []).append(self)
-        self._timers.add(handle)
+        self._timers.add(handle, is_own=owner is None)
         self._is_made(("timer", self._timers.made), owner)
 
     def _is_made(self, made: Key, owner: Any) -> None:
@@ -52,7 +52,7 @@ class FollowedLine(AwaitedLine):
         was_open = self._is_open
         self._open()
         if is_of_program(self.session()):  # a tool that a replay runs through makes jobs of its own
-            number = self._threads.counts(sort)
+            work.key = number = self._threads.counts(sort)
             if not was_open:
                 self._began_with = f"{self._number}.{number}"
                 self._script = self.schedule.script_of_job(self._began_with)
@@ -124,7 +124,28 @@ class FollowedLine(AwaitedLine):
             beside = self._threads.beside(delivery)
             self._log.delivered(delivery, age, is_idle=self._has_no_steps(), beside=beside)
         self._steps = 0
+        self._takes_turn(handle, delivery)
         return False
+
+    def _takes_turn(self, handle: Any, delivery: Key) -> None:
+        """Take the turn for a timer, or a post of a thread, that is the program's own; see `visiting`."""
+        if delivery in self._inside:
+            return
+        callback = handle._callback  # noqa: SLF001 - no public name tells it
+        if delivery[0] == "timer":
+            self._delivers(f"timer {self._number}", self._timers.own_number_of(handle))
+        elif callback.is_result:
+            self._delivers(f"{self._number} {callback.work.key}", sender=callback.strand)
+        else:
+            self.is_posted(callback)
+
+    def is_posted(self, post: Posted) -> None:
+        """Take the turn for what another thread has put into the loop, if that is part of the program itself."""
+        if ":" in post.label:  # it works for a call, which a replay may serve
+            return
+        self._posts[post.label] += 1
+        sender = post.strand if post.handed is not None else None
+        self._delivers(f"{self._number} {post.label}", self._posts[post.label], sender=sender)
 
     def _comes_later(self, handle: Any, delivery: Key) -> bool:  # noqa: ARG002 - a line whose order is chosen looks
         """Return True if a timer or a post of a thread waits for its turn, though it has come."""

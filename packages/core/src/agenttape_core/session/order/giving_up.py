@@ -32,6 +32,8 @@ class Work:
     """
 
     sort = "job"
+    key = ""
+    """Its number among the work of the program itself, outside of its calls."""
 
     def __init__(self, pool: Any, code: Any, scope: str = "", *, is_strand: bool = True) -> None:
         self._pool = ref(pool)

@@ -41,16 +41,20 @@ class Posted:
         is_result: Whether it hands over the result of the work.
     """
 
-    __slots__ = ("callback", "handed", "is_inside", "is_let_through", "is_result", "strand", "work")
+    __slots__ = ("callback", "handed", "is_inside", "is_let_through", "is_result", "label", "line", "strand", "work")
 
     def __init__(self, callback: Callable[..., Any], work: Any, *, is_result: bool) -> None:
         self.is_result = is_result
         self.strand = current_strand()
         """The strand that has put it there; `None` for a thread that is none."""
+        self.label = self.strand.label if self.strand is not None else ""
+        """The label under which the strand passed gates then."""
         self.callback = callback
         self.work = work
         self.is_inside: bool = work is not None and work.is_inside
         """True if the code of a call that is executed for real has submitted the work: nothing of the program."""
+        self.line: Any = None
+        """The line of the loop, of a thread that belongs to a session."""
         self.is_let_through = False
         self.handed: Any = None
         """The wait of the thread that has put it there: see `handing_over`; `None` if it does not wait."""

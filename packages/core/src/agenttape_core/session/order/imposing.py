@@ -50,13 +50,25 @@ class Imposed:
         if head is None or self.is_lost:
             return next(iter(self._waiting))
         for strand in self._waiting:
-            if strand.label == head:
+            if self._sleeps_anew(strand) or strand.label == head:
                 return strand
         for strand in self._waiting:
             if not self.script.has(strand.label):
+                if strand.is_unseen:  # a library ends a thread of its own: the session may have ended before that
+                    return strand
                 self._depart(strand.label, f"a gate of {strand.labels[0]} that was not recorded")
                 return strand
         return self.out_of_order("all threads wait for one that does not come") if self._is_stuck() else None
+
+    def takes(self, strand: Strand) -> None:
+        """Note that a strand passes a gate."""
+        if self.script.has(strand.label) and not self._sleeps_anew(strand):
+            self.script.take(strand.label)
+
+    def _sleeps_anew(self, strand: Strand) -> bool:
+        """Return whether a strand has slept where it did not in the recording: that makes no other program."""
+        is_sleep = strand.wait is not None and strand.wait.is_over and not strand.wait.key
+        return is_sleep and not self.script.is_late_next(strand.label)
 
     def sleeper(self) -> Strand | None:
         """Return the strand that is next, if it waits for a time to pass: when it was recorded, it had passed."""

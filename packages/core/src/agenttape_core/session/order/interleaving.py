@@ -4,12 +4,13 @@ The text is a list of labels, each with the number of gates passed in a row: `0*
 strand comes from: `0` is that of the session, `0.2` the second thread or piece of work that `0` began, `0.2:1` what
 happened inside the first call of `0.2`. Below it, effects of that call have a label of their own: a replay that serves
 the call has them again, and comes to no other gate of its inside. So have the gates of a thread that has put something
-into an event loop, and has waited until the loop had come to it: see `handing_over`. `0.2!` is a gate that was passed
-because the time of a wait had passed.
+into an event loop, and has waited until the loop had come to it: see `handing_over`; and what is delivered to a loop
+beside threads: see `visiting`. `0.2!` is a gate that was passed because the time of a wait had passed.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 from collections import Counter
@@ -17,8 +18,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 ROOT = "0"
+_FEW = 3
 _NESTS = re.compile(r"(?::\d+)+$")
 _EFFECT = f".{zlib.crc32(b'effect')}"
+_DELIVERY = f".{zlib.crc32(b'delivery')}."
 _HANDED = f".{zlib.crc32(b'handed over')}"
 
 
@@ -66,6 +69,16 @@ def effect_of(call: str) -> str:
 def handed_by(label: str) -> str:
     """Return the label of what a strand, or the inside of a call, has put into an event loop."""
     return label + _HANDED
+
+
+def delivery_of(strand: str, key: str) -> str:
+    """Return the label of something that is delivered to the event loop in the thread of a strand: see `visiting`."""
+    return f"{strand}{_DELIVERY}{zlib.crc32(key.encode()) or 1}"
+
+
+def _loop_of(label: str) -> str:
+    """Return the strand in whose thread the event loop runs to which something is delivered; empty for other labels."""
+    return label.partition(_DELIVERY)[0] if _DELIVERY in label else ""
 
 
 def maker_of(label: str) -> str:
@@ -121,7 +134,14 @@ class Notes:
             if words and words[-1].label == run.label and not (run.is_late or words[-1].is_late):
                 run = run._replace(times=run.times + words.pop().times)  # noqa: PLW2901 - both in a row now
             words.append(run)
-        return " ".join(map(str, words))
+        return " ".join(map(str, _with_few_deliveries(words)))
+
+
+def _with_few_deliveries(runs: list[Passed]) -> Iterator[Passed]:
+    """Yield gates without those between the first and the last of a loop in a row: no other strand goes on there."""
+    for loop, row in itertools.groupby(runs, lambda run: _loop_of(run.label)):
+        gates = list(row)
+        yield from gates if not loop or len(gates) < _FEW else (gates[0], gates[-1])
 
 
 def outwards(label: str) -> Iterator[str]:
@@ -165,6 +185,10 @@ class Script:
     def has(self, label: str) -> bool:
         """True if a label is to come."""
         return self._left[label] > 0
+
+    def is_late_next(self, label: str) -> bool:
+        """Return True if the next gate of a label was passed because the time of a wait had passed."""
+        return next((self._runs[at].is_late for at in self._to_come() if self._labels[at] == label), False)
 
     def take(self, label: str) -> None:
         """Take the next gate of a label, which need not be the first of all."""

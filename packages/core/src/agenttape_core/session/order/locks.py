@@ -72,11 +72,15 @@ class _Locks:
         return is_acquired
 
     def _acquire_outside(self, lock: Any, timeout: float) -> bool:
-        if not (HANDED and in_loop() and (timeout < 0 or timeout > WAITS_ITSELF)):
+        strand = HERE.strand
+        is_visiting = strand is not None and strand.is_visiting
+        if not ((HANDED or is_visiting) and in_loop() and (timeout < 0 or timeout > WAITS_ITSELF)):
             return self._acquire(lock, True, timeout)
         if self._acquire(lock, True, WAITS_ITSELF):
             return True
-        let_go_of(asyncio.get_running_loop())  # perhaps a thread has it that waits for this loop
+        let_go_of(asyncio.get_running_loop())  # perhaps a thread has it that waits for this loop, or for the turn
+        if strand is not None and is_visiting:
+            strand.strands.rests_loosely(strand)
         return self._acquire(lock, True, timeout if timeout < 0 else timeout - WAITS_ITSELF)
 
     def _is_free(self, lock: Any) -> bool:

@@ -25,6 +25,7 @@ from agenttape_core.session.order.handles import ACTIVE, TIMED, Posted, are_time
 from agenttape_core.session.order.line import Line
 from agenttape_core.session.order.strands import Strand, in_loop
 from agenttape_core.session.order.virtual_time import VIRTUAL
+from agenttape_core.session.order.visiting import VISITS, let_rest
 from agenttape_core.session.scopes import SCOPES
 from agenttape_core.session.unread import UNREAD
 
@@ -44,25 +45,30 @@ def _run(self: Any) -> None:
             self._loop._ready.append(self)  # noqa: SLF001 - no public name puts a timer there
             return
         if type(self._callback) is Posted:
-            _is_put_loosely(self)
+            _is_put_alone(self)
         _call(self)
-        if not ACTIVE and not HANDED:
+        if not ACTIVE and not HANDED and not VISITS:
             return
     else:
-        now = tuple(lines)
-        if any([line.holds(self) for line in now]):  # noqa: C419 - each line has to see it
-            owners: list[Any] = []
-        else:
-            owners = [line.owner_of(self) for line in now]
-            _call(self)
-        for line, owner in zip(now, owners, strict=False):
-            line.has_run(self, owner)
+        _call_in_turn(self, tuple(lines))
     lines = ACTIVE.get(self._loop)
     if lines is not None:
         for line in tuple(lines):
             line.advance()
     if HANDED:
         settle(self._loop)
+    if self._loop in VISITS:
+        let_rest(self._loop)
+
+
+def _call_in_turn(handle: Any, lines: tuple[Line, ...]) -> None:
+    """Let a loop call a callback, unless that has to wait for its turn."""
+    if any([line.holds(handle) for line in lines]):  # noqa: C419 - each line has to see it
+        return
+    owners = [line.owner_of(handle) for line in lines]
+    _call(handle)
+    for line, owner in zip(lines, owners, strict=True):
+        line.has_run(handle, owner)
 
 
 def _call(handle: Any) -> None:
@@ -85,14 +91,19 @@ def _is_early(timer: Any) -> bool:
     return any([line.defers(timer) for line in TIMED.get(timer._loop, ())])  # noqa: C419, SLF001 - each line has to see it
 
 
-def _is_put_loosely(post: Any) -> None:
-    """Note it if a thread has put something into a loop that awaited nothing, beside what goes on there."""
-    strand, loop = post._callback.strand, post._loop  # noqa: SLF001 - no public name tells it
-    for handle in tuple(loop._ready) if strand is not None and not post._callback.is_inside else ():  # noqa: SLF001
-        line, _ = line_of_program(handle._context, loop)  # noqa: SLF001
+def _is_put_alone(handle: Any) -> None:
+    """Take the turn for what a thread has put into a loop that awaits nothing; note it if other things go on there."""
+    post, loop = handle._callback, handle._loop  # noqa: SLF001 - no public name tells it
+    strand = post.strand if not post.is_inside else None
+    if strand is None:
+        return
+    for other in tuple(loop._ready) if loop not in VISITS else ():  # noqa: SLF001 - as above
+        line, _ = line_of_program(other._context, loop)  # noqa: SLF001 - as above
         if line is not None and line.is_recorded_beside(strand):
             strand.strands.is_loose(strand)
             return
+    if post.line is not None:
+        post.line.is_posted(post)
 
 
 def line_of_program(context: Any, loop: Any) -> tuple[Line | None, Any]:
@@ -128,6 +139,8 @@ def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = No
         work = result_of or current_work()
         callback = Posted(callback, work, is_result=result_of is not None)
         strand = callback.strand
+        if strand is not None and is_of_thread and result_of is None:
+            callback.line = _line_of_thread(self, strand, work)
         if strand is not None and is_of_thread and result_of is None and _hands_over(self, callback, strand):
             handle = _real_post(self, callback, *args, context=context)
             strand.strands.hand_over(strand, callback.handed)
@@ -143,12 +156,25 @@ def _hands_over(loop: Any, post: Posted, strand: Strand) -> bool:
         return False
     if in_loop() and _line_that_awaits(loop, post.work) is None:
         return False  # two loops may wait for each other
-    line, _ = line_of_program(None, loop)
-    session = line.session() if line is not None else None
-    if line is None or session is None or session.strands is not strand.strands:
+    session = post.line.session() if post.line is not None else None
+    if session is None:
         return False
-    post.handed = HandedOver(line, session)
+    post.handed = HandedOver(post.line, session)
     return True
+
+
+def _line_of_thread(loop: Any, strand: Strand, work: Any) -> Line | None:
+    """Return the line of a loop in the session of a strand, into which the strand puts something; `None` for none.
+
+    A thread without a context of the session has none if it was begun in the thread of a job that the loop awaits.
+    """
+    line, _ = line_of_program(None, loop)
+    origin = SCOPES.origin() if SCOPES.variable.get() is None else None
+    if origin is not None and origin.crossing is None and _line_that_awaits(loop, work) is None:
+        session = origin.membership.innermost()
+        line = session.schedule.line(loop) if session is not None else None
+    session = line.session() if line is not None else None
+    return line if session is not None and session.strands is strand.strands else None
 
 
 def _posts_beside(loop: Any, work: Any, *, is_strand: bool) -> None:

@@ -18,16 +18,23 @@ class ProgramTimers:
     def __init__(self) -> None:
         self.made = 0
         """The number of timers that were set so far."""
-        self._numbers: dict[int, tuple[int, ref[Any]]] = {}
+        self._made_by_itself = 0
+        self._numbers: dict[int, tuple[int, int, ref[Any]]] = {}
         self._timers: dict[int, ref[Any]] = {}
         self._sleeps: dict[int, ref[Any]] = {}
 
-    def add(self, timer: Any) -> None:
-        """Note a timer that has just been set."""
+    def add(self, timer: Any, *, is_own: bool) -> None:
+        """Note a timer that has just been set.
+
+        Args:
+            timer: The timer.
+            is_own: Whether the program itself has set it, outside of its calls.
+        """
         self.made += 1
+        self._made_by_itself += is_own
         key, number = id(timer), self.made
         weak = ref(timer, lambda _: self._forget(key))
-        self._numbers[key] = number, weak
+        self._numbers[key] = number, self._made_by_itself, weak
         self._timers[number] = weak
         if timer._callback is _WAKE_FROM_SLEEP:  # noqa: SLF001 - no public name tells it
             self._sleeps[number] = weak
@@ -38,14 +45,18 @@ class ProgramTimers:
             self._forget(id(timer))
 
     def _forget(self, key: int) -> None:
-        number, _ = self._numbers.pop(key, (0, None))
+        number, _, _ = self._numbers.pop(key, (0, 0, None))
         self._timers.pop(number, None)
         self._sleeps.pop(number, None)
 
     def number_of(self, handle: Any) -> int | None:
         """Return the number of a callback; `None` if it is no timer of the program."""
-        number, weak = self._numbers.get(id(handle), (0, None))
+        number, _, weak = self._numbers.get(id(handle), (0, 0, None))
         return number if weak is not None and weak() is handle else None
+
+    def own_number_of(self, handle: Any) -> int:
+        """Return the number of a timer of the program among those that it has set itself, outside of its calls."""
+        return self._numbers[id(handle)][1]
 
     def to_come(self, number: int) -> Any:
         """Return a timer that has not fired yet; `None` if it has, or was cancelled."""

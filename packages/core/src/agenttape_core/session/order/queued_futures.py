@@ -30,13 +30,15 @@ class QueuedFuture:
         owner: The call whose code has put it there; `None` for the program.
     """
 
-    __slots__ = ("line", "number")
+    __slots__ = ("key", "line", "number")
 
     sort = "answer"
     is_inside = False
 
     def __init__(self, line: Any, owner: Any) -> None:
         self.line = line
+        self.key = ""
+        """Its number among the work of the program itself, outside of its calls."""
         self.number: int = line.makes_work(self, owner)
 
 

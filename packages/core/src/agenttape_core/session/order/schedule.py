@@ -371,4 +371,5 @@ class _LineTurn:
         """End it."""
         if self._since is not None:
             self._line.cancelled(self._call)
+        self._line.delivers_no_more(self._call)
         self._line.end()

@@ -53,6 +53,18 @@ class TakingTurns(Protocol):
     def visiting(self, strand: Strand) -> AbstractContextManager[None]:
         """Do inside what other threads can see, in a thread in which an event loop runs."""
 
+    def is_begun_by(self, loop: Any, strand: Strand) -> None:
+        """Take the turn for a loop that runs in this thread, until it rests: it begins a strand."""
+
+    def resting(self, loop: Any) -> AbstractContextManager[None]:
+        """While inside, a loop that runs in this thread waits for others, which have the turn."""
+
+    def rests(self, strand: Strand) -> None:
+        """Let others have the turn that a loop has had."""
+
+    def rests_loosely(self, strand: Strand) -> None:
+        """Let others have the turn that a loop has had, and will go on without."""
+
 
 NEW, RUNNING, WAITING, AWAY, BLOCKING, SLEEPING, OVER = range(7)
 
@@ -76,7 +88,10 @@ class Strand:
         "is_out",
         "is_own",
         "is_real",
+        "is_resting",
         "is_thread",
+        "is_unseen",
+        "is_visiting",
         "joins",
         "labels",
         "met",
@@ -122,6 +137,12 @@ class Strand:
         """True if it comes to what others can see in no fixed order."""
         self.is_real = False
         """True while it executes a call for real."""
+        self.is_visiting = False
+        """True while an event loop that runs in its thread has the turn: see `visiting`."""
+        self.is_unseen = False
+        """True at a gate after which a library goes on, and does nothing that others can see before the next one."""
+        self.is_resting = False
+        """True once it has rested, until something is delivered to it."""
         self.is_out = False
         """True while the code of such a call runs that is nothing of the program, or has acted outside."""
 
@@ -175,7 +196,11 @@ def begun_here(code: Any, pool: Any = None, scope: str = "") -> Strand | None:
         return None
     strand = above.strands.fork(above, pool, scope, is_own=is_of_program(code))
     strand.is_loose = pool is None and is_of_thread_pool(code)
-    above.strands.gate(is_call=False)
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+    if loop is None:
+        above.strands.gate(is_call=False)
+    else:
+        above.strands.is_begun_by(loop, strand)
     return strand
 
 
@@ -295,8 +320,13 @@ def blocking(joins: Any, *, timed: bool = False) -> Iterator[None]:
         timed: Whether it waits for no longer than a time.
     """
     strand = HERE.strand
-    if strand is None or HERE.is_internal or not strand.strands.is_on or in_loop():
+    if strand is None or HERE.is_internal or not strand.strands.is_on:
         yield
+        return
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+    if loop is not None:
+        with strand.strands.resting(loop):
+            yield
         return
     strand.joins = joins
     strand.strands.leave_turn(strand, SLEEPING if timed else BLOCKING)

@@ -27,7 +27,8 @@ from agenttape_core.session.order.interleaving import ROOT, Notes, Script, effec
 from agenttape_core.session.order.locks import take_no_turns, take_turns
 from agenttape_core.session.order.loose import STRANGER, Loose
 from agenttape_core.session.order.strands import AWAY, BLOCKING, HERE, NEW, OVER, RUNNING, WAITING, Strand, in_loop
-from agenttape_core.session.order.turns import Turns, wake
+from agenttape_core.session.order.turns import wake
+from agenttape_core.session.order.visiting import VisitedTurns
 
 _HELD = 1.0
 """Seconds after which the turn is taken from what must not be broken, such as the handling of a callback."""
@@ -41,7 +42,7 @@ _LONGEST = 30.0
 """Seconds of any kind for which a replay waits for code that goes on, but hardly computes, as it polls."""
 
 
-class Strands(Turns):
+class Strands(VisitedTurns):
     """The strands of one session. Thread-safe.
 
     Args:
@@ -122,7 +123,7 @@ class Strands(Turns):
         """Return the labels of strands that did nothing that others can see."""
         quiet = {strand.labels[0] for strand in self._live.values() if strand.is_thread and not strand.passed}
         around = {above for label in self._loud for above in outwards(label)}
-        return (quiet | self._silent) - around - {ROOT}
+        return (quiet | self._silent) - around - {ROOT} | self._served_in_replays()
 
     # -- beginning and ending ----------------------------------------------------------------------------------
 
@@ -138,7 +139,7 @@ class Strands(Turns):
             strand = Strand(self, self._label_below(above, scope), self._number, pool, is_own=is_own)
             self._loose.begins(strand.label)
             self._live[strand.labels[0]] = strand
-            if self._holder is above and in_loop():
+            if self._holder is above and in_loop() and not above.is_visiting:
                 above.state = AWAY
                 self._holder = None
             return strand
@@ -175,6 +176,11 @@ class Strands(Turns):
             self._loose.note(strand.labels[0])
             self._loud.add(strand.labels[0])
             self._is_posted_to = True
+
+    def rests_loosely(self, strand: Strand) -> None:
+        """Let others have the turn that a loop has had, and will go on without, as it waits where nobody tells it."""
+        self.is_loose(strand)
+        self.rests(strand)
 
     def may_post(self, number: int) -> bool:
         """Return whether a strand may put something into an event loop: it has not ended, and waits for no other one.

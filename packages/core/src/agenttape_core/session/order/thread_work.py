@@ -90,8 +90,13 @@ class ThreadWork:
         self._slow.update(self._open)
 
 
+def _sleeps(strand: Strand) -> bool:
+    """Return True if a thread waits for nothing but a time to pass."""
+    return strand.state == SLEEPING and strand.wait is not None and not strand.wait.key
+
+
 def _waits(strand: Strand | None) -> bool:
     """Return True if a thread waits for another one. One that takes no turns is looked at."""
     if strand is None or strand.strands.is_on:
-        return strand is not None and strand.state in (BLOCKING, SLEEPING)
+        return strand is not None and strand.state in (BLOCKING, SLEEPING) and not _sleeps(strand)
     return strand.has_begun and is_waiting(strand)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import _thread
-import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import monotonic, process_time
 from typing import cast
 
@@ -37,8 +35,6 @@ _GRACE = 0.5
 """Seconds that a replay lets pass after the end of a wait that is to end later than it does."""
 _LATE = 0.003
 """Seconds by which a look comes late where another thread had the interpreter, or the machine was busy."""
-_LOOP = zlib.crc32(b"event loop")
-"""The part of a label that stands for what an event loop does in a thread."""
 _QUANTUM = 0.0005
 """Seconds for which a strand may pass gate after gate while others wait, when recording."""
 
@@ -114,34 +110,11 @@ class Turns(ABC):
         if strand is not None:
             self._pass(strand, is_call=is_call)
 
-    @contextmanager
-    def visiting(self, strand: Strand) -> Iterator[None]:
-        """Do inside what other threads can see, in a thread in which an event loop runs.
-
-        The tasks of a loop have an order of their own, and the loop has no turn. It takes one for this alone.
-
-        Args:
-            strand: The strand of the thread.
-        """
-        label = f"{strand.labels[0]}.{_LOOP}"
-        if not self._forked or label in strand.labels:
-            yield
-            return
-        before = strand.passed, strand.is_held
-        strand.passed, strand.is_held = False, True
-        strand.labels.append(label)
-        try:
-            self._pass(strand, is_call=True)
-            yield
-        finally:
-            strand.labels.remove(label)
-            strand.passed, strand.is_held = before
-            self.leave_turn(strand, AWAY)
-
     def _pass(self, strand: Strand, *, is_call: bool) -> None:
         if self._lock._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nothing public tells
             return
         with self._lock:
+            strand.is_unseen = not (is_call or strand.is_own)
             if is_call:
                 self._is_seen(strand)
             if not self._takes_turns(strand):
@@ -287,8 +260,8 @@ class Turns(ABC):
     def _passes(self, strand: Strand) -> None:
         if strand.is_own:
             self._is_seen(strand)
-        if self._imposed is not None and self._imposed.script.has(strand.label):
-            self._imposed.script.take(strand.label)
+        if self._imposed is not None:
+            self._imposed.takes(strand)
         if self._notes is not None:
             self._notes.passed(strand.label, is_late=strand.wait is not None and strand.wait.is_over)
 
@@ -302,7 +275,12 @@ class Turns(ABC):
             return
         for other in self._live.values():
             # What blocks is woken in an order that the program makes, unless it blocks in a call: a replay serves that.
-            if other is not strand and (len(other.labels) > 1 or other.state not in (NEW, BLOCKING)):
+            # Nor does a loop do anything that rests.
+            if (
+                other is not strand
+                and not other.is_resting
+                and (len(other.labels) > 1 or other.state not in (NEW, BLOCKING))
+            ):
                 self._met = self._met or other.passed
                 other.met = True
 
