@@ -135,7 +135,8 @@ class FollowedLine(AwaitedLine):
         if delivery[0] == "timer":
             self._delivers(f"timer {self._number}", self._timers.own_number_of(handle))
         elif callback.is_result:
-            self._delivers(f"{self._number} {callback.work.key}", sender=callback.strand)
+            sender = callback.strand if callback.work.sort == "job" else None  # one that answers goes on
+            self._delivers(f"{self._number} {callback.work.key}", sender=sender)
         else:
             self.is_posted(callback)
 

@@ -18,6 +18,8 @@ _ASLEEP = 0.01
 """Seconds after which a thread that stays in one system call counts as waiting."""
 _BLOCKED = 0.05
 """The same for a system call that Python makes too, when it waits for the interpreter."""
+_STARVED = 1.0
+"""Seconds for which a thread may wake in such a call, and go on waiting: on a busy machine others come before it."""
 _STILL = 0.01
 """The same where the system does not say what a thread does."""
 _LONG = 0.15
@@ -53,6 +55,11 @@ def _spent(strand: Strand) -> float | None:
     return int(spent) / 1e9 if spent.isdigit() else None
 
 
+def _times_run(strand: Strand) -> bytes:
+    """Return the number of times that a thread was given a processor; empty if the system does not say."""
+    return _read(f"/proc/self/task/{strand.native}/schedstat").rpartition(b" ")[2]
+
+
 def _read(path: str) -> bytes:
     """Return the beginning of a file of the system's; empty if there is none."""
     try:
@@ -84,6 +91,7 @@ class Holding:
         self._place: _Place = None
         self._call: str | None = ""
         self._spent: float | None = None
+        self._times_run = b""
 
     def is_over(self, now: float, *, is_late: bool) -> bool:
         """Look at the strand, and return whether the turn is to be taken from it.
@@ -101,9 +109,14 @@ class Holding:
             self._still_since = now
             return self._has_computed(now) > _LONG
         called, self._call = self._call, _call(self._strand)
-        if self._call == "" or self._call != called or (is_late and _is_shared(self._call)):
+        if self._call == "" or self._call != called or (_is_shared(self._call) and (is_late or self._starves(now))):
             self._still_since = now
         return now - self._still_since > _patience(self._call) or self._has_computed(now) > _LONG
+
+    def _starves(self, now: float) -> bool:
+        """Return whether the strand wakes again and again: mostly for the interpreter, which it does not get."""
+        before, self._times_run = self._times_run, _times_run(self._strand)
+        return self._times_run != before and now - self._since < _STARVED
 
     def _has_computed(self, now: float) -> float:
         """Return the seconds of processor time that the strand has had, or of any, where these are all that counts."""
