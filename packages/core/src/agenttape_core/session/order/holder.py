@@ -43,7 +43,7 @@ def _call(strand: Strand) -> str | None:
     """Return the system call that a thread sleeps in; empty if it sleeps in none, `None` if the system does not say."""
     task = f"/proc/self/task/{strand.native}/"
     state = _read(task + "stat").rpartition(b") ")[2][:1]
-    if state == b"R":
+    if state in (b"R", b"D"):  # it waits for a processor, or for the disk
         return ""
     call = _read(task + "syscall").decode() if state else ""
     return ("" if call.startswith("running") else call) if call else None

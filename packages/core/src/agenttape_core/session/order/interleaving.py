@@ -81,6 +81,11 @@ def _loop_of(label: str) -> str:
     return label.partition(_DELIVERY)[0] if _DELIVERY in label else ""
 
 
+def passed_by(label: str) -> str:
+    """Return the label of the strand that passes the gates of a label."""
+    return strand_of(_loop_of(label) or maker_of(label) or label)
+
+
 def maker_of(label: str) -> str:
     """Return the label of the call whose effects a label stands for, or of what has put something into a loop.
 
@@ -109,6 +114,11 @@ class Notes:
         else:
             self._flush()
             self._label, self._times = label, 1
+
+    @property
+    def last(self) -> str:
+        """The label of the gate that was passed last; empty if none was."""
+        return self._label or (self._runs[-1].label if self._runs else "")
 
     def labels(self) -> set[str]:
         """Return the labels whose gates were passed."""

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from agenttape_core.session.order.delivery_log import Logged, happens_again, have_ended
 from agenttape_core.session.order.handles import has_steps, is_of_program, runs_handles
-from agenttape_core.session.order.interleaving import Notes, Script, delivery_of
+from agenttape_core.session.order.interleaving import Notes, Script, delivery_of, passed_by
 from agenttape_core.session.order.loose import Loose
 from agenttape_core.session.order.strands import AWAY, BLOCKING, HERE, Strand
 from agenttape_core.session.order.turns import Turns
@@ -24,6 +24,8 @@ from agenttape_core.session.scopes import SCOPES
 
 _EFFECT = zlib.crc32(b"event loop")
 """The part of a label that stands for what an event loop lets the threads of its session see."""
+_GOES_ON = "goes on"
+"""The key of what a loop does after it has waited for the end of threads."""
 _MANY = 64
 """Calls that are kept before those are forgotten of which is known whether a replay makes them."""
 
@@ -101,7 +103,10 @@ class VisitedTurns(Turns):
         if strand is None:
             return
         label = f"{delivery_of(strand.labels[0], key)}.{number}"
-        if not (self._imposed.script.has(label) if self._imposed is not None else self._is_beside(strand, sender)):
+        if self._imposed is not None:
+            if not self._imposed.script.has(label):
+                return
+        elif not self._is_beside(strand, sender, is_joined=key == _GOES_ON):
             return
         if call is not None and self._notes is not None:
             self._note_call(label, call)
@@ -153,7 +158,7 @@ class VisitedTurns(Turns):
         finally:
             for session in visits.values():
                 self._times_waited += 1
-                session.strands.delivers(loop, session, "goes on", number=self._times_waited)
+                session.strands.delivers(loop, session, _GOES_ON, number=self._times_waited)
 
     def rests(self, strand: Strand) -> None:
         """Let others have the turn: a loop has done what was to be done with what was delivered to it."""
@@ -167,12 +172,13 @@ class VisitedTurns(Turns):
             strand = strand.outer
         return strand
 
-    def _is_beside(self, strand: Strand, sender: Strand | None) -> bool:
-        """Return whether the order in which a loop goes on is worth noting: other strands are under way."""
+    def _is_beside(self, strand: Strand, sender: Strand | None, *, is_joined: bool) -> bool:
+        """Return whether the order in which a loop goes on is worth noting: other strands are under way, or just were."""
         if self._notes is None:
             return False
         with self._lock:
-            return any(
+            last = passed_by(self._notes.last) if not is_joined else ""
+            return last not in ("", strand.labels[0], sender.labels[0] if sender is not None else "") or any(
                 other not in (strand, sender) and (other.state != BLOCKING or other.joins is None)
                 for other in self._live.values()
             )

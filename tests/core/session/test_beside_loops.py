@@ -1,0 +1,206 @@
+"""What a thread and the tasks of an event loop do to one object, without telling each other, is in an order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from agenttape_core import boundary, use_cassette
+from agenttape_core.session.order.interleaving import delivery_of
+
+REPLAYS = 4
+LIMIT = 30
+"""Seconds after which a wait that another thread ends is an error."""
+
+
+class World:
+    """The outside, which answers after a time that is another one in each call; in a replay it is gone."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.draws = random.Random()
+
+        @boundary("call")
+        def ask(question: str) -> str:
+            time.sleep(self._delay())
+            return f"{question}!"
+
+        @boundary("call")
+        async def aask(question: str) -> str:
+            await asyncio.sleep(self._delay())
+            return f"{question}!"
+
+        self.ask, self.aask = ask, aask
+
+    def _delay(self) -> float:
+        assert not self.gone, "was reached"
+        return self.draws.uniform(0, 0.008)
+
+
+async def of_an_executor(world: World) -> Any:
+    """Jobs of a small pool and tasks write to one list."""
+    out: list[str] = []
+
+    def work(name: str) -> None:
+        out.append(world.ask(name))
+
+    async def step(name: str) -> None:
+        out.append(await world.aask(name))
+
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(2) as pool:
+        await asyncio.gather(*(loop.run_in_executor(pool, work, name) for name in "abc"), *map(step, "xyz"))
+    return out
+
+
+async def beside_a_timer(world: World) -> Any:
+    """Threads and a timer write to one list."""
+    out: list[str] = []
+
+    async def tick() -> None:
+        for number in range(4):
+            await asyncio.sleep(0.002)
+            out.append(f"tick {number}")
+
+    def work(name: str) -> None:
+        out.append(world.ask(name))
+
+    await asyncio.gather(tick(), *(asyncio.to_thread(work, name) for name in "ab"))
+    return out
+
+
+async def over_a_bridge(world: World) -> Any:
+    """Threads have the loop ask, wait for its answer, and write to the list that its tasks write to."""
+    loop, out = asyncio.get_running_loop(), list[str]()
+
+    async def inner(name: str) -> str:
+        out.append(answer := await world.aask(name))
+        return answer
+
+    def work(name: str) -> str:
+        answer = asyncio.run_coroutine_threadsafe(inner(name), loop).result(LIMIT)
+        out.append(f"thread {answer}")
+        answered: str = world.ask(answer)
+        return answered
+
+    return await asyncio.gather(*(asyncio.to_thread(work, name) for name in "abc")), out
+
+
+async def of_anyio(world: World) -> Any:
+    """Threads of anyio have the loop write to the list that they write to."""
+    out: list[Any] = []
+
+    def work(name: str) -> str:
+        out.append(answer := world.ask(name))
+        anyio.from_thread.run_sync(out.append, f"loop {answer}")
+        return str(answer)
+
+    async def one(name: str) -> None:
+        out.append(("end", await anyio.to_thread.run_sync(work, name)))
+
+    async with anyio.create_task_group() as tasks:
+        for name in "abc":
+            tasks.start_soon(one, name)
+    return out
+
+
+async def reading(world: World) -> Any:
+    """A thread reads a number that a task counts up."""
+    counted, out = {"so far": 0}, list[tuple[str, int]]()
+
+    def work() -> None:
+        out.extend((world.ask(f"thread {number}"), counted["so far"]) for number in range(3))
+
+    async def count() -> None:
+        for number in range(4):
+            await world.aask(f"task {number}")
+            counted["so far"] += 1
+
+    await asyncio.gather(asyncio.to_thread(work), count())
+    return out
+
+
+async def of_a_bare_thread(world: World) -> Any:
+    """A thread that nobody awaits writes to the list, and sets an event of the loop at the end."""
+    loop, out, over = asyncio.get_running_loop(), list[str](), asyncio.Event()
+
+    def work() -> None:
+        out.extend(world.ask(f"thread {number}") for number in range(3))
+        loop.call_soon_threadsafe(over.set)
+
+    async def step() -> None:
+        for number in range(3):
+            out.append(await world.aask(f"task {number}"))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    await asyncio.gather(step(), asyncio.wait_for(over.wait(), LIMIT))
+    thread.join(LIMIT)
+    return out
+
+
+PROGRAMS = [of_an_executor, beside_a_timer, over_a_bridge, of_anyio, reading, of_a_bare_thread]
+Program = Callable[[World], Awaitable[Any]]
+
+
+def run(program: Program, world: World, path: Path, **options: Any) -> tuple[Any, tuple[str, ...]]:
+    """Run a program in a session; return its result, and what it says of the order."""
+
+    async def main() -> Any:
+        return await program(world)
+
+    with use_cassette(path, **options) as session:
+        return asyncio.run(main()), session.report.disorder
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_what_a_thread_and_a_loop_do_to_one_object_comes_in_its_order(program: Program, tmp_path: Path) -> None:
+    """A replay gives a loop the turn among threads when it had it in the recording, so each finds what it found."""
+    world = World()
+    recorded, _ = run(program, world, tmp_path / "c.yaml", mode="once")
+    world.gone = True
+    for _ in range(REPLAYS):
+        assert run(program, world, tmp_path / "c.yaml") == (recorded, ())
+
+
+def test_a_recording_without_turns_of_loops_replays_as_it_did(tmp_path: Path) -> None:
+    """A cassette that is older than the turns of loops has threads in their order, and the loop in its own."""
+    path, world = tmp_path / "c.yaml", World()
+    recorded, _ = run(_apart, world, path, mode="once")
+    delivered = delivery_of("0", "").rpartition(".")[0]
+
+    def older(found: re.Match[str]) -> str:
+        words = found[2].split()
+        assert any(word.startswith(delivered) for word in words), "the recording has turns of the loop"
+        return found[1] + " ".join(word for word in words if not word.startswith(delivered))
+
+    path.write_text(re.sub(r'(threads: ")([^"]+)', older, path.read_text()))
+    world.gone = True
+    for _ in range(REPLAYS):
+        assert run(_apart, world, path) == (recorded, ())
+
+
+async def _apart(world: World) -> Any:
+    """Threads write to one list, and tasks to another one."""
+    of_threads, of_tasks = list[str](), list[str]()
+
+    def work(name: str) -> None:
+        of_threads.extend(world.ask(f"{name}{number}") for number in range(2))
+
+    async def step(name: str) -> None:
+        for number in range(2):
+            of_tasks.append(await world.aask(f"{name}{number}"))
+
+    await asyncio.gather(*(asyncio.to_thread(work, name) for name in "ab"), *map(step, "xy"))
+    return of_threads, of_tasks
