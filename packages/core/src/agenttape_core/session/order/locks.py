@@ -74,10 +74,10 @@ class _Locks:
     def _acquire_outside(self, lock: Any, timeout: float) -> bool:
         strand = HERE.strand
         is_visiting = strand is not None and strand.is_visiting
-        is_long = (
-            timeout < 0 or timeout > WAITS_ITSELF
-        ) and not HERE.is_internal  # no turn is needed to start a thread
-        if not ((HANDED or is_visiting) and in_loop() and is_long):
+        is_long = timeout < 0 or timeout > WAITS_ITSELF
+        if (
+            not ((HANDED or is_visiting) and in_loop() and is_long) or HERE.is_internal
+        ):  # a thread starts without a turn
             return self._acquire(lock, True, timeout)
         if self._acquire(lock, True, WAITS_ITSELF):
             return True

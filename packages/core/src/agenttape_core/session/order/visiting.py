@@ -173,7 +173,7 @@ class VisitedTurns(Turns):
         return strand
 
     def _is_beside(self, strand: Strand, sender: Strand | None, *, is_joined: bool) -> bool:
-        """Return whether the order in which a loop goes on is worth noting: other strands are under way, or just were."""
+        """Return whether it is worth noting that a loop goes on now: other strands are under way, or just were."""
         if self._notes is None:
             return False
         with self._lock:
