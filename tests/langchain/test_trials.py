@@ -285,6 +285,7 @@ def test_a_candidate_that_cannot_be_tried(single: pytest.Pytester, models: Model
 
 
 PROGRAM = """
+from agenttape_core import boundary, use_cassette
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
@@ -297,7 +298,15 @@ def refund(order: str, amount: int) -> str:
     return f"refunded {order}"
 
 
+@boundary("tool")
+def note(text):
+    with open("ran", "a") as file:
+        file.write(text)
+
+
 def main():
+    with use_cassette("notes", mode="all"):  # of its own: with a candidate it only replays
+        note("began")
     model = ChatOpenAI(model="old", max_retries=0).bind_tools([refund])
     asked = [("user", "other")]
     answer = model.invoke(asked)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt
@@ -20,6 +21,16 @@ def watch_failed_blocks(watcher: Callable[[FailedBlock], None]) -> None:
     _watchers.append(watcher)
 
 
+@contextmanager
+def watching_failed_blocks(watcher: Callable[[FailedBlock], None]) -> Iterator[None]:
+    """Call a function with each block of this process that fails for the duration of a block of code."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
+
 def tell_failed(cassette: object, session: Session | None, error: BaseException) -> None:
     """Tell those who watch, and the test that runs, that a block has failed, if the failure is one of ours.
 
@@ -33,5 +44,5 @@ def tell_failed(cassette: object, session: Session | None, error: BaseException)
     block = FailedBlock(str(cassette), session, str(error), caller().rpartition(":")[0])
     if test is not None:
         test.failed.append(block._replace(session=None))  # which would live as long as the test
-    for watcher in _watchers:
+    for watcher in tuple(_watchers):
         watcher(block)

@@ -82,11 +82,13 @@ class Project(NamedTuple):
 
 _process = Project()
 _replays_only: ContextVar[bool] = ContextVar("agenttape_replays_only", default=False)
+_replaying_everywhere: set[object] = set()
+"""The blocks in which each session of this process only replays. They may overlap."""
 
 
 def this_project() -> Project:
     """Return the project of this process."""
-    return _process._replace(replays_only=True) if _replays_only.get() else _process
+    return _process._replace(replays_only=True) if _replays_only.get() or _replaying_everywhere else _process
 
 
 def project_settings() -> Settings:
@@ -120,13 +122,12 @@ def replaying_only(*, everywhere: bool) -> Iterator[None]:
         everywhere: Whether that holds for the whole process, and not only for this context and what inherits it. A
             test has the process to itself, and its runner may have tasks that are older than the block.
     """
-    before = _process
     token = _replays_only.set(True)
+    block = object()
     if everywhere:
-        confine_process(before._replace(replays_only=True))
+        _replaying_everywhere.add(block)
     try:
         yield
     finally:
         _replays_only.reset(token)
-        if everywhere:
-            confine_process(before)
+        _replaying_everywhere.discard(block)

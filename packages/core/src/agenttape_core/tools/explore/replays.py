@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agenttape_core.errors import CassetteMissError, ConfigurationError
+from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.imposing import Imposing
 from agenttape_core.lifecycle.ordering import imposing
 from agenttape_core.lifecycle.request import no_remedy
-from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
+from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.matching import differences
 from agenttape_core.schema import IndexRow
 from agenttape_core.session import ChoicePoint
 from agenttape_core.tools.explore.result import What
-from agenttape_core.tools.verify.ending import Ending
+from agenttape_core.tools.verify.ending import Ending, ended
 
 _ID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
 _LINES = 12
@@ -50,7 +51,7 @@ class Replay:
     @property
     def what(self) -> What:
         """The sort of a change of the outcome that is this one."""
-        if self.ending.outcome == "returned":
+        if self.ending.outcome.startswith("returned"):
             return "result"
         return "miss" if CassetteMissError.__name__ in self.ending.outcome.partition("\n")[0] else "exception"
 
@@ -101,12 +102,22 @@ def change_of(base: Ending, other: Ending) -> str:
     return "\n".join(f"{each.path}: {each.asked}\n  in the recorded order: {each.recorded}" for each in found)
 
 
-def opened_around(cassette: Any) -> CassetteBlock:
-    """Return the cassette to open around a function.
+def ended_in(function: Callable[[], Any], cassette: Any) -> Ending:
+    """Call a function with a cassette around it, and return how it ended.
 
-    What an order no longer asks for is no failure of its own, and to record anew is no remedy for a race.
+    What an order no longer asks for is no failure of its own, and to record anew is no remedy for a race. The failure
+    of a session that the function opened itself, and caught, is part of the outcome.
+
+    Args:
+        function: The function, without arguments.
+        cassette: The cassette.
     """
-    return CassetteBlock(use_cassette(cassette, mode="none", unused="ignore").request._replace(remedy=no_remedy))
+    block = ContainedBlock(use_cassette(cassette, mode="none", unused="ignore").request._replace(remedy=no_remedy))
+    ending = ended(function, block)
+    if ending.outcome != "returned" or not block.failed:
+        return ending
+    lines = "\n".join(["returned, though a session of its own failed", *sorted(block.failed)])
+    return ending._replace(outcome=lines, failed=True)
 
 
 def refuse_unopened(name: str) -> ConfigurationError:

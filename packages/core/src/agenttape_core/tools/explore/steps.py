@@ -17,10 +17,10 @@ from agenttape_core.lifecycle.project import this_project
 from agenttape_core.schema import IndexRow
 from agenttape_core.session import ChoicePoint, current_session, parsed_order
 from agenttape_core.storage import open_cassette
-from agenttape_core.tools.explore.replays import Replay, change_of, opened_around, refuse_unopened, replayed
+from agenttape_core.tools.explore.replays import Replay, change_of, ended_in, refuse_unopened, replayed
 from agenttape_core.tools.explore.result import Call, Exploration, Finding, What
 from agenttape_core.tools.explore.search import Order, Pick, Search, Tried, overtaken, smaller
-from agenttape_core.tools.verify.ending import Ending, ended
+from agenttape_core.tools.verify.ending import Ending
 
 ORDERS = 200
 """Orders that are tried by default."""
@@ -293,7 +293,7 @@ def explore(
             name=name,
             cassette=shown,
             rows=rows,
-            run=lambda: ended(target, opened_around(path)),
+            run=lambda: ended_in(target, path),
             again=lambda text: f"{command} {text}" if command else f'use_cassette("{shown}", order="{text}")',
         )
         if order is not None:

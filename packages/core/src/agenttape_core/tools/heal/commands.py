@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import is_pending, open_cassette
@@ -41,7 +42,9 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
         recorded = open_cassette(path)
         unused = set.intersection(*(set(report.unused) for report in reports))
         departed = Departed({number for report in reports for number in report.elsewise}, missed, unused)
-        plans.append(planned(recorded, recorded.header.volatile.timings.get, departed, prices, shown))
+        failed = tuple(report.failed_blocks.partition("\n")[0] for report in reports if report.failed_blocks)
+        plan = planned(recorded, recorded.header.volatile.timings.get, departed, prices, shown)
+        plans.append(replace(plan, failed=failed))
     return plans
 
 

@@ -6,10 +6,12 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import AgentTapeHalt, ConfigurationError
+from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.tools.heal.plans import PLANNING, Plan, plan_of
@@ -30,13 +32,13 @@ def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> P
     Raises:
         CassetteError: If the cassette is not there, or cannot be read.
     """
-    block = use_cassette(cassette, **{**options, **PLANNING, "on_miss": "raise"})
+    block = ContainedBlock(use_cassette(cassette, **{**options, **PLANNING, "on_miss": "raise"}).request)
     session = block.__enter__()
     # What the program makes of old answers to new questions is not what is asked here, and misses are in the report.
     with suppress(Exception, AgentTapeHalt), ExitStack() as around:
         around.push(block)
         _run(function)
-    return plan_of(session, load_prices(project_settings().prices))
+    return replace(plan_of(session, load_prices(project_settings().prices)), failed=tuple(block.failed))
 
 
 def heal(function: Callable[[], Any], cassette: str | Path, *, max_usd: float | None = None, **options: Any) -> Plan:

@@ -58,6 +58,8 @@ class Plan:
         below: The calls that may depend on the answers of those: at most these follow.
         new: The calls that have no counterpart at all, a line each. The run stops there, so more may follow.
         dropped: The recordings that are no longer asked for.
+        failed: The failures of sessions that the run opened itself, a line each, also those that it caught. Their
+            cassettes have plans of their own.
     """
 
     path: str
@@ -66,6 +68,7 @@ class Plan:
     below: tuple[PlannedCall, ...] = ()
     new: tuple[str, ...] = ()
     dropped: tuple[PlannedCall, ...] = ()
+    failed: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -90,12 +93,15 @@ class Plan:
     def from_dict(cls, plain: Mapping[str, Any]) -> Plan:
         """Return the plan that `to_dict` made plain."""
         calls = {name: tuple(PlannedCall(**call) for call in plain[name]) for name in ("changed", "below", "dropped")}
-        return cls(path=plain["path"], calls=plain["calls"], new=tuple(plain["new"]), **calls)
+        return cls(
+            path=plain["path"], calls=plain["calls"], new=tuple(plain["new"]), failed=tuple(plain["failed"]), **calls
+        )
 
     def __str__(self) -> str:
         """Return it in one line: `2 of 41 calls changed, at most 5 below them, about $0.01`."""
+        failed = [f"{counted(len(self.failed), 'session')} of its own failed"] if self.failed else []
         if self.is_clean:
-            return f"{counted(self.calls, 'call')}, none changed"
+            return ", ".join([f"{counted(self.calls, 'call')}, none changed", *failed])
         parts = [f"{len(self.changed)} of {counted(self.calls, 'call')} changed"]
         if self.below:
             parts.append(f"at most {len(self.below)} below {'it' if len(self.changed) == 1 else 'them'}")
@@ -107,12 +113,13 @@ class Plan:
             parts.append(f"about ${max(self.dollars, 0.01):.2f}")
         if self.unpriced:
             parts.append(f"{counted(self.unpriced, 'call')} without a known price")
-        return ", ".join(parts)
+        return ", ".join([*parts, *failed])
 
     def lines(self) -> list[str]:
         """Return it with a line for each of the first calls."""
         lines = [*map(str, self.changed), *(f"   +  {line}" for line in self.new)]
         lines += [f"{call}  (no longer asked for)" for call in self.dropped]
+        lines += [f"   !  {line}" for line in self.failed]
         more = [f"      and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         where = f"{self.path}: " if self.path else ""
         return [f"{where}{self}", *islice(lines, _SHOWN), *more]
@@ -185,4 +192,5 @@ def total_of(plans: Sequence[Plan]) -> Plan:
         below=tuple(call for one in plans for call in one.below),
         new=tuple(line for one in plans for line in one.new),
         dropped=tuple(call for one in plans for call in one.dropped),
+        failed=tuple(line for one in plans for line in one.failed),
     )

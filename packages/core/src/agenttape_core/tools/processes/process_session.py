@@ -72,8 +72,8 @@ class ProcessSession:
         config = run_folder.config()
         member = _member(run_folder, process)
         request = _request(config, process.address, member)
-        if config.replays_only and request.project is not None:
-            confine_process(request.project)  # for the sessions that the command opens itself
+        if config.confines and request.project is not None:
+            confine_process(request.project._replace(replays_only=True))  # for the sessions that it opens itself
             watch_failed_blocks(self._note_failed)
         self._first_failed = ""
         self._failed = 0
@@ -131,6 +131,7 @@ class ProcessSession:
             problem=isinstance(failed, CassetteError),
             spent=self._budget.spent if self._budget is not None else 0.0,
             is_over_budget=isinstance(failed, BudgetExceededError),
+            failed_blocks=self._failed_blocks(),
         )
 
     def forget_after_fork(self) -> None:

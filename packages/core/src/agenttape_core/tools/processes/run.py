@@ -73,8 +73,13 @@ def run(
     options = {**options, "mode": mode.value}
     settings = _checked(path, options)
     recorded = {} if records else recorded_of(path, command)
-    config = _config(path, command, options, replays_only=not (records or settings.live or settings.candidate))
-    config = replace(config, max_usd=max_usd, remedies=([], []) if proves else config.remedies)
+    config = replace(
+        _config(path, command, options),
+        replays_only=not (records or settings.live or settings.candidate),
+        confines=not records and (not settings.live or settings.candidate is not None),
+        max_usd=max_usd,
+    )
+    config = replace(config, remedies=([], [])) if proves else config
     with _locked(path) if records else nullcontext():
         code, reports, notes, blocked = _run_command(command, config, settings, apart=apart)
     keeps = code == 0 or settings.on_error == "keep"
@@ -216,7 +221,7 @@ def _locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _config(path: Path, command: Command, options: dict[str, Any], *, replays_only: bool) -> RunConfig:
+def _config(path: Path, command: Command, options: dict[str, Any]) -> RunConfig:
     record = command.told("record", _called(path))
     more = command.told("record --mode update", _called(path))
     return RunConfig(
@@ -228,7 +233,6 @@ def _config(path: Path, command: Command, options: dict[str, Any], *, replays_on
             [f"record it:  {record}"],
             [f"record it anew:  {record}", f"or execute only what has changed:  {more}"],
         ),
-        replays_only=replays_only,
     )
 
 

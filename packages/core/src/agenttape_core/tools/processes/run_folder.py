@@ -27,7 +27,8 @@ class RunConfig:
         options: Those of `use_cassette`, as plain data.
         key: The key of pseudonyms for what has no cassette yet: they are to be the same in all cassettes of the run.
         remedies: The advice about a miss: where there is no cassette, and where there is one.
-        replays_only: Whether nothing may be executed, also in sessions that the command itself opens.
+        replays_only: Whether nothing may be executed.
+        confines: Whether sessions that the command itself opens only replay.
         max_usd: The most that the calls of models of one process may cost, in US dollars; `None` for any amount.
     """
 
@@ -36,7 +37,8 @@ class RunConfig:
     options: dict[str, Any]
     key: str
     remedies: tuple[list[str], list[str]]
-    replays_only: bool
+    replays_only: bool = False
+    confines: bool = False
     max_usd: float | None = None
 
     def cassette_of(self, address: str) -> Path:
@@ -75,6 +77,7 @@ class ProcessReport:
         problem: Whether the failure is about a file.
         spent: The cost of the calls of models that it has made, in US dollars, where there is a limit.
         is_over_budget: Whether a call would have cost more than was left.
+        failed_blocks: The message of the first block of the program itself that failed, and how many more have.
     """
 
     pid: int
@@ -99,6 +102,7 @@ class ProcessReport:
     problem: bool = False
     spent: float = 0.0
     is_over_budget: bool = False
+    failed_blocks: str = ""
 
     @property
     def is_busy(self) -> bool:

@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError, SessionStateError
-from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
+from agenttape_core.lifecycle.contained import ContainedBlock
+from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.session import Session, current_session
 from agenttape_core.tools.programs.failure import Failure, failure_of
 from agenttape_core.tools.programs.opening import Opening
@@ -30,11 +31,13 @@ class Ending:
         session: Its session, which has ended.
         result: The value that the program returned; `None` for a test.
         error: The exception that it raised, or that its session failed with; `None` if it ended well.
+        failed: The failures of the sessions that the program opened itself, a line each, also those that it caught.
     """
 
     session: Session
     result: Any = None
     error: BaseException | None = None
+    failed: tuple[str, ...] = ()
 
     @property
     def failure(self) -> Failure | None:
@@ -49,6 +52,8 @@ class Ending:
             return str(lines[0])
         if isinstance(self.error, AgentTapeError | AgentTapeHalt):
             return str(self.error).partition("\n")[0]
+        if self.failed:
+            return self.failed[0]
         return str(failure).partition("\n")[0] if failure is not None else None
 
     @property
@@ -150,7 +155,7 @@ class FunctionProgram:
 
     def _once(self, opening: Opening, *, inside: bool) -> Ending:
         """Run it once, with its session opened inside the event loop of the function or not."""
-        block = CassetteBlock(opening.applied_to(use_cassette(opening.cassette, **self._options).request))
+        block = ContainedBlock(opening.applied_to(use_cassette(opening.cassette, **self._options).request))
         opened: list[Session] = []
         result, error = None, None
 
@@ -173,7 +178,7 @@ class FunctionProgram:
         if not opened:
             assert error is not None
             raise error
-        return Ending(opened[0], result, error)
+        return Ending(opened[0], result, error, tuple(block.failed))
 
 
 def _elsewhere(ending: Ending) -> int:

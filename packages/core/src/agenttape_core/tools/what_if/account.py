@@ -32,6 +32,7 @@ class WhatIf:
         written: The derived cassette; `None` if none was written.
         result: What the run returned; `None` if it raised.
         raised: What the run raised; `None` if it returned.
+        failed: The failures of sessions that the run opened itself, a line each, also those that it caught.
     """
 
     cassette: Path | str
@@ -45,6 +46,7 @@ class WhatIf:
     written: Path | str | None = None
     result: Any = None
     raised: BaseException | None = None
+    failed: tuple[str, ...] = ()
 
     @property
     def unlanded(self) -> tuple[int, ...]:
@@ -63,7 +65,7 @@ class WhatIf:
     @property
     def is_same(self) -> bool:
         """True if the run made the calls that were recorded, no other and all of them, besides further attempts."""
-        return not (self.report.departed or self.unused)
+        return not (self.report.departed or self.unused or self.failed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain data; the result and the error as texts."""
@@ -78,6 +80,7 @@ class WhatIf:
             "moved": [_departure(one) for one in self.moved],
             "new": [_departure(one) for one in self.new],
             "unused": [_plain(one) for one in self.unused],
+            "failed": list(self.failed),
             "retried": [_plain(one) for one in self.retried],
             "first_divergence": None if first is None else _departure(first),
             "written": None if self.written is None else shown_path(self.written),
@@ -90,6 +93,7 @@ class WhatIf:
             ("moved", self.moved),
             ("new", self.new),
             ("unused", self.unused),
+            ("failed", self.failed),
         )
         counts += [f"{len(items)} {word}" for word, items in named if items]
         end = f"raised     {_error(self.raised)}" if self.raised is not None else f"returned   {_text(self.result)}"

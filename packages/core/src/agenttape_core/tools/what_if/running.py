@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError
 from agenttape_core.interventions import Beyond, Change, Changes
-from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
+from agenttape_core.lifecycle.contained import ContainedBlock
+from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.tools.programs import run_to_end
 from agenttape_core.tools.what_if.account import WhatIf, account_of
 
@@ -79,7 +81,7 @@ def _around(  # noqa: PLR0917 - private, and called twice
                 ran.result = run_to_end(function)
     except (AgentTapeError, AgentTapeHalt) as error:
         ran.came_out(error)
-    return ran.account()
+    return ran.account(block.failed)
 
 
 async def awhat_if(
@@ -101,7 +103,7 @@ async def awhat_if(
                 ran.result = await function()
     except (AgentTapeError, AgentTapeHalt) as error:
         ran.came_out(error)
-    return ran.account()
+    return ran.account(block.failed)
 
 
 class _Ran:
@@ -126,14 +128,15 @@ class _Ran:
             raise error
         self.raised = self.raised or error
 
-    def account(self) -> WhatIf:
-        """Return the account."""
-        return account_of(self.session, self.changes, self.result if self.raised is None else None, self.raised)
+    def account(self, failed: Sequence[str]) -> WhatIf:
+        """Return the account, with the failures of sessions that the run opened itself."""
+        result = self.result if self.raised is None else None
+        return replace(account_of(self.session, self.changes, result, self.raised), failed=tuple(failed))
 
 
 def _block(
     cassette: str | Path, changes: Changes, beyond: Beyond, to: str | Path | None, options: dict[str, Any]
-) -> CassetteBlock:
+) -> ContainedBlock:
     request = use_cassette(cassette, changes=changes, beyond=beyond, to=to, **options).request
     given = {"on_error": "keep", **request.options}  # a run that raises is an outcome, too
-    return CassetteBlock(request._replace(judges_changes=False, options=given))
+    return ContainedBlock(request._replace(judges_changes=False, options=given))

@@ -1,0 +1,50 @@
+"""Blocks around programs that are replayed to learn something: what the program opens itself only replays, too."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from agenttape_core.errors import shown_path
+from agenttape_core.lifecycle.failed_blocks import watching_failed_blocks
+from agenttape_core.lifecycle.project import replaying_only
+from agenttape_core.lifecycle.use_cassette import CassetteBlock
+
+if TYPE_CHECKING:
+    from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+    from agenttape_core.lifecycle.request import SessionRequest
+    from agenttape_core.lifecycle.running_test import FailedBlock
+    from agenttape_core.lifecycle.start_session import Opened
+    from agenttape_core.session import Session
+
+
+class ContainedBlock(CassetteBlock):
+    """A block in which the sessions that the program opens itself only replay, whatever mode it gives them.
+
+    Without it, a `mode="once"` in the program would execute and record, in a run of which it is said that nothing is
+    executed. It holds for the whole process, since threads do not inherit it otherwise.
+
+    Args:
+        request: The session of the block itself, which does what it was told.
+    """
+
+    def __init__(self, request: SessionRequest) -> None:
+        super().__init__(request)
+        self.failed: list[str] = []
+        """The failures of those sessions, a line each. The program may have caught them."""
+        self._around = ExitStack()
+
+    def _enter(self, opened: Opened) -> Session:
+        session = super()._enter(opened)
+        self._around.enter_context(replaying_only(everywhere=True))
+        self._around.enter_context(watching_failed_blocks(self._note))
+        return session
+
+    def _end(self) -> CassetteInUse:
+        self._around.close()
+        return super()._end()
+
+    def _note(self, block: FailedBlock) -> None:
+        path = shown_path(block.session.path if block.session is not None else block.cassette)
+        said = block.said.partition("\n")[0]
+        self.failed.append(said if said.startswith(str(path)) else f"{path}: {said}")
