@@ -26,6 +26,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
+from notes import keep
 
 ran = []
 
@@ -44,15 +45,36 @@ def _nothing_ran():
 
 def ask(question):
     agent = create_agent(ChatOpenAI(model="old", max_retries=0), [refund])
-    return agent.invoke({"messages": [("user", question)]})["messages"][-1].text
+    answer = agent.invoke({"messages": [("user", question)]})["messages"][-1].text
+    if question == "apart":
+        keep(answer)
+    return answer
 
 
 @pytest.mark.cassette
-@pytest.mark.parametrize("question", ["same", "other", "fewer", "flaps", "wrong"])
+@pytest.mark.parametrize("question", ["same", "other", "fewer", "flaps", "wrong", "apart"])
 def test_refund(question, cassette):
     assert "done" in ask(question)
     if not cassette.session.policy.records:
         assert ran == []
+"""
+
+NOTES = """
+from agenttape_core import boundary, use_cassette
+
+
+@boundary("tool")
+def note(text):
+    return text
+
+
+def keep(text):
+    "Keep a text in a session of its own, and go on if that fails."
+    try:
+        with use_cassette("notes", mode="once"):
+            note(text)
+    except BaseException:
+        pass
 """
 
 
@@ -81,6 +103,8 @@ class Models:
         return reply(tool_calls=(("refund", {"order": "A1", "amount": amount}),))
 
     def _end(self, model: str, question: str) -> str:
+        if (model, question) == ("new", "apart"):
+            return "done in other words"
         return "no" if model == "new" and question == "wrong" and self.asked[model, question] % 2 == 0 else "done"
 
 
@@ -104,11 +128,12 @@ def cassettes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def suite(pytester: pytest.Pytester, models: Models, cassettes: Path) -> pytest.Pytester:
     """A suite that is recorded with the old model."""
     settled(pytester)
-    pytester.makepyfile(test_shop=SUITE)
+    pytester.makepyfile(test_shop=SUITE, notes=NOTES)
+    pytester.syspathinsert()
     if cassettes.exists():
         shutil.copytree(cassettes, pytester.path / "cassettes")
     else:
-        pytester.runpytest_inprocess("--cassette-mode=once").assert_outcomes(passed=5)
+        pytester.runpytest_inprocess("--cassette-mode=once").assert_outcomes(passed=6)
         shutil.copytree(pytester.path / "cassettes", cassettes)
     models.asked.clear()
     models.texts.clear()
@@ -140,7 +165,7 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
     result = suite.runpytest_inprocess(
         "--cassette-candidate=openai:new", "--cassette-samples=3", "--fail-under=0.7", "--cassette-report=report.json"
     )
-    result.assert_outcomes(passed=5, errors=1)
+    result.assert_outcomes(passed=6, errors=1)
     found = trials(suite.path)
     assert {name: trial["verdict"] for name, trial in found.items()} == {
         "same": "SAME",
@@ -148,12 +173,14 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
         "fewer": "CHANGED",
         "flaps": "SAME",
         "wrong": "WORSE",
+        "apart": "HOLD",
     }
     assert found["fewer"]["parts_at"] == 'refund(order="A1", amount=20) → the end'
     assert found["flaps"]["lanes"]["candidate"]["share"] == 1.0
     assert found["wrong"]["lanes"]["candidate"]["share"] == pytest.approx(2 / 3)
     drift = found["other"]["samples"][-1]["drift"][0]
     assert (drift["name"], drift["request"]["arguments"]["amount"]) == ("refund", 25)
+    assert found["apart"]["samples"][-1]["drift"][0]["name"] == "cassettes/notes.yaml"
     assert not any("cassette" in text or "recorded" in text or "LangGraph" in text for text in models.texts)
     result.stdout.fnmatch_lines(
         [
@@ -168,7 +195,7 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
     assert sorted(path.name for path in (suite.path / "cassettes").rglob("*")) == tree
     derived = list((suite.path / ".agenttape").rglob("*.yaml"))
     assert (suite.path / ".agenttape" / ".gitignore").read_text(encoding="utf-8") == "*\n"
-    assert len(derived) == 5 * 6
+    assert len(derived) == 6 * 6
 
 
 CANDIDATE = "--cassette-candidate=openai:new"
@@ -185,7 +212,7 @@ def test_the_plan(single: pytest.Pytester, models: Models) -> None:
     """A plan says what the samples would take, test by test, and asks nobody; several candidates share a baseline."""
     priced(single, old=1.0, new=2.0)
     result = single.runpytest_inprocess(CANDIDATE, "--cassette-candidate=openai:newer", "--cassette-plan=plan.json")
-    result.assert_outcomes(passed=1, deselected=4)
+    result.assert_outcomes(passed=1, deselected=5)
     result.stdout.fnmatch_lines(
         [
             "*what it would take*",
@@ -206,7 +233,7 @@ def test_a_limit(single: pytest.Pytester, models: Models) -> None:
     """No call is made that would cost more than is left; what was done is kept, and the run is no success."""
     priced(single, old=0.0, new=1e6)  # a dollar for each token
     result = single.runpytest_inprocess(CANDIDATE, "--cassette-max-usd=250", "--cassette-report=report.json")
-    result.assert_outcomes(passed=1, errors=1, deselected=4)
+    result.assert_outcomes(passed=1, errors=1, deselected=5)
     result.stdout.fnmatch_lines(["*openai:new was not tried to the end: refused to execute chat at *of $250 is spent*"])
     samples = trials(single.path)["same"]["samples"]
     assert [one["lane"] for one in samples[:4]] == ["baseline"] * 3 + ["candidate"]
@@ -219,7 +246,7 @@ def test_a_limit_that_cannot_be_kept(single: pytest.Pytester, models: Models) ->
     """Where a price is not known, a limit is refused before anybody is asked."""
     priced(single, old=1.0)
     result = single.runpytest_inprocess(CANDIDATE, "--cassette-max-usd=5")
-    result.assert_outcomes(passed=1, errors=1, deselected=4)
+    result.assert_outcomes(passed=1, errors=1, deselected=5)
     result.stdout.fnmatch_lines(["*the cost of new is not known, so $5 cannot be kept; nothing was asked*"])
     assert models.asked == {}
 
@@ -279,7 +306,7 @@ def test_too_few_samples(single: pytest.Pytester) -> None:
 def test_a_candidate_that_cannot_be_tried(single: pytest.Pytester, models: Models) -> None:
     """A name that means no model fails each test with what to do, and nothing is asked."""
     result = single.runpytest_inprocess(CANDIDATE, "--cassette-candidate=nobody:new")
-    result.assert_outcomes(passed=1, errors=1, deselected=4)
+    result.assert_outcomes(passed=1, errors=1, deselected=5)
     assert models.asked == {}  # neither the baseline nor the other candidate
     result.stdout.fnmatch_lines(["*candidate='nobody:new': ValueError*"])
 
@@ -329,8 +356,8 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
 
     priced(pytester, old=0.0, new=1e6)  # a dollar for each token
     pytester.makepyfile(app=PROGRAM)
+    pytester.syspathinsert()
     with use_cassette("app", mode="all"):
-        pytester.syspathinsert()
         import_module("app").main()
     before = Path("ran").read_text(encoding="utf-8")
     models.asked.clear()

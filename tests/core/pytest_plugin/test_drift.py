@@ -71,3 +71,31 @@ def test_changed_services(changed: str, said: str, recorded: Project) -> None:
     result.stdout.fnmatch_lines([said])
     assert tree(recorded.path) == before
     assert not (recorded.path / ".agenttape" / "verified.json").exists()
+
+
+NOTES = """
+from agent import look_up
+from agenttape_core import use_cassette
+
+def keep(city):
+    try:
+        with use_cassette("notes", mode="once"):
+            look_up(city, unit="note")
+    except BaseException:
+        pass
+"""
+
+
+def test_a_part_that_caught_its_failure(recorded: Project) -> None:
+    """A session that the program opened itself only replays, and its failure is told though the program caught it."""
+    recorded.pytester.makepyfile(notes=NOTES)
+    test = recorded.path / "test_it.py"
+    test.write_text(test.read_text(encoding="utf-8").replace("ask(city)", 'ask(city), __import__("notes").keep(city)'))
+    recorded.record()
+    (recorded.path / "city").write_text("Roma", encoding="utf-8")
+    recorded.run("--rerecord").assert_outcomes(passed=1)
+    before = tree(recorded.path)
+    result = recorded.run("--cassette-drift")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*cassettes/notes.yaml: no recording for tool look_up*"])
+    assert tree(recorded.path) == before

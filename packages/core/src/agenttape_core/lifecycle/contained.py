@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from agenttape_core.errors import shown_path
 from agenttape_core.lifecycle.failed_blocks import watching_failed_blocks
 from agenttape_core.lifecycle.project import replaying_only
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
@@ -30,8 +29,8 @@ class ContainedBlock(CassetteBlock):
 
     def __init__(self, request: SessionRequest) -> None:
         super().__init__(request)
-        self.failed: list[str] = []
-        """The failures of those sessions, a line each. The program may have caught them."""
+        self.failed: list[FailedBlock] = []
+        """Those that have failed. The program may have caught that."""
         self._around = ExitStack()
 
     def _enter(self, opened: Opened) -> Session:
@@ -45,6 +44,4 @@ class ContainedBlock(CassetteBlock):
         return super()._end()
 
     def _note(self, block: FailedBlock) -> None:
-        path = shown_path(block.session.path if block.session is not None else block.cassette)
-        said = block.said.partition("\n")[0]
-        self.failed.append(said if said.startswith(str(path)) else f"{path}: {said}")
+        self.failed.append(block._replace(session=None))  # which would live as long as the account

@@ -37,6 +37,14 @@ class FailedBlock(NamedTuple):
     said: str
     file: str
 
+    @property
+    def line(self) -> str:
+        """The first line of the message, with the cassette."""
+        from agenttape_core.errors import shown_path
+
+        first, shown = self.said.partition("\n")[0], shown_path(self.cassette)
+        return first if shown in first else f"{shown}: {first}"
+
 
 @dataclass(frozen=True, slots=True)
 class RunningTest:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from agenttape_core.errors import counted, shown_path
+from agenttape_core.errors import counted
 from agenttape_core.lifecycle.running_test import FailedBlock
 
 CAUGHT = "agenttape.caught"
@@ -24,14 +24,14 @@ def keep_caught(item: pytest.Item, failed: Sequence[FailedBlock]) -> None:
         item: The test.
         failed: The blocks with a cassette that have failed while it ran.
     """
-    lines = {_line(block) for block in failed if block.file != str(item.path)}
+    lines = {block.line for block in of_the_program(item, failed)}
     if lines:
         item.user_properties.append((CAUGHT, json.dumps(sorted(lines))))
 
 
-def _line(block: FailedBlock) -> str:
-    first, shown = block.said.partition("\n")[0], shown_path(block.cassette)
-    return first if shown in first else f"{shown}: {first}"
+def of_the_program(item: pytest.Item, failed: Sequence[FailedBlock]) -> list[FailedBlock]:
+    """Return the blocks among those that have failed which do not stand in the file of the test."""
+    return [block for block in failed if block.file != str(item.path)]
 
 
 def caught_in(report: pytest.TestReport) -> list[str]:

@@ -99,7 +99,7 @@ class TestProgram:
             raise ConfigurationError(f"{self.name} cannot be set up: {_first_line(raised)}")
         if isinstance(error, pytest.skip.Exception):
             raise ConfigurationError(f"{self.name} is skipped: {error}")
-        return Ending(running.opened, None, error)
+        return Ending(running.opened, None, error, tuple(running.failed_inside))
 
 
 def _case_of(item: Any) -> dict[str, int]:

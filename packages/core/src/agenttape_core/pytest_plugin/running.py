@@ -26,6 +26,7 @@ from agenttape_core.errors import (
     counted,
     shown_path,
 )
+from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
@@ -40,6 +41,7 @@ from agenttape_core.pytest_plugin.cassette_options import (
     places_of,
     too_old,
 )
+from agenttape_core.pytest_plugin.caught import of_the_program
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test
@@ -90,10 +92,12 @@ class Running:
         self.plans = item.config.option.rerecord == "plan"
         """True if the test is replayed to see what it would take to heal its cassette."""
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
+        tried: Mapping[str, Any] = {}
         if item.config.option.cassette_candidate:
             from agenttape_core.pytest_plugin.trying import options_of
 
-            options = {**options, **options_of(item)}
+            tried = options_of(item)
+            options = {**options, **tried}
         if self.plans:
             options = {**options, **PLANNING, "on_miss": "raise"}
         live = None
@@ -118,7 +122,8 @@ class Running:
         )
         if (changed := item.stash.get(REPLAYED, None)) is not None:
             wanted = changed.applied_to(wanted)
-        self._block = CassetteBlock(wanted)
+        is_again = bool(tried) or live is not None or changed is not None
+        self._block = ContainedBlock(wanted) if is_again else CassetteBlock(wanted)
         self._cassette: TestCassette | None = None
         self._is_open = False
         self._prove: Prove = False
@@ -165,6 +170,12 @@ class Running:
         finally:
             restore()
             self._close(cassette, error)
+
+    @property
+    def failed_inside(self) -> list[str]:
+        """The failures of sessions that the program opened itself, a line each, if the test was run again."""
+        failed = self._block.failed if isinstance(self._block, ContainedBlock) else []
+        return [block.line for block in of_the_program(self._item, failed)]
 
     @property
     def session(self) -> Session:

@@ -27,6 +27,7 @@ from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
 from agenttape_core.tools.trials import (
     Sample,
     Trial,
+    drift_inside,
     lines_of,
     markdown_of,
     plain_of,
@@ -216,6 +217,7 @@ def _sample(  # noqa: PLR0917 - private, and called twice
     if again is not None and isinstance(again.session.failure, BudgetExceededError):
         raise _OverBudgetError(str(again.session.failure).partition("\n")[0])
     drift = [one.to_dict() for one in again.session.report.drift] if again is not None else []
+    drift += [drift_inside(line) for line in again.failed_inside] if again is not None else []
     there = target if target.is_file() else None
     return sample_of(lane, number, there, recorded, prices, passed=raised is None, drift=drift, problem=problem)
 

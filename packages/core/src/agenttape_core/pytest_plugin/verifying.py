@@ -39,10 +39,11 @@ def verify(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey
         del item.stash[key]  # if the setup fails, there is no other
         try:
             raised = run_again(item, nextitem)
+            failed = item.stash[key].failed_inside if key in item.stash else []
         finally:
             del item.stash[LIVE]
             item.stash[key] = first
-        found = list(_drifted(raised, session.path, target))
+        found = [*_drifted(raised, session.path, target), *failed]
     if found:
         lines = [f"{shown_path(session.path)} is not what a recording made now would be", *found]
         pytest.fail("\n  ".join(lines), pytrace=False)

@@ -116,7 +116,7 @@ def ended_in(function: Callable[[], Any], cassette: Any) -> Ending:
     ending = ended(function, block)
     if ending.outcome != "returned" or not block.failed:
         return ending
-    lines = "\n".join(["returned, though a session of its own failed", *sorted(block.failed)])
+    lines = "\n".join(["returned, though a session of its own failed", *sorted(failed.line for failed in block.failed)])
     return ending._replace(outcome=lines, failed=True)
 
 

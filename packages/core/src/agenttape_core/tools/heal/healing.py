@@ -38,7 +38,9 @@ def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> P
     with suppress(Exception, AgentTapeHalt), ExitStack() as around:
         around.push(block)
         _run(function)
-    return replace(plan_of(session, load_prices(project_settings().prices)), failed=tuple(block.failed))
+    return replace(
+        plan_of(session, load_prices(project_settings().prices)), failed=tuple(one.line for one in block.failed)
+    )
 
 
 def heal(function: Callable[[], Any], cassette: str | Path, *, max_usd: float | None = None, **options: Any) -> Plan:

@@ -178,7 +178,7 @@ class FunctionProgram:
         if not opened:
             assert error is not None
             raise error
-        return Ending(opened[0], result, error, tuple(block.failed))
+        return Ending(opened[0], result, error, tuple(failed.line for failed in block.failed))
 
 
 def _elsewhere(ending: Ending) -> int:

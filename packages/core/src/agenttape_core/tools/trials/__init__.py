@@ -2,13 +2,14 @@
 
 from agenttape_core.tools.trials.judging import FLOOR, Sample, Trial, parts_at
 from agenttape_core.tools.trials.kept import read_trials, trial_of
-from agenttape_core.tools.trials.reading import sample_of
+from agenttape_core.tools.trials.reading import drift_inside, sample_of
 from agenttape_core.tools.trials.tables import lines_of, markdown_of, plain_of
 
 __all__ = [
     "FLOOR",
     "Sample",
     "Trial",
+    "drift_inside",
     "lines_of",
     "markdown_of",
     "parts_at",

@@ -24,7 +24,7 @@ from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
 from agenttape_core.tools.trials.judging import Lane, Sample, Trial
 from agenttape_core.tools.trials.planning import TrialPlan, planned, refuse_unpriced
-from agenttape_core.tools.trials.reading import sample_of
+from agenttape_core.tools.trials.reading import drift_inside, sample_of
 
 _INTERRUPTED = 130
 
@@ -155,6 +155,7 @@ class CommandTrial:
         lane, number, main = which
         kept = _kept(ended, self.to, f"{lane}.{number}", main)
         drift = [one for report in ended.reports for one in report.drifted]
+        drift += [drift_inside(one.failed_blocks.partition("\n")[0]) for one in ended.reports if one.failed_blocks]
         problem = next(iter(ended.failures()), "").partition("\n")[0]
         passed = ended.code == 0 and not problem
         return sample_of(lane, number, kept, recorded, prices, passed=passed, drift=drift, problem=problem)

@@ -57,6 +57,15 @@ def sample_of(
     )
 
 
+def drift_inside(line: str) -> dict[str, Any]:
+    """Return what a session that the program opened itself lacked, as one of the calls that left the recorded world.
+
+    Args:
+        line: Its failure.
+    """
+    return {"kind": "session", "name": line.partition(": ")[0], "reason": line}
+
+
 def _opened(derived: Location | None) -> Cassette | None:
     try:
         return open_cassette(derived) if derived is not None else None

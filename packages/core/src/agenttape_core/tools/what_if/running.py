@@ -12,6 +12,7 @@ from typing import Any
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError
 from agenttape_core.interventions import Beyond, Change, Changes
 from agenttape_core.lifecycle.contained import ContainedBlock
+from agenttape_core.lifecycle.running_test import FailedBlock
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.tools.programs import run_to_end
 from agenttape_core.tools.what_if.account import WhatIf, account_of
@@ -128,10 +129,12 @@ class _Ran:
             raise error
         self.raised = self.raised or error
 
-    def account(self, failed: Sequence[str]) -> WhatIf:
+    def account(self, failed: Sequence[FailedBlock]) -> WhatIf:
         """Return the account, with the failures of sessions that the run opened itself."""
         result = self.result if self.raised is None else None
-        return replace(account_of(self.session, self.changes, result, self.raised), failed=tuple(failed))
+        return replace(
+            account_of(self.session, self.changes, result, self.raised), failed=tuple(block.line for block in failed)
+        )
 
 
 def _block(
