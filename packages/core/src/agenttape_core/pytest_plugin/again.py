@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 Excinfo = pytest.ExceptionInfo[BaseException]
+AGAIN: pytest.StashKey[bool] = pytest.StashKey()
+"""Of a test: whether it is run again. The sessions that it opens besides its own only replay then."""
 _OFTEN = 25
 """A dot is shown for so many runs."""
 
@@ -50,6 +52,7 @@ def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None
         again.__dict__.pop("_instance")  # each run of a method has an instance of its own
         again.__dict__.pop("_obj", None)
     again._initrequest()  # noqa: SLF001 - as pytest-rerunfailures does
+    item.stash[AGAIN] = True
     with _unnoticed(item):
         raised = _phase(item, "setup", lambda: item.ihook.pytest_runtest_setup(item=item))
         if raised is None:
@@ -58,6 +61,7 @@ def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None
             teardown = _phase(
                 item, "teardown", lambda: item.ihook.pytest_runtest_teardown(item=item, nextitem=nextitem)
             )
+    item.stash[AGAIN] = False
     return raised or teardown
 
 

@@ -30,7 +30,7 @@ from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
-from agenttape_core.pytest_plugin.again import caught_by_unittest
+from agenttape_core.pytest_plugin.again import AGAIN, caught_by_unittest
 from agenttape_core.pytest_plugin.artifacts import keep_artifacts
 from agenttape_core.pytest_plugin.cassette_options import (
     Chosen,
@@ -92,12 +92,10 @@ class Running:
         self.plans = item.config.option.rerecord == "plan"
         """True if the test is replayed to see what it would take to heal its cassette."""
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
-        tried: Mapping[str, Any] = {}
         if item.config.option.cassette_candidate:
             from agenttape_core.pytest_plugin.trying import options_of
 
-            tried = options_of(item)
-            options = {**options, **tried}
+            options = {**options, **options_of(item)}
         if self.plans:
             options = {**options, **PLANNING, "on_miss": "raise"}
         live = None
@@ -122,8 +120,7 @@ class Running:
         )
         if (changed := item.stash.get(REPLAYED, None)) is not None:
             wanted = changed.applied_to(wanted)
-        is_again = bool(tried) or live is not None or changed is not None
-        self._block = ContainedBlock(wanted) if is_again else CassetteBlock(wanted)
+        self._block = (ContainedBlock if item.stash.get(AGAIN, False) else CassetteBlock)(wanted)
         self._cassette: TestCassette | None = None
         self._is_open = False
         self._prove: Prove = False
