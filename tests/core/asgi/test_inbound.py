@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,86 @@ def test_requests_at_once_have_a_cassette_each(tmp_path: Path) -> None:
         assert again.answer.differences == []
         found[flow] = again.answer.text
     assert found == {f"flow-{n}": answer for n, answer in enumerate(answers)}
+
+
+def test_the_next_request_of_a_connection(tmp_path: Path) -> None:
+    """A server may begin its next request while it reads or sends for the last one: that is a request of its own."""
+    taped = TapeInbound(App(), tmp_path, patience=60)
+    later: list[asyncio.Task[str]] = []
+
+    async def server(scope: Any, receive: Any, send: Any) -> None:
+        async def receiving() -> Any:
+            later.append(asyncio.ensure_future(ask(taped, "Rome")))
+            return await receive()
+
+        async def sending(message: Any) -> None:
+            later.append(asyncio.ensure_future(ask(taped, "Oslo")))
+            await send(message)
+
+        await taped(scope, receiving, sending)
+
+    async def both() -> list[str]:
+        return [await ask(server, "Paris"), *await asyncio.gather(*later)]
+
+    (found,) = run(taped, both)
+    assert found == ["Paris: sunny\n", *["Rome: sunny\n"] * 2, *["Oslo: sunny\n"] * 3]
+    cities = [[call.request["arguments"] for call in open_cassette(path).interactions()] for path in tmp_path.iterdir()]
+    assert sorted(cities, key=str) == [[{"city": city}] for city in ["Oslo"] * 3 + ["Paris"] + ["Rome"] * 2]
+
+
+def test_the_server_keeps_its_own_context(tmp_path: Path) -> None:
+    """What a server reads and sends runs in its own context, and gets what the application is told: errors, its end."""
+    where: ContextVar[str] = ContextVar("where")
+    seen: list[str] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(0)
+        seen.append(where.get())
+        raise ConnectionResetError("gone")
+
+    async def send(message: Any) -> None:
+        seen.append(where.get())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("cancelled")
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        where.set("in the application")
+        with pytest.raises(ConnectionResetError):
+            await receive()
+        async with asyncio.timeout(0.01):
+            await send({"type": "http.response.start", "status": 200})
+
+    async def request() -> None:
+        where.set("in the server")
+        await taped({"type": "http", "method": "GET", "path": "/", "headers": []}, receive, send)
+
+    taped = TapeInbound(app, tmp_path)
+    (found,) = run(taped, request)
+    assert isinstance(found, TimeoutError)
+    assert seen == ["in the server", "in the server", "cancelled"]
+
+
+def test_streams_of_others(tmp_path: Path) -> None:
+    """A request says nothing of what others of the process have made while it was answered, and begin after its end."""
+    made: list[Awaitable[str]] = []
+
+    async def server(scope: Any, receive: Any, send: Any) -> None:
+        async def receiving() -> Any:
+            made.append(look_up("Oslo"))
+            return await receive()
+
+        await taped(scope, receiving, send)
+
+    async def one_after_the_other() -> str:
+        await ask(server, "Paris")
+        await taped.written()
+        return " ".join([await each for each in made])
+
+    taped = TapeInbound(App(), tmp_path)
+    assert run(taped, one_after_the_other) == ["Oslo: sunny Oslo: sunny"]
+    assert len(list(only(tmp_path).interactions())) == 1
 
 
 def test_what_outlives_an_answer_is_recorded(tmp_path: Path) -> None:

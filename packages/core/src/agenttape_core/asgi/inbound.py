@@ -12,13 +12,14 @@ import logging
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from agenttape_core.asgi.exchange import KIND, App, Exchange, Message, Receive, Scope, Send, reading, writing
+from agenttape_core.asgi.server_side import in_context
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.sinks import EventsOption
@@ -135,7 +136,9 @@ class TapeInbound:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[None] = loop.create_future()
         hurry = asyncio.Event()
-        task = loop.create_task(self._answer(_Request(scope, receive, send), answered, hurry))
+        server = copy_context()
+        request = _Request(scope, in_context(server, receive), in_context(server, send))
+        task = loop.create_task(self._answer(request, answered, hurry))
         self._open[task] = hurry
         task.add_done_callback(functools.partial(self._forget, answered))
         try:

@@ -116,7 +116,8 @@ class EnteredSession(RunSession):
         self.strands.leave()
         membership, self._membership, self._has_left = self._membership, None, True
         if membership is not None:
-            UNREAD.note(membership, self._collections, thoroughly=self.is_replay and self.has_unused())
+            if self.takes_strays:  # one beside others cannot tell which of them has made a stream
+                UNREAD.note(membership, self._collections, thoroughly=self.is_replay and self.has_unused())
             if SCOPES.leave(membership):
                 enter_branch(self._branch_outside)
 
