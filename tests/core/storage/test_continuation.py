@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttape_core.errors import CassetteFormatError
+from agenttape_core.format import continuation
 from agenttape_core.format.continuation import Compactor, Delta, resolve
 from agenttape_core.schema import Header, Interaction
 from agenttape_core.storage import open_cassette, write_cassette
@@ -39,6 +42,24 @@ def test_a_grown_history_is_stored_as_its_tail() -> None:
     )
 
     assert second == Delta({"messages": ["c"]}, continues=1)
+
+
+def test_messages_of_long_ago_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is continued is the same, however few messages are held to look them up."""
+    texts = [{"role": "user", "content": f"question {number}"} for number in range(4)]
+    others = [
+        {"role": "user", "content": 7},
+        {"content": "question 1", "role": "user"},
+        ["question 1"],
+        {"content": True},
+    ]
+    made = random.Random(3)
+    paths = [[copy.deepcopy(made.choice(texts + others)) for _ in range(made.randrange(6))] for _ in range(60)]
+    requests = [{"messages": path} for path in paths]
+    expected = stored(*requests)
+    monkeypatch.setattr(continuation, "_REMEMBERED", 3)
+    assert stored(*requests) == expected
+    assert sum(delta.continues is not None for delta in expected) > 30
 
 
 def test_a_cut_history_says_how_much_it_keeps() -> None:

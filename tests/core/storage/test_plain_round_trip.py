@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 from pathlib import Path
@@ -146,6 +147,7 @@ def test_json_text_comes_back(value: Any) -> None:
     """A line of JSON holds every plain value, in ASCII."""
     line = dump_line(value)
 
+    assert line == json.dumps(value, separators=(",", ":"))
     assert line.isascii()
     assert "\n" not in line
     assert same(load_line(line.encode()), value)

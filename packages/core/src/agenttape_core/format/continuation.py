@@ -8,6 +8,7 @@ the keys it is *without*, and holds the rest itself.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import marshal
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ MESSAGES = "messages"
 _LARGE = 512
 """A request that shares no message still continues another one for a part of at least so many bytes (tools)."""
 _REMEMBERED = 10_000
-"""The number of messages that are held to look up their digests."""
+"""The number of messages that are held to look them up."""
 
 
 class Delta(NamedTuple):
@@ -42,7 +43,7 @@ class _Node:
     __slots__ = ("latest", "longer")
 
     def __init__(self) -> None:
-        self.longer: dict[bytes, _Node] = {}
+        self.longer: dict[int, _Node] = {}
         self.latest: _Seen | None = None
 
 
@@ -59,8 +60,8 @@ class Compactor:
         self.checks = checks
         self._root = _Node()
         self._large: dict[bytes, _Seen] = {}
-        self._pending: tuple[list[bytes], list[bytes], _Seen] | None = None
-        self._digests: dict[int, tuple[Any, bytes]] = {}
+        self._pending: tuple[list[int], list[bytes], _Seen] | None = None
+        self._contents = _Contents()
 
     def add(self, number: int, request: dict[str, Any]) -> Delta:
         """Store the next request; later ones may continue it only after `confirm`.
@@ -74,10 +75,7 @@ class Compactor:
         """
         messages = request.get(MESSAGES)
         try:
-            path = []
-            if isinstance(messages, list):  # most of them were hashed before
-                known = map(self._digests.get, map(id, messages))
-                path = [seen[1] if seen else self._digest(messages[n]) for n, seen in enumerate(known)]
+            path = self._contents.numbers(messages) if isinstance(messages, list) else []
             digests = {key: _digest(value) for key, value in request.items() if not _is_messages(key, value)}
         except ValueError:  # of `marshal`, which does not say where
             check_plain(request, "request", depth=2)
@@ -97,33 +95,73 @@ class Compactor:
         if self._pending:
             path, large, seen = self._pending
             node = self._root
-            for digest in path:
-                node = node.longer.get(digest) or node.longer.setdefault(digest, _Node())
+            for content in path:
+                node = node.longer.get(content) or node.longer.setdefault(content, _Node())
                 node.latest = seen
             self._large.update(dict.fromkeys(large, seen))
 
-    def _find(self, path: list[bytes], large: list[bytes]) -> tuple[_Seen | None, int]:
+    def _find(self, path: list[int], large: list[bytes]) -> tuple[_Seen | None, int]:
         """The latest record with the longest shared prefix, else the one with the largest equal part."""
         node: _Node | None = self._root
         base, shared = None, 0
-        for length, digest in enumerate(path, start=1):
-            node = node.longer.get(digest) if node else None
+        for length, content in enumerate(path, start=1):
+            node = node.longer.get(content) if node else None
             if node is None:
                 break
             base, shared = node.latest, length
         known = (self._large[part] for part in large if part in self._large)
         return base or next(known, None), shared
 
-    def _digest(self, message: Any) -> bytes:
-        """Agents send the same message objects again and again: what was hashed lately is looked up."""
-        known = self._digests.get(id(message))
-        if known is not None:
-            return known[1]
-        if len(self._digests) >= _REMEMBERED:
-            self._digests.clear()
-        digest = _digest(message)[1]
-        self._digests[id(message)] = (message, digest)  # the reference keeps the id from being used again
-        return digest
+
+class _Contents:
+    """Numbers messages by what they hold: equal ones have one number, types and the order of keys included.
+
+    Agents send the same objects again and again, and most messages are a few texts, whose hash Python has already. So
+    what was met lately is looked up; of what was met long ago only digests are kept.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._objects: dict[int, tuple[Any, int]] = {}
+        self._lately: dict[tuple[tuple[str, str], ...] | bytes, int] = {}
+        self._before: dict[bytes, int] = {}
+
+    def numbers(self, messages: list[Any]) -> list[int]:
+        """Return the number of each of some messages.
+
+        Raises:
+            ValueError: One is not plain data.
+        """
+        known = map(self._objects.get, map(id, messages))
+        return [seen[1] if seen else self._number(messages[n]) for n, seen in enumerate(known)]
+
+    def _number(self, message: Any) -> int:
+        if len(self._objects) >= _REMEMBERED:
+            self._objects.clear()
+            self._before.update((_digest_of(content), number) for content, number in self._lately.items())
+            self._lately.clear()
+        content = _content(message)
+        number = self._lately.get(content)
+        if number is None:
+            number = self._before.get(_digest_of(content)) if self._before else None
+            number = next(self._numbers) if number is None else number
+            self._lately[content] = number
+        self._objects[id(message)] = (message, number)  # the reference keeps the id from being used again
+        return number
+
+
+def _content(message: Any) -> tuple[tuple[str, str], ...] | bytes:
+    if type(message) is dict:
+        for text in message.values():
+            if type(text) is not str:
+                break
+        else:
+            return tuple(message.items())
+    return _digest(message)[1]
+
+
+def _digest_of(content: tuple[tuple[str, str], ...] | bytes) -> bytes:
+    return content if isinstance(content, bytes) else _digest(dict(content))[1]
 
 
 def resolve(base: dict[str, Any], delta: Delta) -> dict[str, Any]:
@@ -169,4 +207,4 @@ def _is_messages(key: str, value: Any) -> bool:
 def _digest(value: Any) -> tuple[int, bytes]:
     """Size and hash of plain data: equal for equal data only, its types and the order of its keys included."""
     data = marshal.dumps(value, 2)  # several times faster than JSON; version 2 has no references to earlier parts
-    return len(data), hashlib.blake2b(data, digest_size=16).digest()
+    return len(data), hashlib.sha256(data).digest()

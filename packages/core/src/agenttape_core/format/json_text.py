@@ -2,20 +2,69 @@
 
 from __future__ import annotations
 
-import json
+import json.encoder
 import re
+from collections.abc import Callable, Sequence
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from agenttape_core.format.limits import MAX_DEPTH, MAX_VALUES
 from agenttape_core.format.malformed import Malformed
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
-_encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+_encoder = json.JSONEncoder(ensure_ascii=True, check_circular=False, allow_nan=False, separators=(",", ":"))
+_MAX_TEXTS = 1_000_000
+"""The number of characters of JSON that are held with their texts."""
+_ENTRY = 100
+"""The share of each entry in them, or millions of short ones would cost nothing."""
+
+
+class _TextsWritten(dict[str, str]):
+    """Texts with their JSON, those of the last requests: what was written to be hashed is written to the journal next.
+
+    It only ever holds what goes into cassettes, and forgets all when it is full.
+    """
+
+    size = 0
+
+    def __missing__(self, text: str) -> str:
+        return self.note(text, encode_basestring_ascii(text))
+
+    def note(self, text: str, written: str) -> str:
+        """Remember the JSON of a text, and return it."""
+        share = len(written) + _ENTRY
+        if share <= _MAX_TEXTS:
+            self.size += share
+            if self.size > _MAX_TEXTS:
+                self.clear()
+                self.size = share
+            self[text] = written
+        return written
+
+
+_texts = _TextsWritten()
+note_written = _texts.note
+
+
+def _line_encoder() -> Callable[[Any, int], Sequence[str]] | None:
+    """Return the encoder of the standard library with our way to write a text; `None` if Python has none in C."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return None
+    options = {"indent": None, "key_separator": ":", "item_separator": ","}
+    flags = {"sort_keys": False, "skipkeys": False, "allow_nan": False}
+    found: Callable[[Any, int], Sequence[str]] = make(
+        markers=None, default=_encoder.default, encoder=_texts.__getitem__, **options, **flags
+    )
+    return found
+
+
+_pieces = _line_encoder()
 
 
 def dump_line(value: Any) -> str:
     """One line of ASCII JSON for plain data that was checked; keys keep their order."""
-    return _encode(value)
+    return "".join(_pieces(value, 0)) if _pieces is not None else _encoder.encode(value)
 
 
 def has_too_many_values(raw: bytes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
+from agenttape_core.format.json_text import note_written
 from agenttape_core.matching.run_ids import FIRST_GROUP, may_hold_id
 from agenttape_core.schema import Plain
 
@@ -53,7 +54,9 @@ def _written(value: Plain) -> tuple[bytes, bool]:
                 raw = raw.replace(b'"', b'\\"')
             if _BREAK in raw:
                 raw = raw.replace(b"\n", b"\\n")
-            return b'"' + raw + b'"', classes.find(FIRST_GROUP) >= 0
+            written = b'"' + raw + b'"'
+            note_written(value, written.decode())  # what is recorded is written to the journal as well
+            return written, classes.find(FIRST_GROUP) >= 0
     written = _json_text(value).encode()
     return written, may_hold_id(written)
 

@@ -108,17 +108,17 @@ class Canonicaliser:
     Args:
         plain: Makes plain, redacted data of a value; called once per distinct part.
         ignored: The paths that fingerprints leave out.
-        foresee: Told of values that plain data will be made of one by one: what is quicker for many can be done then.
+        plain_items: Does the same for several values under one name, which is quicker.
     """
 
     def __init__(
         self,
         plain: Callable[[Any], Plain],
         ignored: Ignored = NOTHING,
-        foresee: Callable[[Iterable[Any]], None] | None = None,
+        plain_items: Callable[[str, Sequence[Any]], list[Plain]] | None = None,
     ) -> None:
         self._plain = plain
-        self._foresee = foresee
+        self._plain_items = plain_items or self._one_by_one
         self.ignored = ignored
         self._cache: OrderedDict[Hashable, Part] = OrderedDict()
         self._lock = Lock()
@@ -162,24 +162,25 @@ class Canonicaliser:
             for n, value in enumerate(values)
         ]
         seen = [None if key is None else self._cache.get(key) for key in keys]
-        built = {n: _built(values[n]) for n, part in enumerate(seen) if part is None}
-        if self._foresee is not None and len(built) > 1:
-            self._foresee(built.values())
-        return [part or self._made(name, keys[n], built[n], paths[n] if paths else ()) for n, part in enumerate(seen)]
+        new = [n for n, part in enumerate(seen) if part is None]
+        if new:
+            built = [_built(values[n]) for n in new]
+            plain = self._plain_items(name, built) if len(new) > 1 else self._one_by_one(name, built)
+            made = {n: _digest(item, paths[n] if paths else ()) for n, item in zip(new, plain, strict=True)}
+            self._remember((keys[n], part) for n, part in made.items())
+        return [part or made[n] for n, part in enumerate(seen)]
 
-    def _made(self, name: str, key: Hashable, value: Any, paths: Paths) -> Part:
+    def _one_by_one(self, name: str, values: Sequence[Any]) -> list[Plain]:
         # The name goes along, because it may say that its value is a secret.
-        (plain,) = self._plain({name: value}).values()
-        part = _digest(plain, paths)
-        if key is not None:
-            self._remember(key, part)
-        return part
+        return [plain for value in values for plain in self._plain({name: value}).values()]
 
-    def _remember(self, key: Hashable, part: Part) -> None:
+    def _remember(self, parts: Iterable[tuple[Hashable, Part]]) -> None:
         with self._lock:
-            self._cache[key] = part
-            if len(self._cache) > _CACHED_PARTS:
-                self._cache.popitem(last=False)
+            for key, part in parts:
+                if key is not None:
+                    self._cache[key] = part
+                    if len(self._cache) > _CACHED_PARTS:
+                        self._cache.popitem(last=False)
 
 
 def _key(name: str, value: Any, paths: Paths) -> Hashable:
@@ -241,9 +242,9 @@ def _request(
 
 
 def _digest(plain: Plain, paths: Paths = ()) -> Part:
-    if ignores(paths):
+    if paths and ignores(paths):
         return Part(plain, "", ())
-    written, may_hold_id = canonical_bytes(stripped(plain, paths))
+    written, may_hold_id = canonical_bytes(stripped(plain, paths) if paths else plain)
     ids = tuple(RUN_SPECIFIC_ID.findall(written.decode())) if may_hold_id else ()
     if ids:
         written = RUN_SPECIFIC_ID.sub("<id>", written.decode()).encode()

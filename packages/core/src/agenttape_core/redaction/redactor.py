@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.rehydration import tells_pseudonym
 from agenttape_core.redaction.streams import redact_chunks
-from agenttape_core.redaction.text_redactor import TextRedactor
+from agenttape_core.redaction.text_redactor import UNCHANGED, TextRedactor
 from agenttape_core.redaction.walk import redact_value
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from agenttape_core.schema import Plain
 
 
+_PAIR = 2
+"""A dict with fewer items may be a tagged value."""
 _MANY = 8
 """So many items and more are searched together, before they are redacted one by one."""
 
@@ -41,6 +43,21 @@ class Redactor(TextRedactor):
         if _holds_many(plain):
             self.foresee((plain,))
         return redact_value(plain, self)
+
+    def is_plain(self, value: Any) -> bool:
+        """Return True if a value is a dict of ASCII texts of which it is known that nothing in them is replaced.
+
+        It costs a look-up for each text, and needs neither an encoding nor a redaction: most messages are like that.
+        """
+        if type(value) is not dict or len(value) < _PAIR:
+            return False
+        names, known = self.harmless_keys, self._memo.young
+        for name, text in value.items():
+            if type(name) is not str or type(text) is not str or name not in names or known.get(text) != UNCHANGED:
+                return False
+            if not text.isascii():
+                return False
+        return True
 
     def chunks(self, chunks: list[Plain]) -> list[Plain]:
         """Return the chunks of one stream redacted, secrets that are split between chunks included.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.anchors import without_anchors
 from agenttape_core.redaction.detection.assignments import find_assignments
-from agenttape_core.redaction.detection.blocks import find_discord, find_pem, find_schemes, find_url_passwords
-from agenttape_core.redaction.detection.credentials import find_aws_secrets, find_handed_over
+from agenttape_core.redaction.detection.blocks import find_pem, find_schemes, find_url_passwords
+from agenttape_core.redaction.detection.credentials import find_handed_over
 from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.fields import find_fields
 from agenttape_core.redaction.detection.findings import Finding, without_overlaps
@@ -15,7 +15,7 @@ from agenttape_core.redaction.detection.kinds import BASE64
 from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
-from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.detection.runs import find_keys
 from agenttape_core.redaction.detection.tags import find_tags
 from agenttape_core.redaction.detection.views import LONG, View
 from agenttape_core.redaction.memo import Memo
@@ -23,35 +23,11 @@ from agenttape_core.redaction.memo import Memo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from agenttape_core.redaction.detection.detector import Detector
     from agenttape_core.redaction.places import Places
     from agenttape_core.redaction.rules import Rule
 
 _SHORTEST = 4
 """No detector of ours finds anything in a shorter text."""
-_HEAD = 3
-"""The number of characters of a run that decide which detectors are tried."""
-_LEAD = 24
-"""The number of characters around the start of a run in which the literal of its key is, such as `SG.`."""
-_BEFORE_RUN, _OF_RUN = 80, 120
-"""The reach around the start of a run in which its literal is looked for."""
-_BACKSLASH, _PERCENT, _U = b"\\%u"
-_MARKS = b"-_"
-
-
-def _heads() -> dict[bytes, tuple[Detector, ...]]:
-    heads: dict[bytes, tuple[Detector, ...]] = {}
-    for detector in PROVIDER_KEYS:
-        if detector.near == "head":
-            for start in {anchor[:_HEAD] for anchor in detector.anchors}:
-                heads[start] = (*heads.get(start, ()), detector)
-    return heads
-
-
-_HEADS = _heads()
-_LEADS = [(anchor, found) for found in PROVIDER_KEYS if found.near == "lead" for anchor in found.anchors]
-_BASE64 = [found for found in PROVIDER_KEYS if found.near == "base64"]
-_AROUND = [(anchor, found) for found in PROVIDER_KEYS if found.near == "around" for anchor in found.anchors]
 _MAX_PLAIN = 4_096
 _plain = Memo(capacity=2_000_000)
 """Texts in which the detectors met nothing. The prompts and tools of a program are the same in all of its sessions."""
@@ -163,7 +139,7 @@ def _by_form(view: View, *, strict: bool) -> list[Finding]:
     found: list[Finding] = []
     if len(view.text) >= LONG:
         if view.long_runs or b"_" in raw:
-            found += _provider_keys(view)
+            found += find_keys(view)
         if raw.find(b"-----BEGIN") >= 0:
             found += find_pem(view)
     if strict:
@@ -174,43 +150,4 @@ def _by_form(view: View, *, strict: bool) -> list[Finding]:
     if b"@" in raw or (b"%" in raw and b"%40" in raw) or (b"\\" in raw and rb"\u0040" in raw):
         found += find_url_passwords(view)
         found += find_emails(view)
-    return found
-
-
-def _provider_keys(view: View) -> Iterator[Finding]:
-    runs = view.long_runs
-    for detector in _BASE64:
-        yield from detector.find(view)
-    for at in runs:
-        for detector in _candidates(view.raw, at):
-            yield from detector.find(view, max(0, at - _LEAD), at + _LEAD)
-        if view.is_varied(at):
-            yield from _around(view, at)
-    if runs:
-        yield from find_discord(view)
-        yield from find_aws_secrets(view)
-
-
-def _around(view: View, at: int) -> Iterator[Finding]:
-    """Find the keys that stand around a run of token characters."""
-    first, last = max(0, at - _BEFORE_RUN), at + _OF_RUN
-    holds = view.raw[first:last].find  # three times as fast as `in` for bytes
-    for detector in [detector for anchor, detector in _AROUND if holds(anchor) >= 0]:
-        yield from detector.find(view, first, last)
-
-
-def _candidates(raw: bytes, at: int) -> tuple[Detector, ...]:
-    """Return the detectors of what may start at a run of token characters, or right before it."""
-    found = _HEADS.get(raw[at : at + _HEAD], ())
-    before = raw[at - 1] if at else 0
-    if raw[at] in _MARKS:
-        found += _HEADS.get(raw[at + 1 : at + 1 + _HEAD], ())  # a line of a diff, or italics
-    if before in b".~:" or raw[max(0, at - 2) : at] == b"//":
-        lead = raw[max(0, at - _LEAD) : at + _HEAD]
-        found += tuple(detector for anchor, detector in _LEADS if anchor in lead)
-    elif before in (_BACKSLASH, _PERCENT):
-        # The run begins with the rest of an escape: \\n, \\u0022 or %20.
-        skip = 2 if before == _PERCENT else 5 if raw[at] == _U else 1
-        skip += raw[at + skip : at + skip + 1] == b"-"
-        found += _HEADS.get(raw[at + skip : at + skip + _HEAD], ())
     return found

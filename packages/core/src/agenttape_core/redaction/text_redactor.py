@@ -23,7 +23,7 @@ from agenttape_core.redaction.recognition import unsparing_scanner
 from agenttape_core.redaction.rehydration import Rehydrator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.rules import Rule
@@ -38,7 +38,7 @@ _ARMOUR = "-----BEGIN "
 _AROUND = Lazy(r"-----(?:BEGIN|END) [A-Z0-9 ]{1,50}-----|\\{1,4}[nrt]")
 """Text that may stand around the one secret of a value: PEM armour, and line breaks as JSON writes them."""
 _TYPED = frozenset({"$str", "$uuid", "$decimal"})
-_UNCHANGED = ""
+UNCHANGED = ""
 """Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""
 
 
@@ -112,7 +112,7 @@ class TextRedactor:
         kept = self._memo.young.get(text)
         if kept is None and (kept := self._memo.get(text)) is None:
             spans = self.spans(text)
-            kept = render(text, spans) if spans else _UNCHANGED
+            kept = render(text, spans) if spans else UNCHANGED
             self._memo.put(text, kept)
         return kept or text
 
@@ -126,9 +126,10 @@ class TextRedactor:
         """
         if not self.enabled:
             return
-        new = [text for text in dict.fromkeys(_texts(values)) if self._memo.get(text) is None]
+        known = self._memo.young
+        new = [text for text in _texts(values) if text not in known and self._memo.get(text) is None]
         if len(new) >= _AT_ONCE:
-            self._memo.put_all(self._scanner.plain_among(new), _UNCHANGED)
+            self._memo.put_all(self._scanner.plain_among(new), UNCHANGED)
 
     def base64(self, body: str) -> str:
         """Return bytes in base64 redacted; the same object when there is no secret in them."""
@@ -136,7 +137,7 @@ class TextRedactor:
         if kept is None:
             data = Data.of(body)
             spans = self.spans(data.text, strict=not data.is_text) if data else []
-            kept = data.encoded(render(data.text, spans)) if data and spans else _UNCHANGED
+            kept = data.encoded(render(data.text, spans)) if data and spans else UNCHANGED
             self._bytes_memo.put(body, kept)
         return kept or body
 
@@ -255,17 +256,19 @@ class TextRedactor:
         return f"{finding.quote}{made}{finding.quote}" if made.startswith(MARK) else made
 
 
-def _texts(values: Iterable[Any]) -> Iterator[str]:
+def _texts(values: Iterable[Any]) -> dict[str, None]:
+    """Return the texts in some values, each once."""
+    texts: dict[str, None] = {}
     waiting = [*values]
-    while waiting:
-        value = waiting.pop()
+    for value in waiting:
         kind = type(value)
         if kind is str:
-            yield value
+            texts[value] = None
         elif kind is dict:
             waiting += value.values()
         elif kind is list:
             waiting += value
+    return texts
 
 
 def _found(

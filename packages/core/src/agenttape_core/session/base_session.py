@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any, Generic, Literal, NoReturn, TypeVar
@@ -100,12 +100,24 @@ class BaseSession:
         guarded = setup.policy.serves and not setup.policy.offline
         self.held = HeldSecrets(setup.redactor, self._encoded) if guarded else None
         """The secrets that requests have held, where what is served may reach a call that is executed."""
-        self._canonical = Canonicaliser(
-            lambda value: setup.redactor.value(self._encoded(value)), setup.ignored, setup.redactor.foresee
-        )
+        self._canonical = Canonicaliser(self._plain, setup.ignored, self._plain_items)
 
     def _encoded(self, value: Any) -> Any:
         return self.codec.encode(value)  # which may have learned of more types since
+
+    def _plain(self, value: Any) -> Any:
+        return self.redactor.value(self._encoded(value))
+
+    def _plain_items(self, name: str, values: Sequence[Any]) -> list[Any]:
+        """Return values under one name as plain, redacted data; the texts in them are searched together."""
+        redactor = self.redactor
+        redactor.foresee(values)
+        return [
+            dict(value)
+            if name in redactor.harmless_keys and redactor.is_plain(value)
+            else next(iter(self._plain({name: value}).values()))
+            for value in values
+        ]
 
     def _new_report(self) -> Report:
         source = self.source  # it is another one when the session has ended

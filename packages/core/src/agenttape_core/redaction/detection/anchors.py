@@ -19,9 +19,10 @@ from agenttape_core.redaction.detection.endings import holds_foreign, last_words
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.normal import Normal, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.detection.runs import may_be_key
 from agenttape_core.redaction.detection.stems import stems_in
 from agenttape_core.redaction.detection.tags import ANCHORS as TAGS
-from agenttape_core.redaction.detection.views import LONG, View
+from agenttape_core.redaction.detection.views import View
 from agenttape_core.redaction.detection.vocabulary import STEMS
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ _FOLDED = (
 """Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
 _ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=", *TAGS)
 _SHAPES = (b"0000", b"AA00")
-_CAPITALS, _CAPITAL_STEM = re.compile(b"AAA+"), re.compile(b"|".join(stem.upper() for stem in STEMS))
+_THREE = b"AAA"
+_CAPITALS, _CAPITAL_STEM = re.compile(b"A+"), re.compile(b"|".join(stem.upper() for stem in STEMS))
 _INSIDE = Lazy(r"\?[^\s)?]")
-_SIGN, _LONG_WORD = b"!", b"a" * LONG
+_SIGN = b"!"
 _WORDS = (
     bytes(
         ord("A") if char.isupper() else ord("a") if char.islower() else ord(" ") if char in " .,?()\n" else ord("!")
@@ -59,7 +61,6 @@ _WORDS = (
     + b"!" * 128
 )
 """Capitals, small letters, what stands between words, and everything else, which is a sign."""
-_SMALL = bytes.maketrans(b"A", b"a")
 
 
 def without_anchors(texts: Sequence[str], names: Names, *, signs: tuple[bytes, ...] = ()) -> Iterator[int]:
@@ -72,6 +73,8 @@ def without_anchors(texts: Sequence[str], names: Names, *, signs: tuple[bytes, .
     """
     odd = {number for number, text in enumerate(texts) if not text.isascii() and _is_odd(text)}
     words = set() if names.has_own else _of_words(texts)
+    if len(words) == len(texts):
+        return iter(range(len(texts)))
     marked = _Marked([text if number not in odd and number not in words else "" for number, text in enumerate(texts)])
     marked.signs(_SIGNS + signs)
     marked.literals(names)
@@ -84,15 +87,22 @@ def _of_words(texts: Sequence[str]) -> set[int]:
     A value needs a sign or a digit: a separator or a quote before it, or something in it that words do not have. Only
     a command (`ENV PASSWORD x`) and the run of a key can do without; a name in capitals and a long word are looked for.
     """
-    raw = _BETWEEN.join(texts).encode("latin-1", "replace")
-    marks = raw.translate(_WORDS)
+    view = View(Normal(_BETWEEN.join(texts)))
+    marks = view.raw.translate(_WORDS)
     ends = [0, *accumulate(len(text) + len(_BETWEEN) for text in texts)]
     found = {
         number
         for number, text in enumerate(texts)
         if marks.find(_SIGN, ends[number], ends[number + 1] - 1) < 0 and text.isascii() and not _may_give(text)
     }
-    return found.difference(bisect_right(ends, at) - 1 for at in _without_signs(raw, marks)) if found else found
+    if not found:
+        return found
+    given = {bisect_right(ends, at) - 1 for at in _capital_names(view.raw, marks)}
+    for at in view.long_runs:
+        number = bisect_right(ends, at) - 1
+        if number in found and number not in given and may_be_key(view, at):
+            given.add(number)
+    return found - given
 
 
 def _may_give(text: str) -> bool:
@@ -100,16 +110,15 @@ def _may_give(text: str) -> bool:
     return ("," in text and "\n" in text) or ("?" in text and _INSIDE.search(text) is not None)
 
 
-def _without_signs(raw: bytes, marks: bytes) -> Iterator[int]:
-    """Yield where a name in capitals or a long word begins."""
-    for run in _CAPITALS.finditer(marks):
-        if _CAPITAL_STEM.search(raw, *run.span()):
-            yield run.start()
-    small = marks.translate(_SMALL)
-    at = small.find(_LONG_WORD)
+def _capital_names(raw: bytes, marks: bytes) -> Iterator[int]:
+    """Yield where a name in capitals begins."""
+    at = marks.find(_THREE)
     while at >= 0:
-        yield at
-        at = small.find(_LONG_WORD, at + LONG)
+        run = _CAPITALS.match(marks, at)
+        end = run.end() if run else at + len(_THREE)
+        if _CAPITAL_STEM.search(raw, at, end):
+            yield at
+        at = marks.find(_THREE, end)
 
 
 def _is_odd(text: str) -> bool:
@@ -148,7 +157,8 @@ class _Marked:
                 self._mark(searched, literal)
         for stem, at in stems_in(view.low, names.stems):
             self._mark_names(stem, at, names)
-        for at in chain(view.long_runs, last_words(view)):
+        keys = (at for at in view.long_runs if may_be_key(view, at))
+        for at in chain(keys, last_words(view)):
             self.numbers.add(bisect_right(self._ends, at))
 
     def _mark(self, searched: bytes, literal: bytes) -> None:

@@ -47,11 +47,16 @@ _DISCORD_HEAD, _DISCORD_TAIL, _MIDDLE = 40, 40, 8
 def find_discord(view: View) -> Iterator[Finding]:
     """Find the tokens of Discord's bots: three parts, of which the second has six characters."""
     for at in view.long_runs:
-        if view.raw[max(0, at - _MIDDLE) : at : _MIDDLE - 1] != b"..":
+        if not may_be_discord(view.raw, at):
             continue
         match = _DISCORD.search(view.text, max(0, at - _DISCORD_HEAD), at + _DISCORD_TAIL)
         if match:
             yield view.finding(*match.span(), "discord")
+
+
+def may_be_discord(raw: bytes, at: int) -> bool:
+    """Return True if two dots stand before a run as they do before the last part of such a token."""
+    return raw[max(0, at - _MIDDLE) : at : _MIDDLE - 1] == b".."
 
 
 _URL = Lazy(r"""://[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})@(?=[\w.\[%{$-])""")

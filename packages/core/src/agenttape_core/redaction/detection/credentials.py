@@ -65,12 +65,17 @@ def find_aws_secrets(view: View) -> Iterator[Finding]:
     """Find secret access keys of AWS near the id of one: forty characters of base64 are no form of their own."""
     done = 0
     for at in view.long_runs:
-        if at < done or view.raw.find(b"IA", at, at + _ID_HEAD) < 0 or not _AWS_ID.match(view.text, at):
+        if at < done or not may_be_aws_id(view, at):
             continue
         first, done = max(0, at - _NEAR_KEY), at + _NEAR_KEY
         for secret in _AWS_SECRET.finditer(view.text[first:done]):
             if is_random(secret[0]):
                 yield view.finding(first + secret.start(), first + secret.end(), SECRET)
+
+
+def may_be_aws_id(view: View, at: int) -> bool:
+    """Return True if the id of a key of AWS may start at a long run, or right behind its start."""
+    return view.raw.find(b"IA", at, at + _ID_HEAD) >= 0 and _AWS_ID.match(view.text, at) is not None
 
 
 def _find_signatures(view: View, anchor: bytes) -> Iterator[Finding]:

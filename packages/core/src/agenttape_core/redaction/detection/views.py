@@ -8,7 +8,7 @@ views have one byte per character, so a position in one is a position in all.
 from __future__ import annotations
 
 import string
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.detection.findings import Finding
 from agenttape_core.redaction.detection.normal import Normal
@@ -34,41 +34,41 @@ class View:
         normal: The text as it reads, see `normalised`; it holds no pseudonym.
     """
 
-    __slots__ = ("_long_runs", "_normal", "_runs", "_shape", "low", "raw", "text")
+    __slots__ = ("_normal", "long_runs", "low", "raw", "runs", "shape", "text")
+
+    low: bytes
+    """Small letters for capitals."""
+    runs: bytes
+    """Token characters as `a`, everything else as a blank."""
+    shape: bytes
+    """Digits as `0`, capitals as `A`, the rest as it is."""
+    long_runs: list[int]
+    """The start of each long run of token characters; most texts have none."""
 
     def __init__(self, normal: Normal) -> None:
         self._normal = normal
         self.text = text = normal.text
         self.raw = text.encode("latin-1", "replace")
-        self.low = self.raw.lower()
-        self._runs: bytes | None = None
-        self._shape: bytes | None = None
-        self._long_runs: list[int] | None = None
 
-    @property
-    def runs(self) -> bytes:
-        """Token characters as `a`, everything else as a blank."""
-        if self._runs is None:
-            self._runs = self.raw.translate(_RUNS)
-        return self._runs
-
-    @property
-    def shape(self) -> bytes:
-        """Digits as `0`, capitals as `A`, the rest as it is."""
-        if self._shape is None:
-            self._shape = self.raw.translate(_SHAPES)
-        return self._shape
-
-    @property
-    def long_runs(self) -> list[int]:
-        """The start of each long run of token characters; most texts have none."""
-        if self._long_runs is None:
-            self._long_runs = list(_starts(self.runs))
-        return self._long_runs
+    def __getattr__(self, name: str) -> Any:
+        """Make a form when it is first asked for; after that it is found without asking here."""
+        made: Any
+        if name == "low":
+            made = self.raw.lower()
+        elif name == "shape":
+            made = self.raw.translate(_SHAPES)
+        elif name == "runs":
+            made = self.raw.translate(_RUNS)
+        elif name == "long_runs":
+            made = list(_starts(self.runs))
+        else:
+            raise AttributeError(name)
+        setattr(self, name, made)
+        return made
 
     def is_varied(self, run: int) -> bool:
         """Return True if a long run that starts at a position begins with more than small letters, as all keys do."""
-        head = self.shape[run : run + LONG]
+        head = self.raw[run : run + LONG].translate(_SHAPES)
         return head.find(b"0") >= 0 or head.find(b"A") >= 0
 
     def end_of(self, finding: Finding) -> int:
