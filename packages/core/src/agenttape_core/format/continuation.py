@@ -152,8 +152,8 @@ class _Contents:
 
 def _content(message: Any) -> tuple[tuple[str, str], ...] | bytes:
     if type(message) is dict:
-        for text in message.values():
-            if type(text) is not str:
+        for name, text in message.items():
+            if type(name) is not str or type(text) is not str:
                 break
         else:
             return tuple(message.items())

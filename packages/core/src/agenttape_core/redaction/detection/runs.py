@@ -1,6 +1,6 @@
 """Keys that start at, or stand around, a long run of token characters: every key of a provider has such a run.
 
-Most long runs are words of code, such as `UnrecordableValueError`: a few look-ups tell so.
+Most long runs are words of code, such as `ConversationSummaryHandler`: a few look-ups tell so.
 """
 
 from __future__ import annotations

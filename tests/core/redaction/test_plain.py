@@ -1,0 +1,59 @@
+"""What is known to be harmless is not redacted again, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agenttape_core.redaction import Redactor
+from agenttape_core.redaction.detection.normal import Normal
+from agenttape_core.redaction.detection.runs import may_be_key
+from agenttape_core.redaction.detection.views import View
+
+MESSAGE = {"role": "user", "content": "When does the first flight to Rome leave?"}
+
+
+def _seen(*values: Any, **options: Any) -> Redactor:
+    redactor = Redactor("k", **options)
+    for value in values:
+        redactor.value(value)
+    return redactor
+
+
+def test_a_message_that_was_harmless_is_plain() -> None:
+    """It is known only after it was redacted once, and to that redactor alone."""
+    assert not Redactor("k").is_plain(MESSAGE)
+    assert _seen(MESSAGE).is_plain(dict(MESSAGE))
+    assert not _seen(MESSAGE, enabled=False).is_plain(MESSAGE)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"role": "user", "content": "password: hunter2"},
+        {"role": "user", "password": MESSAGE["content"]},
+        {"name": "X-Api-Key", "value": MESSAGE["content"]},
+        {"role": "user", "content": "caf\u00e9"},
+        {"role": "user", "content": None},
+        {"content": MESSAGE["content"]},
+        {"$str": MESSAGE["content"]},
+        MESSAGE["content"],
+        [MESSAGE],
+    ],
+)
+def test_what_may_change_is_not_plain(value: Any) -> None:
+    """A secret, a name that makes one of a known text, other types and what may be a tag are redacted as ever."""
+    assert not _seen(MESSAGE, value).is_plain(value)
+
+
+@pytest.mark.parametrize("text", ["ConversationSummaryHandler", "z" * 30, "test_a_message_of_words_is_plain"])
+def test_words_of_code_are_no_keys(text: str) -> None:
+    """A long run without the literal of a key needs no search."""
+    assert not may_be_key(View(Normal(text)), 0)
+
+
+@pytest.mark.parametrize("text", ["ghp_" + "a1" * 18, "AKIA" + "B2" * 8, "cGFzc3dvcmQ6IGh1bnRlcjI"])
+def test_runs_of_keys_are_searched(text: str) -> None:
+    """Keys, and base64 of text, are looked at."""
+    assert may_be_key(View(Normal(text)), 0)
