@@ -93,3 +93,12 @@ def test_a_state_is_searched_at_once(redactor: Redactor, monkeypatch: pytest.Mon
     monkeypatch.setattr(redactor, "spans", lambda text, **options: searched.append(text) or spans(text, **options))
     assert "hunter2" not in str(redactor.value(state))
     assert not set(texts) & set(searched)
+
+
+def test_values_that_hold_themselves(redactor: Redactor) -> None:
+    """Foreseeing comes before encoding, so it must end for what has no end."""
+    looped: list[Any] = ["one", {"two": "three"}]
+    looped[1]["self"] = looped
+    looped.append(looped)
+    redactor.foresee([looped, looped[1]])
+    assert redactor.text("three") == "three"

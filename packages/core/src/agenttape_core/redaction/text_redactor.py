@@ -257,17 +257,17 @@ class TextRedactor:
 
 
 def _texts(values: Iterable[Any]) -> dict[str, None]:
-    """Return the texts in some values, each once."""
+    """Return the texts in some values, each once; a list may hold itself, which whoever encodes it refuses."""
     texts: dict[str, None] = {}
+    entered: set[int] = set()
     waiting = [*values]
     for value in waiting:
         kind = type(value)
         if kind is str:
             texts[value] = None
-        elif kind is dict:
-            waiting += value.values()
-        elif kind is list:
-            waiting += value
+        elif (kind is dict or kind is list) and id(value) not in entered:
+            entered.add(id(value))
+            waiting += value.values() if kind is dict else value
     return texts
 
 
