@@ -20,7 +20,7 @@ for an allowed name is not remembered.
 """
 
 from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS
-from agenttape_core.guard.late import WAIT_FOR_IT, warn_of_late
+from agenttape_core.guard.late import how_to_end, note_after_replay, warn_of_late
 from agenttape_core.guard.let_through import let_through
 from agenttape_core.guard.policy import Guard
 from agenttape_core.guard.process import guarding
@@ -29,12 +29,13 @@ from agenttape_core.guard.tracers import in_telemetry, is_tracer, register_trace
 __all__ = [
     "LOOPBACK",
     "SUBPROCESS",
-    "WAIT_FOR_IT",
     "Guard",
     "guarding",
+    "how_to_end",
     "in_telemetry",
     "is_tracer",
     "let_through",
+    "note_after_replay",
     "register_tracer",
     "tracer_hosts",
     "warn_of_late",

@@ -13,7 +13,7 @@ from agenttape_core.errors import NetworkBlockedError, shown_path
 from agenttape_core.guard.attempts import EVENTS, Attempt, attempt_of, look_up, send_on, start_of
 from agenttape_core.guard.caller import caller
 from agenttape_core.guard.hosts import is_loopback, normal, text
-from agenttape_core.guard.late import WAIT_FOR_IT
+from agenttape_core.guard.late import how_to_end
 from agenttape_core.guard.let_through import is_let_through
 from agenttape_core.guard.listeners import is_own_server
 from agenttape_core.guard.lookups import watching_lookups
@@ -182,13 +182,14 @@ def _message(attempt: Attempt, objecting: Sequence[Guard]) -> str:
     for guard in objecting:
         states.setdefault(guard.state, []).append(f'"{shown_path(guard.name)}"')
     state = " and ".join(state.format(" and ".join(names)) for state, names in states.items())
-    remedy = WAIT_FOR_IT if all(guard.is_over for guard in objecting) else _REMEDY.format(repr(attempt.remedy))
+    egress = f"egress={{{attempt.remedy!r}}}"
+    remedy = how_to_end(egress) if all(guard.is_over for guard in objecting) else f"{_REMEDY}{egress}"
     return f"blocked an attempt to {attempt.what} {state}\n  tried at {caller()}\n  {remedy}"
 
 
 _REMEDY = (
     "tape the object that is called there (model, tool, retriever, ...), or all HTTP clients: http=True,\n"
-    "  so that it is served from the cassette, or allow it: egress={{{}}}"
+    "  so that it is served from the cassette, or allow it: "
 )
 
 

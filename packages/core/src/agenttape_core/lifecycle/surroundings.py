@@ -91,7 +91,7 @@ class Surroundings:
 
     def _end(self) -> None:
         """End what surrounded the session, or leave it to what outlives a replay until that has ended."""
-        if self._is_outlived():
+        if self._is_outlived() and not self._opened.session.has_aftermath:
             gc.collect(1)  # what is garbage only holds on to it
         membership = self._membership()
         if membership is None or not self._is_outlived():

@@ -129,6 +129,7 @@ def _opened(request: pytest.FixtureRequest) -> Iterator[TestCassette]:
         opened = running.begin()
     yield opened
     running.give_up()  # does nothing if the test was called
+    running.let_go()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -191,6 +192,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Run a test again that has passed, if so wanted, between the end of its own fixtures and that of wider ones."""
+    if (running := item.stash.get(RUNNING, None)) is not None:
+        running.tear_down()
     more = _more_of(item, nextitem)
     if more is None:
         return (yield)

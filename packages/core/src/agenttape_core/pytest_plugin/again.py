@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import io
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from agenttape_core.errors import AgentTapeHalt
 
 Excinfo = pytest.ExceptionInfo[BaseException]
 AGAIN: pytest.StashKey[bool] = pytest.StashKey()
@@ -33,6 +36,22 @@ def keeping_wider_fixtures(item: pytest.Item) -> Iterator[None]:
         yield
     finally:
         del state.teardown_exact
+
+
+def halts_end_fixtures(item: pytest.Item) -> None:
+    """Let a halt in the teardown of a fixture fail that: pytest would tear down no other one after it."""
+    finalizers = item.session._setupstate.stack[item][0]  # noqa: SLF001 - as above
+    finalizers[:] = [functools.partial(_failing, finalizer) for finalizer in finalizers]
+
+
+def _failing(finalizer: Callable[[], object]) -> None:
+    problem = None
+    try:
+        finalizer()
+    except AgentTapeHalt as halt:
+        problem = str(halt)
+    if problem is not None:
+        pytest.fail(problem, pytrace=False)
 
 
 def tear_down_for(nextitem: pytest.Item | None, item: pytest.Item) -> None:

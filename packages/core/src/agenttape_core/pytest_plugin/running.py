@@ -30,7 +30,7 @@ from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
-from agenttape_core.pytest_plugin.again import AGAIN, caught_by_unittest
+from agenttape_core.pytest_plugin.again import AGAIN, caught_by_unittest, halts_end_fixtures
 from agenttape_core.pytest_plugin.artifacts import keep_artifacts
 from agenttape_core.pytest_plugin.cassette_options import (
     Chosen,
@@ -52,7 +52,7 @@ from agenttape_core.pytest_plugin.planning import keep_plan
 from agenttape_core.pytest_plugin.proof import ADVICE, difference_of
 from agenttape_core.pytest_plugin.replayed import REPLAYED
 from agenttape_core.pytest_plugin.verdict import Verdict
-from agenttape_core.session import Report, Session
+from agenttape_core.session import Aftermath, Report, Session
 from agenttape_core.settings import Prove, prove_of
 from agenttape_core.storage.asset_files import assets_of
 from agenttape_core.tools.heal.plans import PLANNING
@@ -123,6 +123,7 @@ class Running:
         self._block = (ContainedBlock if item.stash.get(AGAIN, False) else CassetteBlock)(wanted)
         self._cassette: TestCassette | None = None
         self._is_open = False
+        self._aftermath: Aftermath | None = None
         self._prove: Prove = False
         self.proving_seconds = 0.0
         """The time that the proof took."""
@@ -235,6 +236,17 @@ class Running:
             return self._block.in_use.settings.prove
         return prove_of(given)
 
+    def tear_down(self) -> None:
+        """Refuse what the fixtures of the test ask for while they are torn down: it is not part of the recording."""
+        if self._aftermath is not None:
+            halts_end_fixtures(self._item)
+            self._aftermath.begin()
+
+    def let_go(self) -> None:
+        """Let the caller's context go. The fixtures of the test have ended: those of wider scopes are not its own."""
+        if self._aftermath is not None:
+            self._aftermath.end()
+
     def give_up(self) -> None:
         """End the session of a test whose function was not called, because a fixture failed or skipped it."""
         if self._is_open and self._cassette is not None:
@@ -257,6 +269,7 @@ class Running:
         self._is_open = False
         settings = self._block.in_use.settings
         cassette.end()
+        self._aftermath = cassette.session.aftermath()
         has_failed = error is not None
         if isinstance(error, _NEITHER) and cassette.session.failure is not None and not self.has_failed:
             caught_by_unittest(self._item).clear()

@@ -21,6 +21,7 @@ from agenttape_core.session.codecs import is_written_in_requests, plain_value, r
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
 from agenttape_core.session.crossing import Crossing, stop_watching, watch_answers, watch_crossings
 from agenttape_core.session.drift import Drift
+from agenttape_core.session.entered_session import Aftermath
 from agenttape_core.session.events import Event, Events, EventSink
 from agenttape_core.session.executed_around import executing, told_outside
 from agenttape_core.session.executed_crossing import ExecutedCrossing, PartCrossing
@@ -84,6 +85,7 @@ __all__ = [
     "UNAVAILABLE",
     "UNREAD",
     "ActsOfCall",
+    "Aftermath",
     "BaseSession",
     "Begun",
     "Boundary",

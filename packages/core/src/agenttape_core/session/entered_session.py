@@ -10,6 +10,7 @@ from weakref import ref
 
 from agenttape_core.errors import AgentTapeError
 from agenttape_core.freeze import Frozen
+from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import RUNNING
@@ -18,6 +19,31 @@ from agenttape_core.session.run_session import RunSession
 from agenttape_core.session.scopes import SCOPES, Membership
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.unread import UNREAD, Collections, collections
+
+
+class Aftermath:
+    """The time after a replay in which the caller's context still belongs to it: what is asked there is refused.
+
+    Args:
+        membership: Of the replay, for contexts that outlive it. While this is kept, the replay stays in force.
+    """
+
+    def __init__(self, membership: Membership[Any]) -> None:
+        self._membership: Membership[Any] | None = membership
+        self._before: Membership[Any] | None = None
+
+    def begin(self) -> None:
+        """Let the context of the caller belong to the replay again."""
+        if self._membership is not None:
+            self._before = SCOPES.swap(self._membership)
+            note_after_replay(follows=True)
+
+    def end(self) -> None:
+        """Let the replay go. Does nothing the second time."""
+        if self._membership is not None and SCOPES.membership() is self._membership:
+            SCOPES.swap(self._before)
+            note_after_replay(follows=False)
+        self._membership = self._before = None
 
 
 class EnteredSession(RunSession):
@@ -36,6 +62,8 @@ class EnteredSession(RunSession):
         self._membership: Membership[Any] | None = None
         self._has_left = False
         self._collections: Collections = ()
+        self.has_aftermath = False
+        """True if something is to be refused in the context of the session when that has ended."""
         self.was_cut = False
         """True if a stream was open when the session ended."""
         self._branch: Branch | None = None
@@ -88,6 +116,13 @@ class EnteredSession(RunSession):
         finally:
             SCOPES.swap(before)
             enter_branch(branch)
+
+    def aftermath(self) -> Aftermath | None:
+        """Keep a replay in force beyond its end, for what follows in its context; `None` for any other session."""
+        if self._membership is None or not (self.is_replay and self.policy.offline):
+            return None
+        self.has_aftermath = True
+        return Aftermath(self._membership.afterwards())
 
     def frozen_here(self) -> Frozen | None:
         """Return what is kept fixed for the code that runs here: around a boundary, or inside one that is executed."""

@@ -52,7 +52,7 @@ class Membership(Generic[S]):
     def __init__(self, session: S, outer: Membership[S] | None) -> None:
         self.session = session
         self.outer = outer
-        self._home = _here()
+        self._home: tuple[int, ref[Any] | None, ref[Any] | None] | None = _here()
 
     def innermost(self) -> S | None:
         """Return the innermost session that is open."""
@@ -66,6 +66,12 @@ class Membership(Generic[S]):
         """True for what a replay has started that runs on after its end; not for the context that the replay was in."""
         session = self.session
         return session.closed and session.is_replay and self._home != _here()
+
+    def afterwards(self) -> Membership[S]:
+        """Return a membership for what goes on in the context that the session was in: it outlives the session."""
+        after = Membership(self.session, self)
+        after._home = None
+        return after
 
 
 class Origin(NamedTuple):

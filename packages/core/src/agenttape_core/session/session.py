@@ -13,7 +13,7 @@ from agenttape_core.errors import (
     UnrecordableValueError,
     shown_path,
 )
-from agenttape_core.guard import WAIT_FOR_IT, warn_of_late
+from agenttape_core.guard import how_to_end, warn_of_late
 from agenttape_core.guard.caller import caller
 from agenttape_core.matching import (
     Candidate,
@@ -238,7 +238,7 @@ class Session(EnteredSession):
     def _refuse_late(self, kind: str, name: str) -> NoReturn:
         """Refuse a call of what a replay has started, and which runs on after its end."""
         summary = f"{kind} {name} was called after the replay of {shown_path(self.path)} had ended"
-        miss = CassetteMissError(summary, f"  called at {caller()}\n  {WAIT_FOR_IT}")
+        miss = CassetteMissError(summary, f"  called at {caller()}\n  {how_to_end()}")
         self.report.add_failure(missed=summary)
         warn_of_late(miss)
         raise miss
