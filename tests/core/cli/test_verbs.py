@@ -6,6 +6,8 @@ import io
 import json
 import subprocess
 import sys
+from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from agenttape_core import convert, use_cassette
 from agenttape_core.cli.app import VERBS
+from agenttape_core.cli.summaries import SUMMARIES
 
 from .conftest import look_up, record
 
@@ -26,6 +29,16 @@ def test_help(command: Any, verb: str) -> None:
     assert ended.code == 0
     assert "--json" in ended.out
     assert f"Example: agenttape {verb}" in ended.out
+
+
+def test_the_list_of_verbs(command: Any) -> None:
+    """The help of the command shows the first sentence of each verb."""
+    for verb in VERBS:
+        name = f"{verb}_" if iskeyword(verb) else verb
+        said = getattr(import_module(f"agenttape_core.cli.verbs.{name}"), name).help
+        assert " ".join(said.split("\n\n")[0].split()) == SUMMARIES[verb]
+    listed = command("--help").out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == list(VERBS)
 
 
 @pytest.mark.parametrize("words", [["nope"], ["show"], ["ls", "--nope"], ["show", WEATHER, "--interaction", "x"]])

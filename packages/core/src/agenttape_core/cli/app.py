@@ -14,53 +14,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from agenttape_core.cli.output import never_fail_to_encode, printable
+from agenttape_core.cli.summaries import SUMMARIES
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, ConfigurationError
 
 OK, FINDINGS, USAGE, CASSETTE = 0, 1, 2, 3
 INTERRUPTED = 130
 
-VERBS = (
-    "accept",
-    "adequacy",
-    "check",
-    "convert",
-    "coverage",
-    "diff",
-    "doctor",
-    "explore",
-    "export",
-    "faults",
-    "gc",
-    "heal",
-    "import",
-    "init",
-    "ls",
-    "migrate",
-    "minimise",
-    "pending",
-    "record",
-    "recover",
-    "redact",
-    "reject",
-    "replay",
-    "report",
-    "review",
-    "scan",
-    "schema",
-    "score",
-    "seal",
-    "serve",
-    "show",
-    "stale",
-    "stats",
-    "timeline",
-    "triage",
-    "validate",
-    "verify",
-    "view",
-    "why",
-)
-"""Each verb is a function in a module of its name, imported when it is used (`import_` for `import`)."""
+VERBS = tuple(SUMMARIES)
+"""The verbs, in the order of the alphabet."""
 
 
 class _Verbs(click.Group):
@@ -83,6 +44,14 @@ class _Verbs(click.Group):
             meant = f"; did you mean: agenttape {alike[0]}?" if alike else f"; verbs are {', '.join(VERBS)}"
             raise click.UsageError(f"there is no verb {args[0]!r}{meant}", ctx)
         return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
+        """List the verbs, as click does, without importing any of them."""
+        limit = formatter.width - 6 - max(map(len, VERBS))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, click.Command(name, help=said).get_short_help_str(limit)) for name, said in SUMMARIES.items()]
+            )
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb. If its reader has gone, as after `head`, it ends without an error."""
