@@ -54,6 +54,48 @@ def test_one_cause(edited: Project, workers: list[str]) -> None:
     )
 
 
+IN_FIXTURES = """
+@pytest.fixture
+def warm(request):
+    return ask(f"PROMPT for {request.node.name}")
+
+class TestIt:
+    @pytest.mark.cassette
+    def test_a(self, warm):
+        pass
+
+@pytest.mark.cassette
+def test_b(warm):
+    pass
+
+def test_plain(warm):
+    pass
+
+@pytest.mark.cassette
+def test_c():
+    ask("PROMPT for nothing else")
+"""
+
+
+def test_a_cause_in_a_fixture(project: Project) -> None:
+    """A miss in a fixture fails the tests that use it, each as itself, and one edit in other words is one cause."""
+    project.tests(IN_FIXTURES)
+    project.record()
+    project.tests(IN_FIXTURES.replace("PROMPT", "question"))
+    result = project.run()
+    result.assert_outcomes(errors=2, failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at setup of TestIt.test_a*",
+            "E   CassetteMissError: no recording for call ask*",
+            "*ERROR at setup of test_b*",
+            "E     differs as in test_it.py::TestIt::test_a",
+            "3 tests, first test_it.py::TestIt::test_a",
+            "      asked     {+question+} for test_a",
+        ]
+    )
+
+
 def test_a_single_test_tells_all(edited: Project) -> None:
     """One test that misses needs no summary."""
     result = edited.run("test_it.py::test_a[1]")

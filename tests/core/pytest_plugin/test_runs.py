@@ -189,6 +189,38 @@ def test_skips():
     project.run().assert_outcomes(skipped=1)
 
 
+def test_what_is_skipped_while_it_is_recorded(project: Project) -> None:
+    """The first recording of a test that is skipped is whole: a replay skips it, too. What failed is not recorded."""
+    project.tests("""
+@pytest.fixture
+def skips():
+    pytest.skip("no such thing here")
+
+@pytest.fixture
+def fails():
+    raise OSError("no such thing")
+
+@pytest.mark.cassette
+def test_asks():
+    ask("hi")
+    pytest.skip("no more")
+
+@pytest.mark.cassette
+def test_fixture(skips):
+    pass
+
+@pytest.mark.cassette
+def test_fails(fails):
+    pass
+""")
+    project.run("--cassette-mode=once").assert_outcomes(skipped=2, errors=1)
+    assert project.cassettes() == ["test_it/test_asks.yaml", "test_it/test_fixture.yaml"]
+    project.go_offline()
+    result = project.run("--deselect=test_it.py::test_fails")
+    result.assert_outcomes(skipped=2, deselected=1)
+    assert result.ret == 0
+
+
 def test_start_costs_next_to_nothing() -> None:
     """The plugin is loaded by every run of pytest, and imports nothing for those without cassettes."""
     code = (

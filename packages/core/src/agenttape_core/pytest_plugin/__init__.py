@@ -169,6 +169,24 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             surroundings.let_go()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """Let a miss in a fixture fail those tests that use it, and no others."""
+    try:
+        return (yield)
+    except Exception:
+        raise
+    except BaseException as raised:
+        errors = sys.modules.get("agenttape_core.errors")
+        if errors is not None and isinstance(raised, errors.AgentTapeHalt):
+            from agenttape_core.pytest_plugin.again import note_halt
+
+            note_halt(fixturedef, request, raised)
+        raise
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """Pause the session after the fixtures are set up: other plugins work between the phases."""
@@ -192,6 +210,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Run a test again that has passed, if so wanted, between the end of its own fixtures and that of wider ones."""
+    if "agenttape_core.lifecycle.surroundings" in sys.modules:  # else no session was opened so far
+        from agenttape_core.pytest_plugin.again import halts_end_fixtures
+
+        halts_end_fixtures(item)
     if (running := item.stash.get(RUNNING, None)) is not None:
         running.tear_down()
     more = _more_of(item, nextitem)
@@ -310,9 +332,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         from agenttape_core.pytest_plugin.failures import ours_in, shown
 
         report.longrepr = shown(item, call) or report.longrepr
-        if call.when == "call" and call.excinfo is not None:
+        if call.when != "teardown" and call.excinfo is not None:
             item.user_properties[:] = keep_miss(item.user_properties, ours_in(call.excinfo.value))
         running.has_failed = running.has_failed or call.when == "setup"
+        report.user_properties = list(item.user_properties)
+    running.is_skipped = running.is_skipped or (report.skipped and call.when == "setup")
     if call.when == "call":
         running.reported(report)
         report.user_properties = list(item.user_properties)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import io
 import warnings
 from collections.abc import Callable, Iterator
@@ -39,19 +38,36 @@ def keeping_wider_fixtures(item: pytest.Item) -> Iterator[None]:
 
 
 def halts_end_fixtures(item: pytest.Item) -> None:
-    """Let a halt in the teardown of a fixture fail that: pytest would tear down no other one after it."""
-    finalizers = item.session._setupstate.stack[item][0]  # noqa: SLF001 - as above
-    finalizers[:] = [functools.partial(_failing, finalizer) for finalizer in finalizers]
+    """Let a halt in the teardown of a fixture fail that one: pytest would tear down no other one after it."""
+    state: Any = item.session._setupstate  # noqa: SLF001 - as above
+    for finalizers, _ in state.stack.values():
+        finalizers[:] = [each if isinstance(each, _Plainly) else _Plainly(each) for each in finalizers]
 
 
-def _failing(finalizer: Callable[[], object]) -> None:
-    problem = None
-    try:
-        finalizer()
-    except AgentTapeHalt as halt:
-        problem = str(halt)
-    if problem is not None:
-        pytest.fail(problem, pytrace=False)
+class _Plainly:
+    """A finalizer whose halts fail the test as any exception does.
+
+    Args:
+        finalizer: The finalizer.
+    """
+
+    def __init__(self, finalizer: Callable[[], object]) -> None:
+        self._finalizer = finalizer
+
+    def __call__(self) -> None:
+        problem = None
+        try:
+            self._finalizer()
+        except AgentTapeHalt as halt:
+            problem = str(halt)
+        if problem is not None:
+            pytest.fail(problem, pytrace=False)
+
+
+def note_halt(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, halt: AgentTapeHalt) -> None:
+    """Let a halt in the setup of a fixture end that one: pytest would call it set up, and fail to set it up again."""
+    if fixturedef.cached_result is None:
+        fixturedef.cached_result = (None, fixturedef.cache_key(request), (halt, halt.__traceback__))  # type: ignore[arg-type]
 
 
 def tear_down_for(nextitem: pytest.Item | None, item: pytest.Item) -> None:

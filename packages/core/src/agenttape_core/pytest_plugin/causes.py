@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ from agenttape_core.errors import CassetteMissError, counted
 _MISS = "agenttape.miss"
 """The name of the property of a test report that holds its miss, as JSON."""
 _SHOWN = 3
+_MARKED = re.compile(r"\[-.*?-\]|\{\+.*?\+\}", re.DOTALL)
+"""The words of a text that differ from those of another one."""
 
 
 class Cause(NamedTuple):
@@ -27,6 +30,12 @@ class Cause(NamedTuple):
     kind: str
     differences: tuple[tuple[str, str, str], ...]
     reason: str
+
+    @property
+    def edit(self) -> Cause:
+        """The cause without the words around those that differ, which may be others in each test."""
+        words = tuple((path, _edited(recorded), _edited(asked)) for path, recorded, asked in self.differences)
+        return self._replace(differences=words)
 
     def lines(self) -> list[str]:
         """Return it, a line each."""
@@ -51,7 +60,8 @@ class Misses:
     """The misses of a run by their causes. It shortens the reports of all tests but the first of a cause."""
 
     def __init__(self) -> None:
-        self._tests: dict[Cause, list[str]] = {}
+        self._tests: dict[Cause, tuple[Cause, list[str]]] = {}
+        """The first of all causes with the same edit, and their tests."""
 
     def note(self, report: pytest.TestReport) -> None:
         """Note the report of a failed test, in whatever process it was made."""
@@ -59,7 +69,7 @@ class Misses:
         if found is None:
             return
         cause = _cause(json.loads(found))
-        tests = self._tests.setdefault(cause, [])
+        _, tests = self._tests.setdefault(cause.edit, (cause, []))
         tests.append(report.nodeid)
         if len(tests) > 1 and cause.differences:
             _shorten(report, tests[0])
@@ -70,16 +80,20 @@ class Misses:
         Args:
             again: Returns the command that runs the same tests with one more option.
         """
-        if sum(map(len, self._tests.values())) <= 1:
+        if sum(len(tests) for _, tests in self._tests.values()) <= 1:
             return []
         lines = []
-        for cause, tests in sorted(self._tests.items(), key=lambda item: -len(item[1])):
+        for cause, tests in sorted(self._tests.values(), key=lambda item: -len(item[1])):
             lines += [f"{counted(len(tests), 'test')}, first {tests[0]}", *cause.lines()]
         return [
             *lines,
             f"to see what it would take to execute only what has changed:  {again('--rerecord=plan')}",
             f"to do so:  {again('--rerecord=dirty')}",
         ]
+
+
+def _edited(text: str) -> str:
+    return " ".join(_MARKED.findall(text)) or text
 
 
 def _cause(plain: Mapping[str, Any]) -> Cause:

@@ -91,8 +91,8 @@ def is_of_the_test(error: BaseException) -> bool:
 
 
 def is_expected(item: pytest.Item, error: BaseException) -> bool:
-    """Return whether a test is marked to fail by such an error, which is then its outcome: `xfail`."""
-    if isinstance(error, pytest.xfail.Exception):
+    """Return whether an error is the outcome of a test: it was skipped, or is marked to fail by such an error."""
+    if isinstance(error, pytest.xfail.Exception | pytest.skip.Exception):
         return True
     if not isinstance(error, Exception | pytest.fail.Exception) or ours_in(error) is not None:
         return False

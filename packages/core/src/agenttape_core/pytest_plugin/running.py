@@ -30,7 +30,7 @@ from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
-from agenttape_core.pytest_plugin.again import AGAIN, caught_by_unittest, halts_end_fixtures
+from agenttape_core.pytest_plugin.again import AGAIN, caught_by_unittest
 from agenttape_core.pytest_plugin.artifacts import keep_artifacts
 from agenttape_core.pytest_plugin.cassette_options import (
     Chosen,
@@ -59,7 +59,12 @@ from agenttape_core.tools.heal.plans import PLANNING
 
 Result = TypeVar("Result")
 
-_NEITHER = (pytest.skip.Exception, pytest.xfail.Exception)
+
+class _NotCalled(BaseException):
+    """The test was not called: a fixture failed, or pytest only sets up."""
+
+
+_NEITHER = (pytest.skip.Exception, pytest.xfail.Exception, _NotCalled)
 """The ends of a test that has neither passed nor failed. They may hide no failure of its session."""
 
 
@@ -130,6 +135,8 @@ class Running:
         self._is_recorded = False
         self.has_failed = False
         """True once the setup of the test has failed."""
+        self.is_skipped = False
+        """True once a fixture of the test has skipped it."""
         self.has_passed = False
         """True once the test function has passed."""
 
@@ -239,7 +246,6 @@ class Running:
     def tear_down(self) -> None:
         """Refuse what the fixtures of the test ask for while they are torn down: it is not part of the recording."""
         if self._aftermath is not None:
-            halts_end_fixtures(self._item)
             self._aftermath.begin()
 
     def let_go(self) -> None:
@@ -250,7 +256,8 @@ class Running:
     def give_up(self) -> None:
         """End the session of a test whose function was not called, because a fixture failed or skipped it."""
         if self._is_open and self._cassette is not None:
-            self._close(self._cassette, pytest.skip.Exception("the test was not called"), judges=self.has_failed)
+            ended: type[BaseException] = pytest.skip.Exception if self.is_skipped else _NotCalled
+            self._close(self._cassette, ended("the test was not called"), judges=self.has_failed)
 
     def reported(self, report: pytest.TestReport) -> None:
         """Keep what checks have said, and the artifacts of a failed test, if the command line asks for them."""

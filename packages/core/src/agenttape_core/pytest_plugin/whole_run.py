@@ -98,7 +98,7 @@ class WholeRun:
         names = {name for name, _ in report.user_properties}
         if self._reports is not None:
             self._reports.note(report)
-        if report.when == "call" and report.failed and "agenttape.miss" in names:
+        if report.when != "teardown" and report.failed and "agenttape.miss" in names:
             self._note_miss(report)
         if report.when == "teardown" and "cassette.word" in names:
             from agenttape_core.pytest_plugin.verdict import Verdict
