@@ -89,13 +89,13 @@ def test_the_teardown_of_a_replayed_test(project: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "*ERROR at teardown of TestMarked.test_late*",
-            "call ask was called after the replay of cassettes/same.yaml had ended",
+            "CassetteMissError: call ask was called after the replay of cassettes/same.yaml had ended",
             "  called at *test_it.py:* in late",
             "  the teardown of a fixture is no part of the session of its test: *",
             "  session of its own: with use_cassette(...)",
             "*ERROR at teardown of TestMarked.test_eats*",
             "*ERROR at teardown of TestMarked.test_connects*",
-            "blocked an attempt to connect to 127.0.0.1:*",
+            "NetworkBlockedError: blocked an attempt to connect to 127.0.0.1:*",
             "*or allow it: egress={'loopback'}",
             "*ERROR at teardown of TestXunit.test_xunit*",
         ]

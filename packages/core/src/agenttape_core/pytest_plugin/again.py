@@ -59,7 +59,7 @@ class _Plainly:
         try:
             self._finalizer()
         except AgentTapeHalt as halt:
-            problem = str(halt)
+            problem = f"{type(halt).__name__}: {halt}"
         if problem is not None:
             pytest.fail(problem, pytrace=False)
 
