@@ -20,6 +20,7 @@ from agenttape_core.integration import (
     forking_pools,
     here,
     in_turn,
+    patch,
     register_backoff,
     register_restart,
     register_seam,
@@ -65,9 +66,7 @@ def integration() -> Iterator[None]:
         for manager in MERGING:
             _patch(stack, manager, "merge", keeping_order)
         for manager in (CallbackManager, AsyncCallbackManager):
-            configure: Any = vars(manager)["configure"]
-            manager.configure = classmethod(noting(configure.__func__))  # type: ignore[assignment]
-            stack.callback(setattr, manager, "configure", configure)
+            patch(stack, manager, "configure", lambda configure: classmethod(noting(configure.__func__)))
         _patch(stack, CallbackManager, "on_chain_start", telling)
         _patch(stack, AsyncCallbackManager, "on_chain_start", atelling)
         for module in MODULES_WITH_STEPS:
@@ -84,9 +83,7 @@ def integration() -> Iterator[None]:
 
 
 def _patch(stack: ExitStack, cls: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-    real = getattr(cls, name)
-    setattr(cls, name, _wrapped(wrap, real))
-    stack.callback(setattr, cls, name, real)
+    patch(stack, cls, name, functools.partial(_wrapped, wrap))
 
 
 @functools.lru_cache(maxsize=64)

@@ -19,8 +19,34 @@ from agenttape_core import ConfigurationError
 from agenttape_core.integration import ExecutedCrossing, Outcome
 from agenttape_langchain._compat import BeginningTool, InlineHandler, current_config, in_config
 
-NoteEffect = Callable[[str, Any], None]
-"""Notes an effect of a call as it happens: a word for its kind, and its value."""
+
+class NoteEffect:
+    """Notes the effects of one call as they happen.
+
+    Args:
+        tell: Called with the word for the kind of an effect, and its value.
+    """
+
+    def __init__(self, tell: Callable[[str, Any], None]) -> None:
+        self._tell = tell
+        self._twins: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, word: str, value: Any) -> None:
+        """Note an effect."""
+        self._tell(word, value)
+
+    def twin_of(self, handler: Any, make: Callable[[], Any]) -> Any:
+        """Return the object that takes the place of a callback handler in all configs that the call receives.
+
+        LangGraph merges the handlers of a config that code hands on with those of its context, and keeps one of each.
+
+        Args:
+            handler: The handler.
+            make: Makes that object, where there is none yet.
+        """
+        if id(handler) not in self._twins:
+            self._twins[id(handler)] = handler, make()
+        return self._twins[id(handler)][1]
 
 
 def _unchanged(value: Any, _: NoteEffect) -> Any:
@@ -77,9 +103,7 @@ def noting_effects(crossing: ExecutedCrossing) -> Iterator[Callable[[Any], Any]]
     Yields:
         A function to pass each argument of the call through, so that effects through it are noted, too.
     """
-
-    def note(word: str, value: Any) -> None:
-        crossing.effected({word: value})
+    note = NoteEffect(lambda word, value: crossing.effected({word: value}))
 
     def watched(value: Any) -> Any:
         for effects in _registered:
@@ -96,14 +120,17 @@ def noting_effects(crossing: ExecutedCrossing) -> Iterator[Callable[[Any], Any]]
 
 
 @contextmanager
-def observing_effects(crossing: ExecutedCrossing, tool: BeginningTool, note: NoteEffect) -> Iterator[None]:
+def observing_effects(
+    crossing: ExecutedCrossing, tool: BeginningTool, tell: Callable[[str, Any], None]
+) -> Iterator[None]:
     """Note the effects of a tool that an observer sees begin, until it ends.
 
     Args:
         crossing: Its crossing.
         tool: What callbacks do not receive of it.
-        note: Notes an effect, and raises nothing.
+        tell: Notes the word for the kind of an effect, and its value, and raises nothing.
     """
+    note = NoteEffect(tell)
 
     def watched(value: Any) -> Any:
         for effects in _registered:
@@ -190,6 +217,12 @@ class _EventNoter(InlineHandler):
 
     def __init__(self, note: NoteEffect) -> None:
         self._note = note
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _EventNoter) and other._note is self._note
+
+    def __hash__(self) -> int:
+        return hash(self._note)
 
     def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
         """Note an event."""

@@ -11,6 +11,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackManager
@@ -185,17 +186,23 @@ def _callbacks(config: RunnableConfig, note: NoteEffect) -> Any:
     if not isinstance(callbacks, BaseCallbackManager) or not any(map(is_stream_handler, callbacks.handlers)):
         return callbacks
     callbacks = callbacks.copy()
-    twins: dict[int, Any] = {}
     streaming: list[Any] = list(filter(is_stream_handler, callbacks.handlers))
-    for number, handler in enumerate(streaming):
-        twins[id(handler)] = twin = copy.copy(handler)  # it shares the memory of what was streamed
-        by = {"by": number} if number else {}
-        twin.stream = _handler_stream(handler.stream, config, by, note)
-        if hasattr(handler, "seen"):
-            twin.seen = _Seen(handler.seen, by, note)
+    twins: dict[int, Any] = {
+        id(handler): note.twin_of(handler, partial(_twin, handler, config, {"by": number} if number else {}, note))
+        for number, handler in enumerate(streaming)
+    }
     callbacks.handlers = [twins.get(id(handler), handler) for handler in callbacks.handlers]
     callbacks.inheritable_handlers = [twins.get(id(handler), handler) for handler in callbacks.inheritable_handlers]
     return callbacks
+
+
+def _twin(handler: Any, config: RunnableConfig, by: Mapping[str, int], note: NoteEffect) -> Any:
+    """Return a handler that streams as another one does, and notes what it streams."""
+    twin = copy.copy(handler)  # it shares the memory of what was streamed
+    twin.stream = _handler_stream(handler.stream, config, by, note)
+    if hasattr(handler, "seen"):
+        twin.seen = _Seen(handler.seen, by, note)
+    return twin
 
 
 def _handler_stream(

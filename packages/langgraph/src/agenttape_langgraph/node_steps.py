@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration import Session, record_step
+from agenttape_core.integration import Session, patch, record_step
 from agenttape_langchain.integration import plain_without_run_ids, register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
 from agenttape_langgraph.stable_ids import ids_of_runs, stable_ids
@@ -177,13 +177,12 @@ def tracking_tasks() -> Iterator[None]:
     """Keep track of the task of a graph that code runs in, while inside."""
     with ExitStack() as undo:
         for name, wrap in (("run_with_retry", _running), ("arun_with_retry", _arunning)):
-            real = getattr(runner, name)
-            setattr(runner, name, functools.wraps(real)(wrap(real)))
-            undo.callback(setattr, runner, name, real)
+            patch(undo, runner, name, wrap)
         yield
 
 
 def _running(real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
     def run_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
         around = _running_task.get()
         _running_task.set(task)
@@ -196,6 +195,7 @@ def _running(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _arunning(real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
     async def arun_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
         around = _running_task.get()
         _running_task.set(task)

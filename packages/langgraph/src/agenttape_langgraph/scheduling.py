@@ -31,7 +31,15 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphInterrupt
 
-from agenttape_core.integration import current_branch, current_session, enter_branch, here, in_turn, register_scope
+from agenttape_core.integration import (
+    current_branch,
+    current_session,
+    enter_branch,
+    here,
+    in_turn,
+    patch,
+    register_scope,
+)
 from agenttape_langgraph._compat import (
     EXECUTORS,
     SAVERS_OF_WRITES,
@@ -79,9 +87,7 @@ def independent_of_schedule() -> Iterator[None]:
 
 
 def _patch(undo: ExitStack, cls: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-    real = getattr(cls, name)
-    setattr(cls, name, _wrapped(wrap, real))
-    undo.callback(setattr, cls, name, real)
+    patch(undo, cls, name, functools.partial(_wrapped, wrap))
 
 
 @functools.lru_cache(maxsize=64)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from llama_index.core.graph_stores.types import LabelledPropertyGraph
 from llama_index.core.indices.keyword_table.retrievers import BaseKeywordTableRetriever
 from llama_index.core.storage.chat_store import sql
 
-from agenttape_core.integration import forking_pools, register_restart, wrapping
+from agenttape_core.integration import forking_pools, patch, register_restart, wrapping
 from agenttape_llamaindex import keyword_tables, property_graphs
 from agenttape_llamaindex._compat import CONTROL_LOOP, hook_span_handler
 from agenttape_llamaindex.clocks import RUNNER_METHODS, OrderedTime
@@ -60,18 +59,11 @@ def integration() -> Iterator[None]:
             stack.enter_context(wrapping(family, is_program=True))
         stack.enter_context(noting_effects())
         for name, wrap in RUNNER_METHODS.items():
-            _patch(stack, CONTROL_LOOP, name, wrap)
-        _patch(stack, CONTROL_LOOP, "run", in_recorded_order)
+            patch(stack, CONTROL_LOOP, name, wrap)
+        patch(stack, CONTROL_LOOP, "run", in_recorded_order)
         stack.enter_context(halts_end_streams())
-        _patch(stack, sql, "time", OrderedTime)
-        _patch(stack, LabelledPropertyGraph, "get_triplets", property_graphs.in_order)
-        _patch(stack, BaseKeywordTableRetriever, "_retrieve", keyword_tables.in_order)
+        patch(stack, sql, "time", OrderedTime)
+        patch(stack, LabelledPropertyGraph, "get_triplets", property_graphs.in_order)
+        patch(stack, BaseKeywordTableRetriever, "_retrieve", keyword_tables.in_order)
         stack.enter_context(forking_pools())
         yield
-
-
-def _patch(stack: ExitStack, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-    """Wrap an attribute until the stack is closed."""
-    real = getattr(owner, name)
-    setattr(owner, name, wrap(real))
-    stack.callback(setattr, owner, name, real)

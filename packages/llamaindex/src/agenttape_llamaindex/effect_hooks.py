@@ -10,7 +10,7 @@ from typing import Any
 
 from workflows.context.state_store import StateStoreFacade
 
-from agenttape_core.integration import class_name
+from agenttape_core.integration import class_name, patch
 from agenttape_llamaindex._compat import RUNNING_CONTEXT
 from agenttape_llamaindex.effects import note_on_run, note_on_store, notes_store
 from agenttape_llamaindex.state_changes import changes_between, snapshot
@@ -18,7 +18,7 @@ from agenttape_llamaindex.state_changes import changes_between, snapshot
 # -- events and waits -------------------------------------------------------------------------------------------------
 
 
-def _noting_call(real: Callable[..., Any], describe: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+def _noting_call(describe: Callable[..., dict[str, Any]], real: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a method of a running context: each call of it that does not fail is noted as an effect."""
 
     @functools.wraps(real)
@@ -148,14 +148,10 @@ class _Hooks:
         with self._lock:
             if self._users == 0:
                 for name, describe in _CONTEXT_METHODS.items():
-                    self._put(RUNNING_CONTEXT, name, _noting_call(getattr(RUNNING_CONTEXT, name), describe))
+                    patch(self._stack, RUNNING_CONTEXT, name, functools.partial(_noting_call, describe))
                 for name, wrap in _STORE_METHODS.items():
-                    self._put(StateStoreFacade, name, wrap(getattr(StateStoreFacade, name)))
+                    patch(self._stack, StateStoreFacade, name, wrap)
             self._users += 1
-
-    def _put(self, owner: Any, name: str, method: Callable[..., Any]) -> None:
-        self._stack.callback(setattr, owner, name, getattr(owner, name))
-        setattr(owner, name, method)
 
     def leave(self) -> None:
         with self._lock:

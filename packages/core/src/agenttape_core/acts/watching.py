@@ -14,7 +14,7 @@ from agenttape_core.guard.attempts import CONNECTING
 from agenttape_core.guard.caller import in_socketpair
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.lookups import watching_lookups
-from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.patching import patch
 from agenttape_core.guard.sends import Send, watching_sends
 from agenttape_core.guard.watchers import Watchers
 
@@ -82,7 +82,7 @@ class _Watching:
         _add_hook()
         seams.enter_context(watching_lookups(self.names.learn))
         seams.enter_context(watching_sends(self._sent))
-        seams.enter_context(replaced(BaseProcess, "start", _starting(self, BaseProcess.start)))
+        patch(seams, BaseProcess, "start", functools.partial(_starting, self))
 
     def _sent(self, send: Send) -> None:
         if send.is_open and not send.is_answer:

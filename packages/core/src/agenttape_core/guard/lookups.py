@@ -11,10 +11,11 @@ import _socket
 import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.guard.hosts import text
-from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.patching import patch
 from agenttape_core.guard.watchers import Watchers
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def watching_lookups(learner: Learner) -> AbstractContextManager[None]:
 
 def _wrap(wrappers: ExitStack) -> None:
     for module, name, addresses_in in _RESOLVERS:
-        wrappers.enter_context(replaced(module, name, _remembering(getattr(module, name), addresses_in)))
+        patch(wrappers, module, name, partial(_remembering, addresses_in))
 
 
 _lookups: Watchers[Learner] = Watchers(_wrap)
 
 
-def _remembering(real: Callable[..., Any], addresses_in: Callable[[Any], list[str]]) -> Callable[..., Any]:
+def _remembering(addresses_in: Callable[[Any], list[str]], real: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a resolver function."""
 
     def resolve(*args: Any, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ from agenttape_core.guard.late import how_to_end
 from agenttape_core.guard.let_through import is_let_through
 from agenttape_core.guard.listeners import is_own_server
 from agenttape_core.guard.lookups import watching_lookups
-from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.patching import patch
 from agenttape_core.guard.sends import Send, watching_sends
 from agenttape_core.guard.tracers import in_telemetry
 from agenttape_core.guard.watchers import Watchers
@@ -43,11 +43,10 @@ def _install(wrappers: contextlib.ExitStack) -> None:
     _add_hook()
     wrappers.enter_context(watching_lookups(_remember))
     for name in ("connect", "connect_ex"):
-        wrappers.enter_context(replaced(socket.socket, name, _judging(getattr(socket.socket, name))))
+        patch(wrappers, socket.socket, name, _judging)
     wrappers.enter_context(watching_sends(_judge_send))
     if _posixsubprocess is not None:
-        starting = _judging_start(_posixsubprocess.fork_exec)
-        wrappers.enter_context(replaced(_posixsubprocess, "fork_exec", starting))
+        patch(wrappers, _posixsubprocess, "fork_exec", _judging_start)
 
 
 @functools.cache

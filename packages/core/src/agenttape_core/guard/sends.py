@@ -16,11 +16,12 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
 from agenttape_core.guard.hosts import is_loopback
 from agenttape_core.guard.listeners import is_listened_on
-from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.patching import patch
 from agenttape_core.guard.watchers import Watchers
 
 _UNIX = getattr(socket, "AF_UNIX", None)
@@ -66,8 +67,8 @@ def watching_sends(watcher: Watcher) -> AbstractContextManager[None]:
 
 def _wrap(wrappers: ExitStack) -> None:
     for owner, name, address_in in _sending_methods():
-        wrappers.enter_context(replaced(owner, name, _showing(getattr(owner, name), address_in)))
-    wrappers.enter_context(replaced(socket.socket, "accept", _noting(socket.socket.accept)))
+        patch(wrappers, owner, name, partial(_showing, address_in))
+    patch(wrappers, socket.socket, "accept", _noting)
 
 
 _sends: Watchers[Watcher] = Watchers(_wrap)
@@ -100,7 +101,7 @@ def _sending_methods() -> Iterator[tuple[type, str, Callable[[tuple[Any, ...]], 
         yield ssl.SSLSocket, name, _no_address
 
 
-def _showing(real: Callable[..., Any], address_in: Callable[[tuple[Any, ...]], Any]) -> Callable[..., Any]:
+def _showing(address_in: Callable[[tuple[Any, ...]], Any], real: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a method that sends."""
 
     def method(sock: socket.socket, *args: Any, **kwargs: Any) -> Any:

@@ -63,7 +63,7 @@ texts among them. A `Slot` is a typed place for state that belongs to a session.
 **The world.** `register_seam` names functions that make ids or tell the time, `register_backoff` functions that sleep
 before a retry, `register_tracer` hosts that a tracer reports to, `register_thread_files` what yields each
 `Stored` part of the files in which it keeps threads, `register_packages` the packages whose versions a
-cassette names.
+cassette names. `patch` wraps a function of the framework until an `ExitStack` is closed.
 
 Other parts of an integration have modules of their own: `codecs` (building blocks of codecs), `observing` (callback
 handlers), `stand_ins` (objects made of a cassette), `importing` (recordings of other tools), `cassettes` (files).
@@ -76,6 +76,7 @@ the framework is imported, and left with the last session.
 from agenttape_core.errors import register_result_attribute
 from agenttape_core.freeze import register_backoff, register_seam
 from agenttape_core.guard import register_tracer
+from agenttape_core.guard.patching import patch
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
 from agenttape_core.integration.ambient import holding_in_memory, wrapping
 from agenttape_core.integration.identity import public_fields, warn_unless_identified
@@ -271,6 +272,7 @@ __all__ = [
     "note_text",
     "original_of",
     "passing_on",
+    "patch",
     "plain",
     "plain_value",
     "program_call",

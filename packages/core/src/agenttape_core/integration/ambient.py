@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from agenttape_core.acts import Interface, recording_through
+from agenttape_core.guard.patching import Left
 from agenttape_core.integration.alias import is_alias, is_alias_class
 from agenttape_core.integration.in_memory import number_declared
 from agenttape_core.integration.leaves import Family
@@ -114,15 +115,7 @@ class _Found(NamedTuple):
 
 _Method: TypeAlias = tuple[type, str, Any]
 _found: WeakKeyDictionary[Family, _Found] = WeakKeyDictionary()
-_left: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""Methods of ours that could not be taken away, with what stood in their place."""
-
-
-def _below_ours(method: Any) -> Any:
-    """Return a method without those of ours that were left around it."""
-    while isinstance(method, FunctionType) and method in _left:
-        method = _left[method]
-    return method
+_left = Left()
 
 
 class _Wrapped:
@@ -202,7 +195,7 @@ class _Wrapped:
         while self._before:
             cls, name, ours, before = self._before.pop()
             if vars(cls).get(name) is not ours:
-                _left[ours] = before
+                _left.add(ours, before)
                 continue
             if before is _MISSING:
                 delattr(cls, name)
@@ -237,7 +230,7 @@ class _Wrapped:
     def _wrap(self, cls: type, name: str, real: Any) -> None:
         before = vars(cls).get(name, _MISSING)
         if _left:
-            real, before = _below_ours(real), _below_ours(before)
+            real, before = _left.below(real), _left.below(before)
         self._put(cls, name, self._family.ambient(cls, name, real), before)
 
     def _put(self, cls: type, name: str, ours: Any, before: Any) -> None:

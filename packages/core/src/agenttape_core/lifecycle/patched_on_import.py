@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from agenttape_core.freeze.imports import ImportFinder
-from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.patching import patch
 
 
 class PatchedOnImport:
@@ -57,8 +57,7 @@ class PatchedOnImport:
     def _patch(self) -> None:
         module = sys.modules[self._module]  # another one than before where a test tool forgets what a run has imported
         if module is not self._patched:
-            real = getattr(module, self._name)
-            self._undo.enter_context(replaced(module, self._name, self._wrap(real)))
+            patch(self._undo, module, self._name, self._wrap)
             self._patched = module
 
     def _restore(self) -> None:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Lock, Thread, Timer
 from typing import Any
 
-from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.patching import patch
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import ExecutedCrossing
 from agenttape_core.session.order.strands import Strand, begun_here, being, starting
@@ -70,8 +70,8 @@ class _Starts:
     def wrap(self) -> None:
         with self._lock:
             if not self._uses:
-                self._wrapper.enter_context(replaced(Thread, "__init__", _noting(Thread.__init__)))
-                self._wrapper.enter_context(replaced(Thread, "start", _remembering(Thread.start)))
+                patch(self._wrapper, Thread, "__init__", _noting)
+                patch(self._wrapper, Thread, "start", _remembering)
             self._uses += 1
 
     def unwrap(self) -> None:

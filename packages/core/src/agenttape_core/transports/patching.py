@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+
+from agenttape_core.guard.patching import patch
 
 
 def is_genuine(cls: type, name: str) -> bool:
@@ -39,11 +41,6 @@ def replacing(cls: type, name: str, around: Callable[[Any], Any]) -> Iterator[No
     if not is_genuine(cls, name):
         yield
         return
-    real = vars(cls)[name]
-    ours = functools.wraps(real)(around(real))
-    setattr(cls, name, ours)
-    try:
+    with ExitStack() as stack:
+        patch(stack, cls, name, lambda real: functools.wraps(real)(around(real)))
         yield
-    finally:
-        if vars(cls).get(name) is ours:  # else someone has replaced it, and will put it back
-            setattr(cls, name, real)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from typing import Any
 
+from agenttape_core.integration import patch
 from agenttape_langgraph._compat import BEGINNING
 from agenttape_langgraph.time_travel.script import Graph
 
 _running: ContextVar[Graph | None] = ContextVar("agenttape_running_graph", default=None)
 _lock = Lock()
 _users = 0
+_undo = ExitStack()
 
 
 def running_graph() -> Graph | None:
@@ -30,7 +32,7 @@ def noting_graphs() -> Iterator[None]:
     with _lock:
         _users += 1
         if _users == 1:
-            setattr(owner, name, _noting(getattr(owner, name)))
+            patch(_undo, owner, name, _noting)
     before = _running.set(None)
     try:
         yield
@@ -39,7 +41,7 @@ def noting_graphs() -> Iterator[None]:
         with _lock:
             _users -= 1
             if _users == 0:
-                setattr(owner, name, getattr(owner, name).__wrapped__)
+                _undo.close()
 
 
 def _noting(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from workflows.runtime.types.plugin import InternalRunAdapter, Runtime, as_snaps
 from workflows.runtime.types.results import AddWaiter
 from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, WorkflowTick
 
+from agenttape_core.integration import patch
 from agenttape_llamaindex._compat import decorated_by
 from agenttape_llamaindex.workflows.memories import messages_of
 from agenttape_llamaindex.workflows.recording import ReceivedTick, TickRecorder
@@ -27,7 +29,7 @@ T = TypeVar("T")
 
 _recorders: list[TickRecorder] = []
 _of_taped: list[TickRecorder] = []
-_undo: list[Callable[[], None]] = []
+_undo = ExitStack()
 _lock = RLock()
 
 
@@ -233,16 +235,13 @@ def unsubscribe(recorder: TickRecorder) -> None:
     with _lock:
         _recorders.remove(recorder)
         if not _recorders:
-            while _undo:
-                _undo.pop()()
+            _undo.close()
 
 
 def _listen() -> None:
     for cls in _runtimes(Runtime):
         if not issubclass(cls, BaseRuntimeDecorator) and "get_internal_adapter" in vars(cls):
-            real = vars(cls)["get_internal_adapter"]
-            setattr(cls, "get_internal_adapter", _listening_run(real))  # noqa: B010 - mypy allows no assignment to a method
-            _undo.append(functools.partial(setattr, cls, "get_internal_adapter", real))
+            patch(_undo, cls, "get_internal_adapter", _listening_run)
 
 
 def _runtimes(cls: Any) -> Iterator[type[Runtime]]:

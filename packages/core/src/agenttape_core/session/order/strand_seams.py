@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Lock, Thread
 from typing import Any
 
-from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.patching import patch
 from agenttape_core.session.order.handing_over import joining
 from agenttape_core.session.order.locks import seeing_locks
 from agenttape_core.session.order.strands import blocking, current_strand
@@ -64,11 +64,10 @@ class _Seams:
             self._uses += 1
             if self._uses == 1:
                 self._stack.enter_context(seeing_locks())
-                self._stack.enter_context(replaced(Thread, "join", _joining(Thread.join)))
-                shutdown = _shutting_down(ThreadPoolExecutor.shutdown)
-                self._stack.enter_context(replaced(ThreadPoolExecutor, "shutdown", shutdown))
+                patch(self._stack, Thread, "join", _joining)
+                patch(self._stack, ThreadPoolExecutor, "shutdown", _shutting_down)
                 work: Any = pools._WorkItem  # noqa: SLF001 - nothing public is called when a future has been told
-                self._stack.enter_context(replaced(work, "run", _ending(work.run)))
+                patch(self._stack, work, "run", _ending)
 
     def undo(self) -> None:
         with self._lock:
