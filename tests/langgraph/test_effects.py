@@ -177,6 +177,35 @@ def test_what_a_tool_does_besides_is_done_again(
     assert sum(map(len, recorded.facts[0].values())) > 4
 
 
+@tool
+def echo(n: int) -> str:
+    """Dispatch an event."""
+    dispatch_custom_event("echo", n)
+    return str(n)
+
+
+def test_handlers_that_a_tool_hands_on_hear_once(world: World, tmp_path: Path) -> None:
+    """A graph in a tool that gets the tool's config streams as in a plain run, though it has the handlers twice."""
+    inner = graph_of(echo).compile()
+
+    @tool
+    def work(n: int, config: RunnableConfig) -> str:
+        """Run a graph with the config of the tool."""
+        return str(inner.invoke({"messages": [asking("echo", n=n)]}, config)["messages"][-1].content)
+
+    def drive(_: str) -> Any:
+        heard = Heard()
+        given = {"messages": [asking("work", n=7)]}
+        config: Any = {"callbacks": [heard]}
+        parts = streamed(graph_of(work).compile(), given, config, is_async=False, stream_mode="tools", subgraphs=True)
+        return [(part[-1]["event"], part[-1].get("tool_name")) for part in parts], heard.events
+
+    plain = drive("plain")
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert plain[1] == [("echo", 7)]
+    assert recorded.facts == replayed.facts == plain
+
+
 SCHEMA: Any = {"response_schema": {"type": "string"}} if "response_schema" in signature(interrupt).parameters else {}
 """Not every supported version lets a question say how the answer is to look."""
 
