@@ -26,11 +26,13 @@ class Project(NamedTuple):
             current folder, whichever that is when a cassette is opened.
         replays_only: Whether its cassettes may only be replayed, whatever calls and settings say.
         live: The kinds and names of calls that are executed in these replays all the same.
+        watches_steps: Whether its sessions remember the steps of their runs, also those that replay.
     """
 
     folder: Path | None = None
     replays_only: bool = False
     live: tuple[str, ...] = ()
+    watches_steps: bool = False
 
     def settings(self, options: Mapping[str, Any] | None = None) -> Settings:
         """Return the settings of the project, with the options of a call in their place.

@@ -81,7 +81,8 @@ BY_FACTOR: dict[Factor, Cause] = {
 
 NOT_AS_RECORDED = Cause(
     "not as recorded",
-    "the replays do in another order what happened side by side, or read other times, than the run that was recorded",
+    "the replays do in another order what happened side by side, read other times, or take or write other steps, than "
+    "the run that was recorded",
     "see that the program is the one that was recorded, or record it anew; docs/identical.md says what cannot be",
 )
 CAUGHT = Cause(

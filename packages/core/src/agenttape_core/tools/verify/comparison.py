@@ -17,7 +17,7 @@ from agenttape_core.tools.verify.output import Output
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _ID = re.compile(r"\b[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\b")
-_TAG = re.compile(r"\.\$(?!\$)\w+")
+TAG = re.compile(r"\.\$(?!\$)\w+")
 """A tag of a value, such as `$tuple`: no step of the path that a reader would take."""
 _MAX_PLACES = 20
 _MAX_SHOWN = 2000
@@ -168,13 +168,13 @@ _ASPECTS: Sequence[tuple[str, Callable[[Output], Plain], _Spell]] = (
 def _leaves(first: Plain, other: Plain, path: str) -> Iterator[Pair]:
     """Yield the differing leaves of two plain values, then the mappings whose keys are in another order."""
     for at, old, new in differing_leaves(first, other, path):
-        what = _TAG.sub("", at)
+        what = TAG.sub("", at)
         if isinstance(old, str) and isinstance(new, str):
             yield _texts(what, old, new)
         else:
             yield what, _shown(old), _shown(new), ""
     for at, old, new in differing_key_orders(first, other, path):
-        what = f"order of keys in the {_TAG.sub('', at)}"
+        what = f"order of keys in the {TAG.sub('', at)}"
         yield what, ", ".join(old)[:_MAX_VALUE], ", ".join(new)[:_MAX_VALUE], ""
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agenttape_core.session import BaseSession, Crossing, ServedCrossing, current_strand
+from agenttape_core.tools.verify.written import written_otherwise
 
 _SAME_MOMENT_MS = 1.0
 """Milliseconds within which two moments of the recording are in no order: it holds them rounded."""
@@ -85,7 +86,8 @@ class WithRecording:
             found |= {f"times read by {reader}": list(pair) for reader, pair in sorted(readings.items())}
         if session.report.missed:
             found["calls without a recording"] = ["", "; ".join(session.report.missed)]
-        return found
+        # What is written otherwise where one of these differs follows from it.
+        return found if found or session.report.disorder else written_otherwise(session)
 
 
 def _runs_loop() -> bool:
