@@ -14,12 +14,16 @@ from contextlib import ExitStack
 from typing import Annotated, Any, TypedDict
 from unittest.mock import patch
 
-from langchain_core.messages import HumanMessage
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 
 from agenttape_core import boundary, use_cassette
+from agenttape_core.engine import Policy
 from agenttape_core.session.order.taking_turns import Strands
 from agenttape_core.session.recorded_runs import RecordedRuns
 from agenttape_langchain import ambient
@@ -46,15 +50,10 @@ def merged_handlers() -> list[Any]:
 
 def conversations() -> dict[str, str]:
     """Return what each of several conversations is told, which begin in another order in each process."""
-    told: list[str] = []
-
-    @boundary
-    def greet() -> str:
-        told.append("once more")
-        return f"Hello for the {len(told)}. time"
+    model = GenericFakeChatModel(messages=iter([AIMessage(f"Hello for the {n}. time") for n in range(len(THREADS))]))
 
     def answer(_: MessagesState) -> Any:
-        return {"messages": [("ai", greet())]}
+        return {"messages": [model.invoke("Greet.")]}
 
     graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile()
     answers = {
@@ -93,18 +92,41 @@ def branches() -> list[Any]:
     return list(builder.compile().stream({"found": []}, stream_mode="custom"))
 
 
+def sub_agents() -> str:
+    """Return what a tool says that runs an agent of its own: in a replay, its steps are part of the run."""
+
+    @boundary
+    def think() -> str:
+        return "so it is"
+
+    def expert(_: MessagesState) -> Any:
+        return {"messages": [("ai", think())]}
+
+    @tool
+    def ask_expert(question: str) -> str:
+        """Ask another agent."""
+        inner = StateGraph(MessagesState).add_node("expert", expert)
+        told: Any = inner.add_edge(START, "expert").compile().invoke({"messages": [("user", question)]})
+        return str(told["messages"][-1].content)
+
+    graph: Any = StateGraph(MessagesState).add_node(ToolNode([ask_expert])).add_edge(START, "tools").compile()
+    calls: Any = [{"name": "ask_expert", "args": {"question": "Why?"}, "id": "1"}]
+    return str(graph.invoke({"messages": [AIMessage("", tool_calls=calls)]})["messages"][-1].content)
+
+
 def _without_order(begin: Callable[..., None]) -> Callable[..., None]:
     return lambda self, recorded, **how: begin(self, recorded, **{**how, "imposes": False})
 
 
-def in_order() -> dict[str, Any]:
-    """Run what depends on an order, each program under a cassette of its own, and return what each returns."""
+def several() -> dict[str, Any]:
+    """Run what depends on an order, and an agent within a tool, each under a cassette, and return what each returns."""
     with ExitStack() as undone:
         if "PUT_BACK" in os.environ:
             undone.enter_context(patch.object(RecordedRuns, "begin", lambda _, begin, *_given: begin()))
             undone.enter_context(patch.object(Strands, "__init__", _without_order(Strands.__init__)))
+            undone.enter_context(patch.object(Policy, "runs_through", lambda *_: False))
         found: dict[str, Any] = {}
-        for program in (conversations, branches):
+        for program in (conversations, branches, sub_agents):
             with use_cassette(program.__name__, mode="once"):
                 found[program.__name__] = program()
         return found

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import shown_path
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import CassetteUrl, Location, cassette_path
+
+if TYPE_CHECKING:
+    from agenttape_core.session import Session
 
 _REPLAY: Mapping[str, Any] = {"mode": "none", "live": (), "pace": 0.0}
 
@@ -26,13 +29,13 @@ class Project(NamedTuple):
             current folder, whichever that is when a cassette is opened.
         replays_only: Whether its cassettes may only be replayed, whatever calls and settings say.
         live: The kinds and names of calls that are executed in these replays all the same.
-        watches_steps: Whether its sessions remember the steps of their runs, also those that replay.
+        on_open: Called with each session of a run that is opened, before its run begins.
     """
 
     folder: Path | None = None
     replays_only: bool = False
     live: tuple[str, ...] = ()
-    watches_steps: bool = False
+    on_open: Callable[[Session], object] | None = None
 
     def settings(self, options: Mapping[str, Any] | None = None) -> Settings:
         """Return the settings of the project, with the options of a call in their place.

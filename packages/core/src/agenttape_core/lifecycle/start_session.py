@@ -98,8 +98,8 @@ def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None)
         journal = Journal(target, prepared.header)
     try:
         opened = Opened(prepared, _session(prepared, journal, run_id, events), journal)
-        if request.is_current and this_project().watches_steps:
-            opened.session.ledger.watch_steps()
+        if request.is_current and (on_open := this_project().on_open) is not None:
+            on_open(opened.session)
         if journal is not None:
             opened.session.first_input.tell(partial(_note_beginning, prepared, opened.session, journal))
     except BaseException:

@@ -36,6 +36,12 @@ class Calls:
         with self._lock:
             self._calls, self._branches, self._failures = {}, {}, []
 
+    def opened(self, session: BaseSession) -> None:
+        """Watch a session from its beginning. It may end without a call."""
+        session.ledger.watch_steps()
+        with self._lock:
+            self._calls.setdefault(session, {})
+
     def note(self, crossing: Crossing) -> None:
         """Note a call when it begins, where it is made."""
         self.with_recording.called(crossing)

@@ -36,8 +36,8 @@ def main(job: dict[str, Any], descriptor: int) -> None:
     """
     os.set_inheritable(descriptor, False)
     sys.setswitchinterval(job["switch_interval"])
-    confine_process(Project(Path(job["project"]), replays_only=True, watches_steps=True))
     calls, memory = Calls(), Memory(job["memory"])
+    confine_process(Project(Path(job["project"]), replays_only=True, on_open=calls.opened))
     watch_crossings(calls.note)
     watch_answers(calls.with_recording.answered)
     watch_failed_blocks(calls.failed)

@@ -82,17 +82,17 @@ def _unshuffled() -> tuple[str, ...]:
     return () if tried.returncode else (found, "-R")
 
 
-def command(surroundings: Surroundings) -> list[str]:
+def command() -> list[str]:
     """Return the command of a child: this interpreter with its options, but for those that ignore the environment.
 
-    Where the system can do so, children have their memory at the same addresses, unless it is varied.
+    Where the system can do so, children have their memory at the same addresses, so that only a seed moves objects, and
+    moves them again when it is tried again.
     """
     flags = [f"-X{name}" if value is True else f"-X{name}={value}" for name, value in sys._xoptions.items()]  # noqa: SLF001 - documented
     flags += [f"-W{filtered}" for filtered in sys.warnoptions]
     if sys.flags.optimize:
         flags.append(f"-{'O' * sys.flags.optimize}")
-    placed = () if surroundings.memory else _unshuffled()
-    return [*placed, sys.executable, *flags, "-c", _PROGRAM]
+    return [*_unshuffled(), sys.executable, *flags, "-c", _PROGRAM]
 
 
 def job_for(target: Target, cassette: str | Path | None, options: Mapping[str, Any]) -> Job:

@@ -68,7 +68,7 @@ class Replays:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         result = self._children.run(
-            command(surroundings),
+            command(),
             stdin=self.job.stdin(surroundings),
             environment=self.job.environment(surroundings),
             folder=folder,

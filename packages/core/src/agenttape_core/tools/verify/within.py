@@ -17,7 +17,9 @@ _THRESHOLDS = (10, 100, 5_000, 50_000)
 _OBJECTS = 20_000
 _FIRST = 2_000
 _BYTES = 500
-"""The most that one object takes: those that are larger come from elsewhere than small objects of the program."""
+"""The most that one small object takes: those that are larger come from elsewhere."""
+_LARGE = 4_000
+"""The most that a larger one takes, such as a class."""
 _LATE = 0.002
 """Seconds by which something is late at most."""
 
@@ -53,6 +55,8 @@ class Memory:
             made.append(bytes(self._random.randrange(_BYTES)))
             if self._random.random() < 0.1:  # noqa: PLR2004 - a tenth
                 made.append(_Hole())
+            if self._random.random() < 0.02:  # noqa: PLR2004 - a fiftieth
+                made.append(bytes(self._random.randrange(_BYTES, _LARGE)))
         self._kept += made[:_FIRST]  # they lie where the next objects would
         self._random.shuffle(made)
         self._kept += made[: len(made) // 3]
