@@ -19,7 +19,7 @@ from agenttape_core.session.shared_texts import REFERENCE
 from agenttape_core.tools.verify.comparison import TAG
 
 _MOST = 5
-"""Places that are told of one session: those after them mostly differ because of them."""
+"""Places that are reported of one session: those after them mostly differ because of them."""
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _COMMAND = "$command"
 """The tag of an input that answers questions, by ids that differ in each recording."""
