@@ -163,6 +163,8 @@ def _exact(value: Any) -> bytes | None:
 
 def _plain_message(message: BaseMessage) -> dict[str, Any]:
     plain: dict[str, Any] = {"role": _role(message), "content": request_value(message.content)}
+    if type(message) in _AUTHORED and not (message.name or message.additional_kwargs):
+        return plain
     if message.name:
         plain["name"] = message.name
     if isinstance(message, AIMessage) and message.tool_calls:
@@ -184,8 +186,11 @@ def _plain_message(message: BaseMessage) -> dict[str, Any]:
 
 
 def _role(message: BaseMessage) -> str:
-    declares = _has_role(type(message))
-    role = getattr(message, "role", None) if declares else (message.model_extra or {}).get("role")
+    if _has_role(type(message)):
+        role = getattr(message, "role", None)
+    else:
+        extra = message.__pydantic_extra__
+        role = extra.get("role") if extra else None
     return str(role) if role else _ROLES.get(message.type, message.type.removesuffix("MessageChunk").lower())
 
 

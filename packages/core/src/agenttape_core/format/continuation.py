@@ -18,6 +18,8 @@ from agenttape_core.format.plain import check_plain
 MESSAGES = "messages"
 _LARGE = 512
 """A request that shares no message still continues another one for a part of at least so many bytes (tools)."""
+_BITS = 48
+"""The bits of a number of a message; no program has so many."""
 _REMEMBERED = 10_000
 """The number of messages that are held to look them up."""
 
@@ -37,14 +39,40 @@ class _Seen(NamedTuple):
     messages: int
 
 
-class _Node:
-    """A list of messages that some request begins with: a node of a tree, so that a prefix is one step longer."""
+class _Prefixes:
+    """The lists of messages that requests begin with, numbered: each is one message longer than another one.
 
-    __slots__ = ("latest", "longer")
+    All of them are in one dict of integers: an object for each of thousands of messages would cost each collection of
+    garbage a visit.
+    """
 
     def __init__(self) -> None:
-        self.longer: dict[int, _Node] = {}
-        self.latest: _Seen | None = None
+        self._longer: dict[int, int] = {}
+        """The number of a list, by that of the one it goes on from (the upper bits) and of its last message."""
+        self._latest: list[_Seen | None] = [None]
+        """The latest record that begins with a list, by its number; 0 is the list of no messages."""
+
+    def note(self, path: list[int], seen: _Seen) -> None:
+        """Note that a record begins with all prefixes of a list, which is given by the numbers of its messages."""
+        longer, latest, at = self._longer, self._latest, 0
+        for message in path:
+            step = at << _BITS | message
+            at = longer.get(step, 0)
+            if at:
+                latest[at] = seen
+            else:
+                longer[step] = at = len(latest)
+                latest.append(seen)
+
+    def find(self, path: list[int]) -> tuple[_Seen | None, int]:
+        """Return the latest record that begins with the longest known prefix of a list, and how long that is."""
+        longer, at = self._longer, 0
+        for length, message in enumerate(path):
+            after = longer.get(at << _BITS | message)
+            if after is None:
+                return self._latest[at], length
+            at = after
+        return self._latest[at], len(path)
 
 
 class Compactor:
@@ -58,7 +86,7 @@ class Compactor:
 
     def __init__(self, *, checks: bool = True) -> None:
         self.checks = checks
-        self._root = _Node()
+        self._prefixes = _Prefixes()
         self._large: dict[bytes, _Seen] = {}
         self._pending: tuple[list[int], list[bytes], _Seen] | None = None
         self._contents = _Contents()
@@ -94,21 +122,12 @@ class Compactor:
         """The record of the last request was written."""
         if self._pending:
             path, large, seen = self._pending
-            node = self._root
-            for content in path:
-                node = node.longer.get(content) or node.longer.setdefault(content, _Node())
-                node.latest = seen
+            self._prefixes.note(path, seen)
             self._large.update(dict.fromkeys(large, seen))
 
     def _find(self, path: list[int], large: list[bytes]) -> tuple[_Seen | None, int]:
         """The latest record with the longest shared prefix, else the one with the largest equal part."""
-        node: _Node | None = self._root
-        base, shared = None, 0
-        for length, content in enumerate(path, start=1):
-            node = node.longer.get(content) if node else None
-            if node is None:
-                break
-            base, shared = node.latest, length
+        base, shared = self._prefixes.find(path)
         known = (self._large[part] for part in large if part in self._large)
         return base or next(known, None), shared
 
@@ -122,7 +141,9 @@ class _Contents:
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
-        self._objects: dict[int, tuple[Any, int]] = {}
+        self._objects: dict[int, int] = {}
+        self._held: list[Any] = []
+        """The same objects, which keeps their ids from being used again."""
         self._lately: dict[tuple[tuple[str, str], ...] | bytes, int] = {}
         self._before: dict[bytes, int] = {}
 
@@ -133,11 +154,14 @@ class _Contents:
             ValueError: One is not plain data.
         """
         known = map(self._objects.get, map(id, messages))
-        return [seen[1] if seen else self._number(messages[n]) for n, seen in enumerate(known)]
+        return [
+            self._number(message) if number is None else number for number, message in zip(known, messages, strict=True)
+        ]
 
     def _number(self, message: Any) -> int:
         if len(self._objects) >= _REMEMBERED:
             self._objects.clear()
+            self._held.clear()
             self._before.update((_digest_of(content), number) for content, number in self._lately.items())
             self._lately.clear()
         content = _content(message)
@@ -146,7 +170,8 @@ class _Contents:
             number = self._before.get(_digest_of(content)) if self._before else None
             number = next(self._numbers) if number is None else number
             self._lately[content] = number
-        self._objects[id(message)] = (message, number)  # the reference keeps the id from being used again
+        self._objects[id(message)] = number
+        self._held.append(message)
         return number
 
 

@@ -11,10 +11,12 @@ from pydantic import BaseModel
 from agenttape_core.schema import class_name
 from agenttape_core.session import is_written_in_requests
 
+_SCALARS = (str, int, float)
+
 
 def request_value(value: Any) -> Any:
     """Return a request value as plain data; one that no codec knows as the name of its type, never with its address."""
-    if value is None or isinstance(value, str | int | float | bool):
+    if value is None or isinstance(value, _SCALARS):
         return value
     if isinstance(value, type):
         return _type(value)

@@ -58,7 +58,8 @@ def new_key() -> str:
 
 def may_hold(text: str) -> bool:
     """Return True if a text may hold a pseudonym that tells its kind."""
-    return MARK in text or ("-" in text and any(mark in text for mark in _MAIL_MARKS))
+    find = text.rfind  # which takes half the time of `in`; see `detection.literals`
+    return find(MARK) >= 0 or ("-" in text and any(find(mark) >= 0 for mark in _MAIL_MARKS))
 
 
 class Pseudonyms:

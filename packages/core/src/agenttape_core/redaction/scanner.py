@@ -12,6 +12,7 @@ from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.fields import find_fields
 from agenttape_core.redaction.detection.findings import Finding, without_overlaps
 from agenttape_core.redaction.detection.kinds import BASE64
+from agenttape_core.redaction.detection.literals import holds
 from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
@@ -140,7 +141,7 @@ def _by_form(view: View, *, strict: bool) -> list[Finding]:
     if len(view.text) >= LONG:
         if view.long_runs or b"_" in raw:
             found += find_keys(view)
-        if raw.find(b"-----BEGIN") >= 0:
+        if holds(raw, b"-----BEGIN"):
             found += find_pem(view)
     if strict:
         return found

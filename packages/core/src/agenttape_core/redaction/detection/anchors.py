@@ -17,10 +17,10 @@ from agenttape_core.redaction.detection.assignments import may_be_given
 from agenttape_core.redaction.detection.columns import may_head_column
 from agenttape_core.redaction.detection.endings import holds_foreign, last_words
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.literals import holds, places
 from agenttape_core.redaction.detection.normal import Normal, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.runs import may_be_key
-from agenttape_core.redaction.detection.stems import stems_in
 from agenttape_core.redaction.detection.tags import ANCHORS as TAGS
 from agenttape_core.redaction.detection.views import View
 from agenttape_core.redaction.detection.vocabulary import STEMS
@@ -112,13 +112,13 @@ def _may_give(text: str) -> bool:
 
 def _capital_names(raw: bytes, marks: bytes) -> Iterator[int]:
     """Yield where a name in capitals begins."""
-    at = marks.find(_THREE)
-    while at >= 0:
-        run = _CAPITALS.match(marks, at)
-        end = run.end() if run else at + len(_THREE)
-        if _CAPITAL_STEM.search(raw, at, end):
-            yield at
-        at = marks.find(_THREE, end)
+    end = 0
+    for at in places(marks, _THREE):
+        run = _CAPITALS.match(marks, at) if at >= end else None
+        if run:
+            end = run.end()
+            if _CAPITAL_STEM.search(raw, at, end):
+                yield at
 
 
 def _is_odd(text: str) -> bool:
@@ -155,28 +155,28 @@ class _Marked:
         ):
             for literal in literals:
                 self._mark(searched, literal)
-        for stem, at in stems_in(view.low, names.stems):
-            self._mark_names(stem, at, names)
+        for stem in names.stems:
+            self._mark_names(stem, names)
         keys = (at for at in view.long_runs if may_be_key(view, at))
         for at in chain(keys, last_words(view)):
             self.numbers.add(bisect_right(self._ends, at))
 
     def _mark(self, searched: bytes, literal: bytes) -> None:
         """Mark the texts that hold a literal; each is looked through up to the first."""
-        at = searched.find(literal)
+        at = searched.find(literal) if holds(searched, literal) else -1
         while at >= 0:
             number = bisect_right(self._ends, at)
             self.numbers.add(number)
             at = searched.find(literal, self._ends[number])
 
-    def _mark_names(self, stem: bytes, at: int, names: Names) -> None:
-        view = self._view
-        while at >= 0:
-            number = bisect_right(self._ends, at)
+    def _mark_names(self, stem: bytes, names: Names) -> None:
+        view, after = self._view, 0
+        for at in places(view.low, stem):
+            if at < after:
+                continue
             after = at + len(stem)
+            number = bisect_right(self._ends, at)
+            if number not in self.numbers and (may_be_given(view, at, names) or may_head_column(view, at)):
+                self.numbers.add(number)
             if number in self.numbers:
                 after = self._ends[number]
-            elif may_be_given(view, at, names) or may_head_column(view, at):
-                self.numbers.add(number)
-                after = self._ends[number]
-            at = view.low.find(stem, after)

@@ -18,14 +18,14 @@ from agenttape_core.redaction.detection.endings import last_words
 from agenttape_core.redaction.detection.indented import find_indented
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
 from agenttape_core.redaction.detection.nested import Nested
-from agenttape_core.redaction.detection.stems import stems_in
 from agenttape_core.redaction.detection.values import is_opaque
 from agenttape_core.redaction.detection.vocabulary import STEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
@@ -103,7 +103,7 @@ _MAY_LOOK = Lazy(r"""[rbfuRBFU]{0,2}\\{0,7}["'`]?[A-Za-z0-9_+/=.~%:-]{20}|[({\[|
 def find_assignments(view: View, names: Names) -> list[Finding]:
     """Find values of denied names, and values of names such as `key` that look like one."""
     found: list[Finding] = []
-    if stems := list(stems_in(view.low, names.stems)):
+    if stems := [(stem, found_at) for stem in names.stems if (found_at := places(view.low, stem))]:
         found += _by_stems(view, names, stems)
     start = end = 0
     for at in last_words(view):
@@ -118,17 +118,19 @@ def find_assignments(view: View, names: Names) -> list[Finding]:
     return found
 
 
-def _by_stems(view: View, names: Names, stems: Iterable[tuple[bytes, int]]) -> Iterator[Finding]:
+def _by_stems(view: View, names: Names, stems: Iterable[tuple[bytes, Sequence[int]]]) -> Iterator[Finding]:
     text = view.text
     tables, nested = Tables(view, names), Nested(view, names)
-    for stem, first in stems:
-        at = first
-        while at >= 0:
+    for stem, found_at in stems:
+        end = 0
+        for at in found_at:
+            if at < end:
+                continue
+            end = at + len(stem)
             found = _named(view, at, names)
             if found is None:
                 if may_head_column(view, at):
                     yield from tables.find(at)
-                at = view.low.find(stem, at + len(stem))
                 continue
             below = list(nested.find(found)) if _is_opening(found, text) else []
             finding = None if below else _found(view, found)
@@ -141,7 +143,7 @@ def _by_stems(view: View, names: Names, stems: Iterable[tuple[bytes, int]]) -> I
             else:
                 yield from tables.find(at)
             # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
-            at = view.low.find(stem, max(at + len(stem), view.end_of(finding) if finding else 0))
+            end = max(end, view.end_of(finding) if finding else 0)
 
 
 def _is_opening(named: Assignment | Finding | None, text: str) -> TypeGuard[Assignment]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.detector import BEFORE
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.values import is_placeholder
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ _MAX_PEM = 16_384
 
 def find_pem(view: View) -> Iterator[Finding]:
     r"""Find private keys in PEM armour (RFC 7468), also with `\\n` for line breaks and also cut off."""
-    at = view.raw.find(b"-----BEGIN ")
-    while at >= 0:
+    after = 0
+    for at in places(view.raw, b"-----BEGIN "):
+        if at < after:
+            continue
         begin = _PEM.match(view.text, at)
         after = at + 1
         if begin:
@@ -37,7 +40,6 @@ def find_pem(view: View) -> Iterator[Finding]:
             after = end.end() if end else body.end() if body else begin.end()
             if end or (body and _CONTENT.search(body[0])):  # what stands alone is the armour around a pseudonym
                 yield view.finding(at, after, "pem")
-        at = view.raw.find(b"-----BEGIN ", after)
 
 
 _DISCORD = Lazy(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", re.ASCII)
@@ -64,12 +66,10 @@ _URL = Lazy(r"""://[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})@(?=[\w.
 
 def find_url_passwords(view: View) -> Iterator[Finding]:
     """Find passwords in URLs: `scheme://user:password@host` (RFC 3986, 3.2.1)."""
-    at = view.raw.find(b"://") if b"@" in view.raw else -1
-    while at >= 0:
+    for at in places(view.raw, b"://") if b"@" in view.raw else ():
         match = _URL.match(view.text, at)
         if match and not is_placeholder(match["secret"]):
             yield view.finding(*match.span("secret"), SECRET)
-        at = view.raw.find(b"://", at + 3)
 
 
 _BEARER = Lazy(r"[Bb](?:earer|EARER)(?:[ \t]{1,4}|%20|\+)(?P<secret>[\w.~+/-]{16,4096}={0,2})", re.ASCII)
@@ -81,12 +81,14 @@ _NOT_BASIC = Lazy(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
 def find_schemes(view: View) -> Iterator[Finding]:
     """Find credentials after the schemes Bearer (RFC 6750) and Basic (RFC 7617)."""
     for anchor, pattern in ((b"bearer", _BEARER), (b"basic", _BASIC)):
-        at = view.low.find(anchor)
-        while at >= 0:
-            match = pattern.match(view.text, at)
-            if match and _is_credential(match["secret"], basic=pattern is _BASIC):
+        end = 0
+        for at in places(view.low, anchor):
+            match = pattern.match(view.text, at) if at >= end else None
+            if match is None:
+                continue
+            end = match.end()
+            if _is_credential(match["secret"], basic=pattern is _BASIC):
                 yield view.finding(*match.span("secret"), SECRET)
-            at = view.low.find(anchor, match.end() if match else at + 1)
 
 
 _WORDS = Lazy(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.literals import holds, places
 from agenttape_core.redaction.detection.values import is_placeholder, is_random
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def find_handed_over(view: View) -> Iterator[Finding]:
     if b":" in view.raw:
         yield from _find(view, b"curl", _CURL)
         yield from _find(view, b"::add-mask::", _MASKED)
-    if b"-" in view.raw and view.raw.find(b" -p") >= 0:
+    if b"-" in view.raw and holds(view.raw, b" -p"):
         for anchor in (b"sshpass ", b"mysql", b"docker login"):
             yield from _find(view, anchor, _OPTION)
     yield from _find(view, b"identified ", _IDENTIFIED)
@@ -79,18 +80,22 @@ def may_be_aws_id(view: View, at: int) -> bool:
 
 
 def _find_signatures(view: View, anchor: bytes) -> Iterator[Finding]:
-    at = view.low.find(anchor)
-    while at >= 0:
-        match = _SIGNATURE.match(view.text, at)
-        if match and _IN_QUERY.search(view.text, max(0, at - _BEFORE_SIGNATURE), at):
+    end = 0
+    for at in places(view.low, anchor):
+        match = _SIGNATURE.match(view.text, at) if at >= end else None
+        if match is None:
+            continue
+        end = match.end()
+        if _IN_QUERY.search(view.text, max(0, at - _BEFORE_SIGNATURE), at):
             yield view.finding(*match.span("secret"), SECRET)
-        at = view.low.find(anchor, match.end() if match else at + 1)
 
 
 def _find(view: View, anchor: bytes, pattern: Lazy) -> Iterator[Finding]:
-    at = view.low.find(anchor)
-    while at >= 0:
-        match = pattern.match(view.text, at)
-        if match and not is_placeholder(match["secret"]) and not match["secret"].isdigit():
+    end = 0
+    for at in places(view.low, anchor):
+        match = pattern.match(view.text, at) if at >= end else None
+        if match is None:
+            continue
+        end = match.end()
+        if not is_placeholder(match["secret"]) and not match["secret"].isdigit():
             yield view.finding(*match.span("secret"), SECRET)
-        at = view.low.find(anchor, match.end() if match else at + 1)

@@ -11,6 +11,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.normal import beyond_ascii
 from agenttape_core.redaction.detection.vocabulary import FOREIGN, NO_PINS
 
@@ -63,15 +64,13 @@ def _ends_name(tail: bytes) -> bool:
 
 def _before_numbers(view: View) -> Iterator[int]:
     """Yield where the names in `the verification code is 482913` begin."""
-    at = view.shape.find(_NUMBER_SAID)
-    while at >= 0:
+    for at in places(view.shape, _NUMBER_SAID):
         window = view.text[max(0, at - _NAME_LENGTH) : at]
         tail = view.low[max(0, at - _NAME_LENGTH) : at]
         if _ends_name(tail) and (name := _LAST_PART.search(window)):
             before = window[: name.start("name")].lower().split()
             if NO_PINS.isdisjoint(before[-1:]):
                 yield at - len(window) + name.start("name")
-        at = view.shape.find(_NUMBER_SAID, at + 1)
 
 
 def _before_separators(view: View) -> Iterator[int]:

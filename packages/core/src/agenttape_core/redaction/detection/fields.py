@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.values import is_placeholder, satisfies
 
 if TYPE_CHECKING:
@@ -30,20 +31,18 @@ _NAME = re.compile(r"[^\W\d][\w-]*")
 
 def find_fields(view: View, names: Names) -> Iterator[Finding]:
     """Find the values of fields whose names are denied."""
-    if b"form-data; name=" in view.raw:
-        yield from _find(view, names, b"form-data; name=", _PART)
-    if b"input_value=" in view.raw:
-        yield from _find(view, names, b"input_value=", _INVALID)
+    yield from _find(view, names, b"form-data; name=", _PART)
+    yield from _find(view, names, b"input_value=", _INVALID)
 
 
 def _find(view: View, names: Names, anchor: bytes, pattern: Lazy) -> Iterator[Finding]:
-    at = view.raw.find(anchor)
-    while at >= 0:
-        match = pattern.match(view.text, at) if _may_match(view, at, pattern) else None
+    end = 0
+    for at in places(view.raw, anchor):
+        match = pattern.match(view.text, at) if at >= end and _may_match(view, at, pattern) else None
+        end = match.end() if match else end
         above = match if match is None or pattern is _PART else _ABOVE.search(view.text[max(0, at - _REACH) : at])
         if match and above and _is_secret(match["secret"], above["name"], names):
             yield view.finding(*match.span("secret"), SECRET)
-        at = view.raw.find(anchor, match.end() if match else at + 1)
 
 
 def _may_match(view: View, at: int, pattern: Lazy) -> bool:

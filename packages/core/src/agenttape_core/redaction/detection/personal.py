@@ -10,6 +10,7 @@ import string
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.literals import holds, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,8 +62,7 @@ def find_emails(view: View) -> Iterator[Finding]:
 
 def _find_emails(view: View, sign: bytes) -> Iterator[Finding]:
     characters = _LOCAL if sign == b"@" else _LOCAL.replace("%", "")
-    at = view.raw.find(sign)
-    while at >= 0:
+    for at in places(view.raw, sign):
         domain = _DOMAIN.match(view.text, at)
         window = view.text[max(0, at - _MAX_LOCAL) : at].rstrip("\\")  # of a sign that JSON has escaped more than once
         local = _local(window, characters)
@@ -72,7 +72,6 @@ def _find_emails(view: View, sign: bytes) -> Iterator[Finding]:
             start = max(0, at - _MAX_LOCAL) + len(window) - len(local)
             if not _USER_INFO.search(view.text, max(0, start - 210), start):
                 yield view.finding(start, domain.end(), "email")
-        at = view.raw.find(sign, at + 1)
 
 
 def _local(window: str, characters: str) -> str:
@@ -113,7 +112,7 @@ _MIN_PHONE, _MAX_PHONE = 9, 15
 
 def find_numbers(view: View) -> Iterator[Finding]:
     """Find payment cards, phone numbers, social security numbers and bank accounts."""
-    if b"0000" in view.shape:  # each of these has so many digits in a row
+    if holds(view.shape, b"0000"):  # each of these has so many digits in a row
         cards = (b"0" * 14, b"0000 0000 0000 0000", b"0000-0000-0000-0000", b"0000 000000 0000", b"0000-000000-0000")
         yield from _find_shapes(view, "card", cards, _CARD, passes_luhn)
         yield from _find_shapes(view, "ssn", (b"000-00-0000",), _SSN)
@@ -134,7 +133,7 @@ def _find_shapes(
     for shape in shapes:
         # Inside of a longer number nothing starts, and fractions have many digits.
         step = len(shape) if shape.isdigit() else 1
-        at = view.shape.find(shape)
+        at = view.shape.find(shape) if holds(view.shape, shape) else -1
         while at >= 0:
             inside = at > 0 and view.shape[at - 1] == view.shape[at] == _DIGIT
             match = None if inside else pattern.match(view.text, at)

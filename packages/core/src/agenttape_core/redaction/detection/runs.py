@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.blocks import find_discord, may_be_discord
 from agenttape_core.redaction.detection.credentials import find_aws_secrets, may_be_aws_id
 from agenttape_core.redaction.detection.encoded import may_be_encoded
+from agenttape_core.redaction.detection.literals import holds
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def find_keys(view: View) -> Iterator[Finding]:
     """Find the keys of providers, Discord's tokens and the secrets of AWS."""
     runs = view.long_runs
     for detector in _BASE64:
-        yield from detector.find(view)
+        if any(holds(view.raw, anchor) for anchor in detector.anchors):
+            yield from detector.find(view)
     for at in runs:
         for detector in _candidates(view.raw, at):
             yield from detector.find(view, max(0, at - _LEAD), at + _LEAD)
@@ -77,8 +79,8 @@ def _around(view: View, at: int) -> Iterator[Finding]:
 
 
 def _detectors_around(view: View, at: int) -> list[Detector]:
-    holds = view.raw[max(0, at - _BEFORE_RUN) : at + _OF_RUN].find  # three times as fast as `in` for bytes
-    return [detector for anchor, detector in _AROUND if holds(anchor) >= 0]
+    find = view.raw[max(0, at - _BEFORE_RUN) : at + _OF_RUN].rfind
+    return [detector for anchor, detector in _AROUND if find(anchor) >= 0]
 
 
 def _candidates(raw: bytes, at: int) -> tuple[Detector, ...]:

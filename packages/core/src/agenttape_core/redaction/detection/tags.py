@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.values import is_placeholder, satisfies
 
 if TYPE_CHECKING:
@@ -30,10 +31,8 @@ _MOST = 40
 def find_tags(view: View, names: Names) -> Iterator[Finding]:
     """Find the values of fields of passwords, and of fields whose names are denied."""
     for anchor in ANCHORS:
-        at = view.low.find(anchor)
-        while at >= 0:
+        for at in places(view.low, anchor):
             yield from _of_tag(view, at + len(anchor), names)
-            at = view.low.find(anchor, at + len(anchor))
 
 
 def _of_tag(view: View, at: int, names: Names) -> Iterator[Finding]:

@@ -8,13 +8,10 @@ views have one byte per character, so a position in one is a position in all.
 from __future__ import annotations
 
 import string
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agenttape_core.redaction.detection.findings import Finding
 from agenttape_core.redaction.detection.normal import Normal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LONG = 20
 """The shortest unbroken run of token characters that a provider's key has."""
@@ -60,7 +57,7 @@ class View:
         elif name == "runs":
             made = self.raw.translate(_RUNS)
         elif name == "long_runs":
-            made = list(_starts(self.runs))
+            made = _starts(self.runs)
         else:
             raise AttributeError(name)
         setattr(self, name, made)
@@ -82,9 +79,13 @@ class View:
         return Finding(start, end, kind, quote)
 
 
-def _starts(runs: bytes) -> Iterator[int]:
-    at = runs.find(_LONG_RUN)
+def _starts(runs: bytes) -> list[int]:
+    """Return where the long runs start; from the end, as `literals` says."""
+    found = []
+    at = runs.rfind(_LONG_RUN)
     while at >= 0:
-        yield at
-        end = runs.find(b" ", at)
-        at = runs.find(_LONG_RUN, end) if end >= 0 else -1
+        at = runs.rfind(b" ", 0, at) + 1
+        found.append(at)
+        at = runs.rfind(_LONG_RUN, 0, at)
+    found.reverse()
+    return found
