@@ -7,10 +7,12 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +114,7 @@ def test_file_comes_back(
         ("{", "no JSON"),
         ("[" * 100_000, "no JSON"),
         ("{}", "found an object"),
+        ('[{"tool_name": "a", "tool_name": "b"}]', "'tool_name' stands twice"),
         ("[1]", "entry 1 is a number"),
         ('[{"args_hash": "%h", "response": 1}]', "entry 1 has no tool_name"),
         ('[{"tool_name": "a", "args_hash": "abc", "response": 1}]', "no args_hash"),
@@ -206,6 +209,9 @@ def test_service_answers_as_the_oracle(cassette: Path) -> None:
         (b'{"tool_name": "a"}', "/tool", 400),
         (b'{"tool_name": "a", "args": {}, "occurrence": 0}', "/tool", 400),
         (b'{"tool_name": "a", "args": {"n": 9007199254740993}}', "/tool", 400),
+        (b'{"tool_name": "a", "args": {"n": 1, "n": 2}}', "/tool", 400),
+        (b'{"tool_name": "a", "args": {}, "args_hash": "00"}', "/tool", 400),
+        (b'{"tool_name": "a", "args_hash": "00"}', "/tool", 400),
         (b"{}", "/other", 404),
         (None, "/other", 404),
     ],
@@ -218,6 +224,51 @@ def test_service_refuses_what_is_wrong(body: bytes | None, path: str, status: in
         assert found == status
         assert said["error"]
     assert not oracle.drift
+
+
+NODE = """
+const { createHash } = require("node:crypto");
+const canonical = (v) => Array.isArray(v) ? `[${v.map(canonical)}]` : v && typeof v === "object"
+  ? `{${Object.keys(v).sort().map((k) => `${JSON.stringify(k)}:${canonical(v[k])}`)}}` : JSON.stringify(v);
+const args = JSON.parse(process.argv[2]);
+const args_hash = createHash("sha256").update(canonical(args)).digest("hex");
+const ask = async (body) => {
+  const answer = await fetch(`${process.argv[1]}/tool`, { method: "POST", body: JSON.stringify(body) });
+  return [answer.status, (await answer.json()).response];
+};
+(async () => console.log(JSON.stringify([
+  await ask({ tool_name: "t", args }), await ask({ tool_name: "t", args_hash }), await ask({ tool_name: "t", args_hash }),
+])))();
+"""
+HARD = {
+    "\u20ac": 1e21,
+    "\r": -0.0,
+    "\ufb33": 1e-7,
+    "\U0001f600": [0.000001, 333333333.33333329],
+    "1": "\u2028\x7f\x0f/",
+    "": {},
+}
+"""Names and numbers that languages write and sort in different ways (RFC 8785, 3.2.2 and 3.2.3)."""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_a_client_in_another_language() -> None:
+    """A client in JavaScript that computes the hash by itself gets the same answers as with the arguments."""
+    entries = [Entry("t", args_hash(HARD), times, response=times) for times in (1, 2)]
+    with OracleServer(ToolOracle(entries)) as server:
+        asked = ["node", "-e", NODE, "--", server.url, json.dumps(HARD)]
+        said = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert json.loads(said) == [[200, 1], [200, 2], [404, None]]
+
+
+def test_concurrent_clients() -> None:
+    """Each recording is answered once, whoever asks at the same time."""
+    oracle = ToolOracle([Entry("t", args_hash(PARIS), times, response=times) for times in range(1, 101)])
+    with ThreadPoolExecutor(8) as pool:
+        found = [each.result() for each in [pool.submit(oracle.look_up, "t", PARIS) for _ in range(120)]]
+    assert sorted(each.response for each in found if isinstance(each, Entry)) == list(range(1, 101))
+    assert len(oracle.drift) == 20
 
 
 def test_export_and_serve_are_verbs(cassette: Path, capsys: pytest.CaptureFixture[str]) -> None:

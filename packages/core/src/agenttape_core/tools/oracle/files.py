@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def read_oracle(path: Path | str) -> list[Entry]:
         CassetteFormatError: If it is no array of entries, or two of them answer the same call.
     """
     try:
-        found = json.loads(Path(path).read_bytes())
+        found = json.loads(Path(path).read_bytes(), object_pairs_hook=without_duplicates)
     except FileNotFoundError:
         raise CassetteNotFoundError(path, "there is no such oracle file", remedy=_REMEDY) from None
     except (ValueError, RecursionError) as error:
@@ -69,7 +70,7 @@ def _entry(path: Path | str, number: int, raw: Any) -> Entry:
     problems = [
         (not isinstance(raw, Mapping), f"is {_sort(raw)}"),
         (not isinstance(name, str) or not name, "has no tool_name"),
-        (not _is_hash(hashed), "has no args_hash of 64 hex digits"),
+        (not is_hash(hashed), "has no args_hash of 64 hex digits"),
         (type(occurrence) is not int or occurrence < 1, f"has the occurrence {occurrence!r}, expected 1 or more"),
         (("response" in fields) == ("error" in fields), "needs either a response or an error"),
         ("error" in fields and not _is_error(fields["error"]), "has an error without type and message"),
@@ -80,7 +81,21 @@ def _entry(path: Path | str, number: int, raw: Any) -> Entry:
     return Entry(str(name), str(hashed), occurrence, fields.get("response"), fields.get("error"), source=number)
 
 
-def _is_hash(value: Any) -> bool:
+def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object, as `object_pairs_hook`. Canonical JSON has each name once.
+
+    Raises:
+        ValueError: If a name stands there twice: languages differ on which of the values counts.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise ValueError(f"the name {twice!r} stands twice in an object")
+    return found
+
+
+def is_hash(value: Any) -> bool:
+    """Return whether a value is a hash of arguments: 64 hex digits."""
     return isinstance(value, str) and len(value) == _DIGITS and set(value) <= _HEX
 
 

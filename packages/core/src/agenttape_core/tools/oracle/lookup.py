@@ -81,7 +81,21 @@ class ToolOracle:
             ConfigurationError: If the arguments have no canonical JSON.
         """
         known = self._redactor.value(args) if self._redactor is not None else args
-        hashed = args_hash(known)
+        return self._found(tool_name, known, args_hash(known), occurrence)
+
+    def look_up_hash(self, tool_name: str, hashed: str, occurrence: int | None = None) -> Entry | Unknown:
+        """Return the answer to a call of which only the hash of the arguments is known, or why there is none.
+
+        Arguments with secrets have another hash than those of the recording, in which pseudonyms stand.
+
+        Args:
+            tool_name: The tool.
+            hashed: The hash of its arguments; see `args_hash`.
+            occurrence: As for `look_up`.
+        """
+        return self._found(tool_name, None, hashed, occurrence)
+
+    def _found(self, tool_name: str, known: Any, hashed: str, occurrence: int | None) -> Entry | Unknown:
         with self._lock:
             if occurrence is None:
                 self._asked[tool_name, hashed] += 1
@@ -131,7 +145,7 @@ class ToolOracle:
             said = f"did you mean {alike[0]}?" if alike else f"recorded are {', '.join(names) or 'no tools'}"
             return Unknown(name, hashed, occurrence, f"this tool was never called; {said}")
         nearest = min(of_tool, key=lambda entry: _distance(entry.args, args))
-        found = list(differences(nearest.args, args)) if nearest.args is not None else []
+        found = list(differences(nearest.args, args)) if None not in (nearest.args, args) else []
         lines = [f"{each.path}: recorded {each.recorded}, asked {each.asked}" for each in found[:_MAX_SHOWN]]
         return Unknown(name, hashed, occurrence, "its arguments are others", nearest.source, tuple(lines))
 

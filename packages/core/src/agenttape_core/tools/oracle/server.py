@@ -1,7 +1,8 @@
 """A tool oracle over HTTP, on this machine alone.
 
-`POST /tool` with `{"tool_name": ..., "args": ...}`, and `occurrence` where the caller counts, answers 200 with an entry
-as in an oracle file, or 404 with what is nearest. `GET /drift` counts what was answered, and lists what was not.
+`POST /tool` with `{"tool_name": ..., "args": ...}` answers 200 with an entry as in an oracle file, or 404 with what is
+nearest. `args_hash` may stand in the place of the arguments, and `occurrence` beside them, where the caller counts. `GET
+/drift` counts what was answered, and lists what was not.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from threading import Thread
 from typing import Any, Self, cast
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.tools.oracle.entries import Entry
+from agenttape_core.tools.oracle.files import is_hash, without_duplicates
 from agenttape_core.tools.oracle.lookup import ToolOracle, Unknown
 
 HOST = "127.0.0.1"
@@ -80,8 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND, f"{self.path} is nothing; ask POST /tool")
             return
         try:
-            asked = _asked(body)
-            found = self._oracle.look_up(**asked)
+            found = _found(self._oracle, body)
         except (ValueError, RecursionError, ConfigurationError) as error:
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
             return
@@ -109,16 +111,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _asked(body: bytes) -> dict[str, Any]:
-    """Return the arguments of `look_up` in the body of a request.
+def _found(oracle: ToolOracle, body: bytes) -> Entry | Unknown:
+    """Return the answer to the call in the body of a request.
 
     Raises:
         ValueError: If it is not what the module docstring says.
+        ConfigurationError: If the arguments have no canonical JSON.
     """
-    asked = json.loads(body)
-    if not isinstance(asked, dict) or not isinstance(asked.get("tool_name"), str) or "args" not in asked:
-        raise ValueError('expected {"tool_name": "...", "args": {...}}')
-    occurrence = asked.get("occurrence")
+    asked = json.loads(body, object_pairs_hook=without_duplicates)
+    fields = asked if isinstance(asked, dict) else {}
+    name, hashed, occurrence = fields.get("tool_name"), fields.get("args_hash"), fields.get("occurrence")
+    if not isinstance(name, str) or ("args" in fields) == ("args_hash" in fields):
+        raise ValueError('expected {"tool_name": "...", "args": {...}}, or "args_hash" in the place of "args"')
     if occurrence is not None and (type(occurrence) is not int or occurrence < 1):
         raise ValueError(f"expected an occurrence of 1 or more, found {occurrence!r}")
-    return {"tool_name": asked["tool_name"], "args": asked["args"], "occurrence": occurrence}
+    if "args" in fields:
+        return oracle.look_up(name, fields["args"], occurrence)
+    if not is_hash(hashed):
+        raise ValueError(f"expected an args_hash of 64 hex digits, found {hashed!r}")
+    return oracle.look_up_hash(name, str(hashed), occurrence)
