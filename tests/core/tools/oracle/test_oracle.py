@@ -237,7 +237,9 @@ const ask = async (body) => {
   return [answer.status, (await answer.json()).response];
 };
 (async () => console.log(JSON.stringify([
-  await ask({ tool_name: "t", args }), await ask({ tool_name: "t", args_hash }), await ask({ tool_name: "t", args_hash }),
+  await ask({ tool_name: "t", args }),
+  await ask({ tool_name: "t", args_hash }),
+  await ask({ tool_name: "t", args_hash }),
 ])))();
 """
 HARD = {

@@ -1,8 +1,8 @@
 """A tool oracle over HTTP, on this machine alone.
 
 `POST /tool` with `{"tool_name": ..., "args": ...}` answers 200 with an entry as in an oracle file, or 404 with what is
-nearest. `args_hash` may stand in the place of the arguments, and `occurrence` beside them, where the caller counts. `GET
-/drift` counts what was answered, and lists what was not.
+nearest. `args_hash` may stand in the place of the arguments, and `occurrence` beside them, where the caller counts.
+`GET /drift` counts what was answered, and lists what was not.
 """
 
 from __future__ import annotations
