@@ -71,12 +71,13 @@ function Answer({ record, other, kind, side }: { record: Recorded; other: Record
   const outcome = record.outcome;
   if (!outcome) return null;
   const cut = outcome.status === "streamed" && outcome.ended !== "exhausted" ? `the stream was ${outcome.ended}` : undefined;
-  const ended = outcome.status === "cancelled" ? "the program cancelled the call" : cut;
+  const refused = outcome.status === "refused" ? "not executed: nothing like it was recorded" : cut;
+  const ended = outcome.status === "cancelled" ? "the program cancelled the call" : refused;
   return (
     <>
       <Section title={kind === "chat" || kind === "completion" ? "Answer" : "Result"} note={ended}>
         {outcome.chunks && <Stream record={record} other={other} side={side} />}
-        {outcome.status === "returned" && <Returned record={record} other={other} side={side} />}
+        {(outcome.status === "returned" || outcome.status === "refused") && <Returned record={record} other={other} side={side} />}
         {outcome.error && <Failure error={outcome.error} />}
       </Section>
       {outcome.effects && (

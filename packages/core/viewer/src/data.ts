@@ -17,7 +17,7 @@ export interface Side {
   summary: string;
   start: number;
   ms: number;
-  status?: "failed" | "open" | "cancelled";
+  status?: "failed" | "open" | "cancelled" | "refused";
   fidelity?: string;
   parent?: number;
   chunks?: number;
@@ -89,7 +89,7 @@ export interface Reading {
 }
 
 export interface Outcome {
-  status: "returned" | "raised" | "streamed" | "cancelled";
+  status: "returned" | "raised" | "streamed" | "cancelled" | "refused";
   value?: Plain;
   chunks?: Plain[];
   ended?: string;

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agenttape_core.schema import Outcome
 from agenttape_core.storage import open_cassette
 
 from .conftest import Opened
@@ -395,6 +396,18 @@ def test_pictures_and_great_numbers(opened: Opened, tmp_path: Path) -> None:
     page = opened(book.write(tmp_path / "picture.yaml"))
     assert page.locator("img").evaluate("image => image.naturalWidth") == 1
     expect(sections(page, "Answer")).to_contain_text(str(2**70))
+
+
+def test_a_refused_call_says_what_the_model_has_read(opened: Opened, tmp_path: Path) -> None:
+    """A call that left the recorded world has a badge, and its result is the words that the model has read."""
+    book = Book()
+    refused = Outcome(status="refused", value="The tool is not available.")
+    book.call("tool", "weather", (0, 1), {"name": "weather", "arguments": {"city": "Rome"}}, refused)
+    page = opened(book.write(tmp_path / "refused.yaml"), at="#/interaction/1")
+    expect(selected(page)).to_contain_text("refused")
+    expect(sections(page, "Arguments")).to_contain_text("Rome")
+    expect(sections(page, "Result")).to_contain_text("not executed: nothing like it was recorded")
+    expect(sections(page, "Result").locator(".said")).to_have_text("The tool is not available.")
 
 
 def test_an_empty_cassette(opened: Opened, tmp_path: Path) -> None:
