@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
 from langchain_core.callbacks import manager as _events
 from langchain_core.language_models import BaseChatModel, BaseLLM
+from langchain_core.language_models import chat_models as _chat_models
 from langchain_core.language_models._utils import _normalize_messages
 from langchain_core.language_models.chat_models import _format_for_tracing
 from langchain_core.runnables import base as _runnables
@@ -49,6 +50,26 @@ class InlineHandler(BaseCallbackHandler):
         if frame.f_code.co_name == "<listcomp>" and frame.f_back is not None:  # a frame of its own before Python 3.12
             frame = frame.f_back
         return frame.f_code is not _TEXT_MODEL_START
+
+
+STREAMING: tuple[Any, str] = (_chat_models, "_StreamingCallbackHandler")
+"""The protocol of handlers that want a model to stream; a chat model asks each handler of a call whether it is one."""
+
+
+def streaming_besides_ours(protocol: type) -> type:
+    """Return what answers as a protocol of handlers, and at once for ours, which are none.
+
+    Before Python 3.12, `isinstance` takes a tenth of a short replayed call to find that out.
+
+    Args:
+        protocol: The protocol.
+    """
+
+    class Asked(type):
+        def __instancecheck__(cls, handler: object) -> bool:
+            return not isinstance(handler, InlineHandler) and isinstance(handler, protocol)
+
+    return Asked(protocol.__name__, (), {})
 
 
 # `BaseChatModel.agenerate` gathers what its calls raise, and takes everything that is no `Exception` for a result.

@@ -35,7 +35,9 @@ from agenttape_langchain._compat import (
     EVENTS,
     MODULES_WITH_STEPS,
     RUN_ID_MODULES,
+    STREAMING,
     hook_handler,
+    streaming_besides_ours,
 )
 from agenttape_langchain.callback_order import MERGING, keeping_order
 from agenttape_langchain.configurables import atelling, noting, telling
@@ -75,6 +77,7 @@ def integration() -> Iterator[None]:
         _patch(stack, EVENTS, "_ahandle_event_for_handler", steps_in_turn)
         _patch(stack, EVENTS, "handle_event", telling_outside)
         _patch(stack, EVENTS, "ahandle_event", atelling_outside)
+        _patch(stack, *STREAMING, streaming_besides_ours)
         _patch(stack, langsmith, "tracing_is_enabled", tracing.enabling)
         for name in ("post", "patch"):
             _patch(stack, RunTree, name, tracing.posting)
