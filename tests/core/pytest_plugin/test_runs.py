@@ -221,6 +221,22 @@ def test_fails(fails):
     assert result.ret == 0
 
 
+def test_a_cassette_that_is_asked_for_while_the_test_runs(project: Project) -> None:
+    """`request.getfixturevalue` opens the cassette in the middle of a test, which is judged with the test all the same."""
+    test = """
+def test_asks(request):
+    cassette = request.getfixturevalue("cassette")
+    assert ask("hi")
+    assert len(cassette.interactions) == 1
+"""
+    project.tests(test)
+    project.record().stdout.fnmatch_lines(["recorded  cassettes/test_it/test_asks.yaml  1 executed"])
+    project.go_offline()
+    project.run().assert_outcomes(passed=1)
+    project.tests(test.replace("hi", "ho"))
+    project.run().assert_outcomes(failed=1)
+
+
 def test_start_costs_next_to_nothing() -> None:
     """The plugin is loaded by every run of pytest, and imports nothing for those without cassettes."""
     code = (

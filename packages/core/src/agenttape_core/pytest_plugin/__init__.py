@@ -201,10 +201,23 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Run the test inside its session, and let findings of the session fail the test itself."""
     running = item.stash.get(RUNNING, None)
-    if running is None:
-        return (yield)
-    with running.called():
-        return (yield)
+    if running is not None:
+        with running.called():
+            return (yield)
+    try:
+        result = yield
+    except BaseException as error:
+        _end_late(item, error)
+        raise
+    _end_late(item, None)
+    return result
+
+
+def _end_late(item: pytest.Item, error: BaseException | None) -> None:
+    """End the session of a test that has asked for its cassette while it ran, as `request.getfixturevalue` does."""
+    running = item.stash.get(RUNNING, None)
+    if running is not None:
+        running.end(error)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

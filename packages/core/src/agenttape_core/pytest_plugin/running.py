@@ -182,6 +182,15 @@ class Running:
         failed = self._block.failed if isinstance(self._block, ContainedBlock) else []
         return [block.line for block in of_the_program(self._item, failed)]
 
+    def end(self, error: BaseException | None) -> None:
+        """End a session that was opened while the test function ran.
+
+        Args:
+            error: What the function raised, if it did.
+        """
+        if self._is_open and self._cassette is not None:
+            self._close(self._cassette, error)
+
     @property
     def session(self) -> Session:
         """The session of the test."""
