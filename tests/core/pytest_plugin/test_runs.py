@@ -222,7 +222,7 @@ def test_fails(fails):
 
 
 def test_a_cassette_that_is_asked_for_while_the_test_runs(project: Project) -> None:
-    """`request.getfixturevalue` opens the cassette in the middle of a test, which is judged with the test all the same."""
+    """`request.getfixturevalue` opens the cassette in the middle of a test, and it is judged with the test."""
     test = """
 def test_asks(request):
     cassette = request.getfixturevalue("cassette")
