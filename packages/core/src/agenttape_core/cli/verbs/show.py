@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
-from rich.tree import Tree
 
+from agenttape_core.cli.branch import Branch
 from agenttape_core.cli.cassettes import found_one
-from agenttape_core.cli.output import print_json, print_text, print_tree, printable, verb
+from agenttape_core.cli.output import print_json, print_text, print_tree, verb
 from agenttape_core.errors import CassetteNotFoundError, counted
 from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step
@@ -59,23 +59,31 @@ def _print_all(cassette: Cassette) -> None:
 
 
 def _show_all(cassette: Cassette) -> None:
-    header, found = cassette.header, list(cassette.records())
-    records = [record for record in found if record.kind not in LEFT_OUT]
-    shown = [Tree(printable(f"{header.name}  {header.volatile.created}".rstrip(), "bold"))]
-    for place, depth in CallTree(records).walk():
-        del shown[depth + 1 :]
-        if place.record is None:
-            shown.append(shown[depth].add(printable(place.label, "dim")))
+    header = cassette.header
+    rows, branches, left_out = list[_Row](), list[Branch](), 0
+    for record in cassette.records():  # one at a time: all of a large cassette take gigabytes
+        if record.kind in LEFT_OUT:
+            left_out += 1
             continue
-        record = records[place.record]
-        shown.append(shown[depth].add(printable(_title(record, cassette))))
+        rows.append(_Row(record.kind, record.address))
+        branches.append(Branch(_title(record, cassette)))
         for line, style in _lines(record):
-            shown[-1].add(printable(line, style))
-    if len(found) > len(records):
-        shown[0].add(
-            printable(f"{counted(len(found) - len(records), 'checkpoint')}, shown one by one by --step N", "dim")
-        )
+            branches[-1].grow(Branch(line, style))
+    shown = [Branch(f"{header.name}  {header.volatile.created}".rstrip(), "bold")]
+    for place, depth in CallTree(rows).walk():
+        del shown[depth + 1 :]
+        branch = Branch(place.label, "dim") if place.record is None else branches[place.record]
+        shown.append(shown[depth].grow(branch))
+    if left_out:
+        shown[0].grow(Branch(f"{counted(left_out, 'checkpoint')}, shown one by one by --step N", "dim"))
     print_tree(shown[0])
+
+
+class _Row(NamedTuple):
+    """The place of a record."""
+
+    kind: str
+    address: str
 
 
 def _title(record: Interaction | Step, cassette: Cassette) -> str:
