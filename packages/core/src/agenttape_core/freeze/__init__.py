@@ -33,9 +33,10 @@ Limits. C code that asks the system cannot be reached, such as pydantic's `PastD
 """
 
 from agenttape_core.freeze.backoff import register_backoff
+from agenttape_core.freeze.callers import is_drawn_by_program
 from agenttape_core.freeze.environment import Environment
 from agenttape_core.freeze.frozen import Frozen, Lookup
-from agenttape_core.freeze.frozen_function import Replacement, current
+from agenttape_core.freeze.frozen_function import Replacement, current, register_real_draws
 from agenttape_core.freeze.install import freezing, register_seam
 from agenttape_core.freeze.kinds import DEFAULT_KINDS, KINDS, TICKING, Kind, check_kinds
 
@@ -51,6 +52,8 @@ __all__ = [
     "check_kinds",
     "current",
     "freezing",
+    "is_drawn_by_program",
     "register_backoff",
+    "register_real_draws",
     "register_seam",
 ]

@@ -9,6 +9,8 @@ import types
 from collections.abc import Collection
 from pathlib import Path
 
+from agenttape_core.guard.caller import is_library
+
 MACHINERY = frozenset(
     {
         *("agenttape_core", "tempfile", "subprocess", "multiprocessing", "unittest", "_pytest", "pytest"),
@@ -17,6 +19,9 @@ MACHINERY = frozenset(
 )
 """Top-level modules that do not ask for the run: the names of temporary files must differ between processes, and what
 a test tool puts back must be what was really there."""
+
+MAKERS = frozenset({"datetime", "random", "uuid", "uuid6", "uuid_utils", "uuid_utils.compat"})
+"""The modules whose functions draw for others."""
 
 _WAITING_FOR_OTHERS = frozenset({"agenttape_core", "anyio", "async_timeout", "sniffio", "tenacity"})
 """Installed top-level modules whose waits are those of their callers, as the standard library's are."""
@@ -58,6 +63,17 @@ def is_of_a_library() -> bool:
         passes_on = file.startswith(_OURS) or (file.startswith(("<frozen", *_STDLIB)) and not is_installed)
         if not passes_on and top not in _WAITING_FOR_OTHERS:
             return is_installed
+        frame = frame.f_back
+    return False
+
+
+def is_drawn_by_program() -> bool:
+    """Return True if the code that draws an id, a number or a time here is the program's own, not a library's."""
+    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - see calling_module
+    while frame is not None:
+        file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
+        if not file.startswith(_OURS) and name not in MAKERS:
+            return not is_library(file) and name.partition(".")[0] not in MACHINERY
         frame = frame.f_back
     return False
 

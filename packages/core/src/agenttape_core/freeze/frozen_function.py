@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.freeze.callers import calling_frame
+from agenttape_core.freeze.callers import MAKERS, calling_frame
 from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.reentrancy import ask, is_asking
 from agenttape_core.freeze.references import unexchanged
@@ -19,7 +19,7 @@ Replacement = Callable[[Frozen, Callable[..., Any]], Callable[..., Any]]
 _PASSING = frozenset(
     {
         *(f"agenttape_core.freeze.{name}" for name in ("dates", "frozen_function", "ids", "randomness", "references")),
-        *("datetime", "random", "uuid", "uuid6", "uuid_utils", "uuid_utils.compat"),
+        *MAKERS,
     }
 )
 """The modules between the code that asks and `active`: ours, and those whose functions have our code."""
@@ -33,6 +33,19 @@ class _Installed:
 
 installed = _Installed()
 
+_DRAWN = frozenset({"clock", "numpy", "random", "uuid"})
+"""The kinds of what a program draws."""
+_listeners: list[Callable[[str], object]] = []
+
+
+def register_real_draws(listener: Callable[[str], object]) -> None:
+    """Name what is to know that code of the program draws an id, a number or a time where no session keeps them fixed.
+
+    Args:
+        listener: Called with the kind, in the thread of the code.
+    """
+    _listeners.append(listener)
+
 
 def active(kind: str) -> Frozen | None:
     """Give what the caller's session keeps fixed, if it freezes this kind.
@@ -42,6 +55,9 @@ def active(kind: str) -> Frozen | None:
     """
     frozen = current()
     if frozen is None or kind not in frozen.kinds:
+        if frozen is None and kind in _DRAWN and installed.lookup is not None and not is_asking():
+            for listener in _listeners:
+                ask(functools.partial(listener, kind))
         return None
     frame = calling_frame(_PASSING)
     return None if frame is not None and is_tracer(str(frame.f_globals.get("__name__", ""))) else frozen

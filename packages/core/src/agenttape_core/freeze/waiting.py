@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, cast
 
 from agenttape_core.freeze.callers import MACHINERY, calling_module, is_of_a_library
 from agenttape_core.freeze.frozen import Begun, Frozen
-from agenttape_core.freeze.frozen_function import FrozenFunction, active
+from agenttape_core.freeze.frozen_function import FrozenFunction, current
 from agenttape_core.freeze.immutable import Exchange
 from agenttape_core.freeze.reentrancy import is_asking
 
@@ -65,8 +65,8 @@ def wait_of(seconds: object) -> Wait | None:
     """Begin a wait of the caller's session; `None` if it has no timeout, or takes no frozen time."""
     if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
         return None
-    frozen = active("clock")
-    if frozen is None or frozen.is_under_way() or is_of_a_library():
+    frozen = current()
+    if frozen is None or "clock" not in frozen.kinds or frozen.is_under_way() or is_of_a_library():
         return None
     return Wait(frozen, frozen.begin_wait(), rounded_up(seconds))
 
@@ -211,7 +211,7 @@ def _select(_frozen: Frozen, real: Callable[..., Any]) -> Callable[..., Any]:
     return selecting
 
 
-STAND_INS = (FrozenFunction(select.select, "clock", _select),)
+STAND_INS = (FrozenFunction(select.select, None, _select),)
 """The functions that a session's modules have in another form."""
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from agenttape_core.errors import NetworkBlockedError
-from agenttape_core.freeze import Frozen, freezing
+from agenttape_core.freeze import Frozen, freezing, is_drawn_by_program, register_real_draws
 from agenttape_core.guard import Guard, guarding, in_telemetry, tracer_hosts, warn_of_late
 from agenttape_core.lifecycle.children import inherited
 from agenttape_core.lifecycle.entry_points import http_clients, integrations
@@ -32,6 +32,7 @@ from agenttape_core.session import (
     recording_acts,
     remembering_pools,
     remembering_threads,
+    session_of_bare_thread,
 )
 
 
@@ -271,3 +272,17 @@ def _frozen_here() -> Frozen | None:
     if session is None and _of_process and _of_process[-1].has(threading.current_thread()):
         session = _of_process[-1].session
     return session.frozen_here() if session is not None else None
+
+
+def _is_drawn(kind: str) -> None:
+    """Tell of what a replay draws that is real, as a thread without a context draws it: it is another one each time."""
+    session = session_of_bare_thread()
+    if session is None or not session.is_replay or session.frozen is None or kind not in session.frozen.kinds:
+        return
+    if is_drawn_by_program():
+        session.report.add_disorder(_BARE.format(drawn=_DRAWN[kind]))
+
+
+_DRAWN = {"clock": "times", "numpy": "random numbers of numpy", "random": "random numbers", "uuid": "ids"}
+_BARE = "{drawn} in a thread without a context are real (begin it with `contextvars.copy_context().run`)"
+register_real_draws(_is_drawn)

@@ -47,7 +47,12 @@ from agenttape_core.session.order.loops import following_loops
 from agenttape_core.session.order.steps_in_turn import steps_in_turn
 from agenttape_core.session.order.strand_seams import in_turns
 from agenttape_core.session.order.strands import current_strand, in_turn, seen_by_others
-from agenttape_core.session.origins import executing_of, owning_session, remembering_threads
+from agenttape_core.session.origins import (
+    executing_of,
+    owning_session,
+    remembering_threads,
+    session_of_bare_thread,
+)
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.passed_on import is_passed_on, passing_on
 from agenttape_core.session.ports import Sink, Source
@@ -178,6 +183,7 @@ __all__ = [
     "serve",
     "serve_stream",
     "served_not_run",
+    "session_of_bare_thread",
     "steps_in_turn",
     "stop_watching",
     "taking_part",

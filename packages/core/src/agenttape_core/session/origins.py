@@ -46,6 +46,18 @@ def owning_session() -> Session | None:
     return SCOPES.owner()
 
 
+def session_of_bare_thread() -> Session | None:
+    """Return the session whose program has begun the caller's thread, or the work in it, without a context.
+
+    `None` for code that runs in a context of a session, or for a boundary that is being executed.
+    """
+    origin = SCOPES.origin()
+    if origin is None or origin.crossing is not None or SCOPES.membership() is not None or executing() is not None:
+        return None
+    found: Session | None = origin.membership.innermost()
+    return found
+
+
 def executing_of(session: Session) -> bool:
     """Return True if the caller runs for a boundary that is being executed in a session.
 
