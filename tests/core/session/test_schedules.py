@@ -31,10 +31,10 @@ class Service:
         self.gone = False
         self.random = random.Random(seed)
 
-    async def wait(self) -> None:
+    async def wait(self, among: tuple[float | None, ...] = LATENCIES) -> None:
         """Wait for a random time."""
         assert not self.gone, "was reached"
-        seconds = self.random.choice(LATENCIES)
+        seconds = self.random.choice(among)
         if seconds is not None:
             await asyncio.sleep(seconds)
 
@@ -60,6 +60,22 @@ class Service:
                 yield f"{question}{number}"
 
         return words
+
+    @property
+    def long_words(self) -> Callable[[str], AsyncIterator[str]]:
+        """Answers in words, and takes its time to end."""
+
+        @boundary
+        async def long_words(question: str) -> AsyncIterator[str]:
+            try:
+                for number in range(4):
+                    await self.wait()
+                    yield f"{question}{number}"
+            finally:
+                for _ in range(self.random.choice((0, 1, 3))):
+                    await self.wait()
+
+        return long_words
 
     def work(self, name: str) -> str:
         """Work in a thread for a random time, in the replay too."""
@@ -120,6 +136,27 @@ async def streams(service: Service) -> Any:
         log.append(await service.ask(name))
 
     await asyncio.gather(*map(one, "abc"))
+    return log
+
+
+async def leaving(service: Service) -> Any:
+    """Leave streams that take a while to end, beside tasks that go on."""
+    log: list[str] = []
+
+    async def read(name: str) -> None:
+        stream = service.long_words(name)
+        async for word in stream:
+            log.append(word)
+            break
+        await stream.aclose()  # type: ignore[attr-defined]
+        log.append(f"{name} is closed")
+
+    async def step(name: str) -> None:
+        for number in range(6):
+            await asyncio.sleep(0)
+            log.append(f"{name}{number}")
+
+    await asyncio.gather(read("a"), step("b"), read("c"), asking(service, "d", log))
     return log
 
 
@@ -223,10 +260,15 @@ async def timeouts(service: Service) -> Any:
     """Give up some calls."""
     log: list[str] = []
 
+    @boundary
+    async def slow(question: str) -> str:
+        await service.wait((None, 0, 0.002, 1))
+        return f"{question}!"
+
     async def one(name: str) -> None:
         try:
-            async with asyncio.timeout(0.0025):
-                log.append(await service.ask(name))
+            async with asyncio.timeout(0.02):  # not shorter: one that is over before it begins is no timer
+                log.append(await slow(name))
         except TimeoutError:
             log.append(f"{name} was late")
             log.append(await service.ask(f"{name} again"))
@@ -284,6 +326,7 @@ PROGRAMS = (
     shared_state,
     first_completed,
     streams,
+    leaving,
     queue,
     sleeps,
     threads,

@@ -156,7 +156,11 @@ async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> 
             if chunk is _DONE:
                 answered(crossing)
                 break
-            yield chunk
+            try:
+                yield chunk
+            except BaseException:
+                await turn.was_cancelled()
+                raise
 
 
 def intercept(crossing: Crossing, execute: Callable[[], Any], apply: Apply | None = None) -> Any:
@@ -325,7 +329,9 @@ async def aintercept_stream(
                 stream.close()
                 with crossing.executing():
                     if (close := getattr(chunks, "aclose", None)) is not None:
+                        turn.leaves()
                         await close()
+                        turn.has_left()
                 raise
     stream.exhaust()
 

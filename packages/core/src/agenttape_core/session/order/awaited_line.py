@@ -233,7 +233,7 @@ class AwaitedLine(ABC):
             since: The callback in which it began to wait.
             is_effect: Whether it has only had an effect, and goes on.
         """
-        at_once = self._follows and since == self.serial
+        at_once = self.is_at_once(since)
         call.came += 1
         if self._log is not None:
             # A task that begins eagerly may end before its creator goes on, which is no step that waits in the loop.
@@ -244,6 +244,10 @@ class AwaitedLine(ABC):
             self._steps = 0
             if not is_effect:
                 self._delivers(call.address, call.came, call=call)
+
+    def is_at_once(self, since: int) -> bool:
+        """Return True if the loop still calls the callback in which something began to be awaited."""
+        return self._follows and since == self.serial
 
     def is_recorded_beside(self, strand: Strand) -> bool:
         """Return True if the order of a strand is recorded, and the program has something to do in the loop, too."""

@@ -18,7 +18,7 @@ class Logged:
         crossing: The call.
     """
 
-    __slots__ = ("address", "came", "crossing", "is_executed")
+    __slots__ = ("address", "came", "crossing", "is_executed", "is_left")
 
     def __init__(self, address: str, crossing: Any, *, is_executed: bool) -> None:
         self.address = address
@@ -26,6 +26,8 @@ class Logged:
         """The number of its chunks, effects and answers so far."""
         self.crossing = crossing
         self.is_executed = is_executed
+        self.is_left = False
+        """True for a stream once its reader has left it."""
 
 
 Made: TypeAlias = tuple[Sender, int]
@@ -256,6 +258,7 @@ class _Fold:
             before = takewhile(lambda call: call != id(entry.call), self._waiting)
             self._is_told = self._is_told or any(last.get(call, -1) > place for call in before)
             self._stop_waiting(entry.call)
+            self._is_told |= entry.call.is_left and (not entry.is_idle or bool(self._waiting))
             return Delivery("cancelled", self._number(entry.call), after)
         self._is_told = self._is_told or any(self._last.get(call, -1) > place for call in self._waiting)
         self._is_told |= bool(entry.beside) or (entry.what in _THREADS and (not entry.is_idle or entry.which > 0))

@@ -52,7 +52,13 @@ class Turn(Protocol):
         """Wait for the moment at which the answer came in the recording, the chunk, an effect, or the end."""
 
     async def was_cancelled(self) -> None:
-        """Wait for the moment at which the call, which has been cancelled, ended in the recording."""
+        """Wait for the moment at which the call, which has been cancelled or left, ended in the recording."""
+
+    def leaves(self) -> None:
+        """Note that the reader of a stream leaves it: its code ends now, which may take a while."""
+
+    def has_left(self) -> None:
+        """Note that the code of a stream has ended that its reader has left."""
 
 
 class _NoTurn:
@@ -73,6 +79,10 @@ class _NoTurn:
     async def comes(self) -> None: ...
 
     async def was_cancelled(self) -> None: ...
+
+    def leaves(self) -> None: ...
+
+    def has_left(self) -> None: ...
 
 
 NO_TURN: Turn = _NoTurn()
@@ -362,6 +372,14 @@ class _LineTurn:
         if self._line.knows_end_of(self._call):
             self.waits()
             await self._comes("cancelled")
+
+    def leaves(self) -> None:
+        self._call.is_left = True
+        self.waits()
+
+    def has_left(self) -> None:
+        if self._since is not None and self._line.is_at_once(self._since):
+            self._since = None
 
     async def _comes(self, sender: Sender) -> None:
         with answering(), self._during():
