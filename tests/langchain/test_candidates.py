@@ -282,6 +282,7 @@ def bad(world: World) -> dict[str, tuple[Any, str]]:
     speechless = Speechless(world=world)
     return {
         "unknown provider": ("nobody:x", "Unable to infer model provider"),
+        "no model named": ("openai:", "it names no model"),
         "not installed": ("cohere:x", "langchain-cohere"),
         "no model": (7, "it is no chat model"),
         "no tools": (speechless, "it calls no tools, and call 1"),

@@ -309,6 +309,7 @@ def test_a_candidate_that_cannot_be_tried(single: pytest.Pytester, models: Model
     result.assert_outcomes(passed=1, errors=1, deselected=5)
     assert models.asked == {}  # neither the baseline nor the other candidate
     result.stdout.fnmatch_lines(["*candidate='nobody:new': ValueError*"])
+    result.stdout.no_fnmatch_line("*During handling*")
 
 
 PROGRAM = """

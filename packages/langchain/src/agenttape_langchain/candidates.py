@@ -44,6 +44,10 @@ _SCHEMAS = (
 )
 """The parameters in which providers take a schema that the answer is to follow."""
 _PARALLEL = "parallel_tool_calls"
+_REMEDY = (
+    "  name it as init_chat_model does, provider:model, with its package installed and its key\n"
+    "  set, or pass the model itself"
+)
 _UNFORCED = frozenset({None, False, "auto"})
 _ANY = frozenset({True, "any", "required"})
 
@@ -67,14 +71,12 @@ def made(given: Any) -> CandidateModel | None:
 
 
 def _named(name: str) -> BaseChatModel:
+    if not name.strip() or name.strip().endswith(":"):
+        raise ConfigurationError(f"it names no model\n{_REMEDY}")
     try:
         return model_of_name(name)
     except Exception as error:  # of the provider's client, such as a missing key
-        raise ConfigurationError(
-            f"{type(error).__name__}: {error}\n"
-            "  name it as init_chat_model does, provider:model, with its package installed and its key\n"
-            "  set, or pass the model itself"
-        ) from error
+        raise ConfigurationError(f"{type(error).__name__}: {error}\n{_REMEDY}") from error
 
 
 def _label(model: BaseChatModel) -> str:

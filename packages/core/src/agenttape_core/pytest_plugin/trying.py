@@ -90,7 +90,7 @@ def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.
         nextitem: The next test.
         key: The place of the test's cassette among its stashed objects.
     """
-    first = item.stash[key]
+    first, problem = item.stash[key], ""
     try:
         trying = _trying(item, first.session)
         for candidate in trying.candidates if trying is not None else ():
@@ -98,9 +98,11 @@ def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.
                 continue
             _try_one(item, nextitem, key, trying, candidate)
     except ConfigurationError as error:
-        pytest.fail(str(error), pytrace=False)
+        problem = str(error)
     finally:
         item.stash[key] = first
+    if problem:
+        pytest.fail(problem, pytrace=False)
 
 
 class _Trying(NamedTuple):
