@@ -255,6 +255,92 @@ def test_a_client_that_goes_away(tmp_path: Path) -> None:
     assert (step.status, step.output["status"]) == ("failed", 200)
 
 
+def until_gone(told: str, seen: list[str]) -> Any:
+    """Return an application that looks cities up until its client has gone.
+
+    Args:
+        told: When it is told so.
+        seen: What it has found.
+    """
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        gone = asyncio.ensure_future(receive()) if told != "when it asks" else None
+        for number in range(100):
+            said = await look_up(f"city {number}")
+            seen.append(said)
+            if told == "while it sends":
+                await send({"type": "http.response.body", "body": f"{said}\n".encode(), "more_body": True})
+            if gone is None and number >= 3 and (await receive())["type"] == "http.disconnect":
+                break
+            if gone is not None and told == "while it waits" and number == 3:
+                await gone
+            if gone is not None and gone.done():
+                break
+        await send({"type": "http.response.body", "body": b"the end"})
+
+    return app
+
+
+@pytest.mark.parametrize("told", ["while it sends", "while it waits", "when it asks"])
+def test_a_client_goes_away_again(tmp_path: Path, told: str) -> None:
+    """Sent again, a request is left by its client where it was left: the application is told so after the same call."""
+    seen: list[str] = []
+
+    async def request() -> None:
+        messages = [{"type": "http.request", "body": b""}]
+        left = asyncio.Event()
+
+        async def receive() -> Any:
+            if not messages:
+                await left.wait()
+            return messages.pop() if messages else {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            if len(seen) == 4:
+                left.set()
+                await asyncio.sleep(0)
+
+        if told != "while it sends":
+            left.set()
+        await taped({"type": "http", "method": "GET", "path": "/", "headers": []}, receive, send)
+
+    app = until_gone(told, seen)
+    taped = TapeInbound(app, tmp_path)
+    run(taped, request)
+    recorded = seen[:]
+    seen.clear()
+    again = replay_source(only(tmp_path).path, app)
+    assert (seen, again.answer.differences) == (recorded, [])
+    assert len(recorded) < 6
+
+
+def test_what_the_startup_gives_to_requests(tmp_path: Path) -> None:
+    """A request that is sent again has the state that the application has made at its startup."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            scope["state"]["city"] = "Rome"
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": (await look_up(scope["state"]["city"])).encode()})
+
+    async def request() -> None:
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "state": {"city": "Rome"}}
+        await taped(scope, lambda: asyncio.sleep(0, {"type": "http.request"}), lambda _: asyncio.sleep(0))
+
+    taped = TapeInbound(app, tmp_path)
+    run(taped, request)
+    assert replay_source(only(tmp_path).path, app).answer.text == "Rome: sunny"
+
+
 def test_what_an_application_raises_is_raised(tmp_path: Path) -> None:
     """The server gets the application's own exception, and the cassette has what came before it."""
     taped = TapeInbound(App(fails=True), tmp_path)

@@ -27,6 +27,8 @@ _RUN_SPECIFIC = re.compile(
 
 _PATIENCE, _PAUSE = 10.0, 0.02
 """Seconds for which what outlives an answer is waited for, and between two looks at what is left to serve."""
+_STEPS = 10
+"""Steps of the event loop within which a task of the application has been told that the client has gone away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,13 @@ class _Asked:
         self._headers = headers
         self._status = 0
         self._body = bytearray()
+        self._leaves = asyncio.Event()
 
     async def ask(self, app: Any) -> Answered:
         """Send the request, between the startup and the shutdown of the application."""
-        async with _Lifespan(app):
+        async with _Lifespan(app) as state:
             before = asyncio.all_tasks()
-            await app(self._scope(), self._receive(), self._send)
+            await app({**self._scope(), "state": dict(state)}, self._receive(), self._send)
             await _outlived(asyncio.all_tasks() - before)
         return Answered(self._status, bytes(self._body), self._exchange)
 
@@ -118,22 +121,50 @@ class _Asked:
 
     def _receive(self) -> Any:
         sent = False
-        gone = asyncio.Event()  # the client stays until the answer has ended; the application is not waited for then
 
         async def receive() -> dict[str, Any]:
             nonlocal sent
             if sent:
-                await gone.wait()
+                await self._until_left()
+                return {"type": "http.disconnect"}
             sent = True
             return {"type": "http.request", "body": self._exchange.body, "more_body": False}
 
         return receive
 
     async def _send(self, message: dict[str, Any]) -> None:
+        if self._leaves.is_set():
+            return  # as a server does when the client has gone
         if message["type"] == "http.response.start":
             self._status = message["status"]
         elif message["type"] == "http.response.body":
             self._body += message.get("body", b"")
+            self._look()
+            for _ in range(_STEPS if self._leaves.is_set() else 0):  # whoever waits for that is told before it goes on
+                await asyncio.sleep(0)
+
+    async def _until_left(self) -> None:
+        """Wait until the client goes away, where the recorded one did; others stay until the answer has ended.
+
+        The application is not waited for then.
+        """
+        self._look()
+        while not self._leaves.is_set():
+            waits = asyncio.ensure_future(self._leaves.wait())
+            try:
+                await asyncio.wait([waits], timeout=None if self._exchange.left is None else _PAUSE)
+            finally:
+                waits.cancel()
+            self._look()
+
+    def _look(self) -> None:
+        """Look whether the run has come to where the recorded client went away."""
+        session, left = current_session(), self._exchange.left
+        if left is None or session is None:
+            return
+        calls = len(session.ledger.served_at) + len(session.executed())
+        if calls >= left and len(self._body.decode(errors="replace")) >= len(self._exchange.answer or ""):
+            self._leaves.set()
 
 
 async def _outlived(tasks: set[asyncio.Task[Any]]) -> None:
@@ -156,9 +187,12 @@ class _Lifespan:
         self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._running: asyncio.Task[None] | None = None
+        self._state: dict[str, Any] = {}
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> dict[str, Any]:
+        """Return what the application has given its requests."""
         await self._apart(self._begin())
+        return self._state
 
     async def __aexit__(self, *failed: object) -> None:
         await self._apart(self._end())
@@ -168,7 +202,7 @@ class _Lifespan:
         await asyncio.get_running_loop().create_task(work, context=Context())
 
     async def _begin(self) -> None:
-        scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
+        scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": self._state}
         self._running = asyncio.ensure_future(self._app(scope, self._messages.get, self._answers.put))
         await self._pass("startup")
 

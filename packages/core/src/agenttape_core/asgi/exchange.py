@@ -36,6 +36,9 @@ class Exchange:
         body: The body that the application has read so far.
         status: The status of the answer; `None` before it begins.
         answer: The body of the answer; `None` if it was too long to be kept.
+        left: How many calls had ended when the application was told that its client had gone away before the end of the
+            answer; `None` if it stayed.
+        has_ended: Whether the answer has ended.
     """
 
     method: str
@@ -45,10 +48,13 @@ class Exchange:
     body: bytearray | bytes = field(default_factory=bytearray)
     status: int | None = None
     answer: str | None = None
+    left: int | None = None
+    has_ended: bool = False
 
     def to_plain(self) -> Plain:
         """Return the request as plain data, for the header of a cassette."""
-        kept = {"method": self.method, "path": self.path, "query": self.query, "headers": self.headers}
+        kept: dict[str, Plain] = {"method": self.method, "path": self.path, "query": self.query}
+        kept |= {"headers": dict(self.headers), **({"left": self.left} if self.left is not None else {})}
         return {REQUEST: {**kept, "body": plain_value(_readable(bytes(self.body)))}}
 
     @classmethod
@@ -72,13 +78,21 @@ class Exchange:
         return exchange
 
 
-def reading(receive: Receive, exchange: Exchange) -> Receive:
-    """Return what receives for an application, and keeps the body that it reads."""
+def reading(receive: Receive, exchange: Exchange, calls: Callable[[], int]) -> Receive:
+    """Return what receives for an application, and keeps the body that it reads.
+
+    Args:
+        receive: The server's.
+        exchange: Keeps it.
+        calls: Returns how many calls have ended.
+    """
 
     async def receiving() -> Message:
         message = await receive()
         if message["type"] == "http.request":
             exchange.body += message.get("body", b"")
+        elif message["type"] == "http.disconnect" and not exchange.has_ended and exchange.left is None:
+            exchange.left = calls()
         return message
 
     return receiving
@@ -89,11 +103,15 @@ def writing(send: Send, exchange: Exchange) -> Send:
     answer = bytearray()
 
     async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
+        if exchange.left is not None:
+            pass  # nobody has this
+        elif message["type"] == "http.response.start":
             exchange.status = message["status"]
         elif message["type"] == "http.response.body" and len(answer) <= _LARGE:
             answer.extend(message.get("body", b""))
             exchange.answer = answer.decode(errors="replace") if len(answer) <= _LARGE else None
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            exchange.has_ended = True
         await send(message)
 
     return sending

@@ -170,7 +170,8 @@ class TapeInbound:
         try:
             token = _here.set(alive)
             inner = {**scope, "agenttape": {"run_id": run_id}}
-            await self._app(inner, reading(receive, exchange), writing(send, exchange))
+            calls = (lambda: len(session.executed())) if session is not None else (lambda: 0)
+            await self._app(inner, reading(receive, exchange, calls), writing(send, exchange))
         except BaseException as error:  # noqa: BLE001 - handed on below, as it is
             failed = error
         finally:
