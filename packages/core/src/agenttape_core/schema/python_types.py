@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, SecretBytes, SecretStr
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.schema.class_names import class_of, recordable_class
 from agenttape_core.schema.containers import CONTAINERS
 from agenttape_core.schema.numpy_values import NUMPY
 from agenttape_core.schema.opaque import OPAQUE
@@ -33,47 +34,6 @@ if TYPE_CHECKING:
 
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
 _FRACTION = re.compile(r"-?[0-9]+(?:/[0-9]+)?")
-
-
-def class_name(cls: type) -> str:
-    """Return the name of a class as a cassette spells it: `module:QualName`."""
-    return f"{cls.__module__}:{cls.__qualname__}"
-
-
-def loaded_class(name: str) -> type | None:
-    """Return the class of that name if its module is already imported; never import anything."""
-    module_name, _, qualname = name.partition(":")
-    found: Any = sys.modules.get(module_name)
-    for part in qualname.split("."):
-        found = vars(found).get(part) if found is not None and hasattr(found, "__dict__") else None
-    return found if isinstance(found, type) else None
-
-
-def recordable_class(value: Any) -> str:
-    """Return the name of the class of a value.
-
-    Raises:
-        UnrecordableValueError: If it could not be found again by that name.
-    """
-    name = class_name(type(value))
-    if loaded_class(name) is not type(value):
-        why = "its class cannot be found again by name: define it at the top level of a module"
-        raise UnrecordableValueError("$", type(value), why)
-    return name
-
-
-def class_of(name: str, sort: type) -> Any:
-    """Return the loaded class of a name.
-
-    Raises:
-        UnreadableValueError: If it is not loaded, or of another sort.
-    """
-    cls = loaded_class(name)
-    if cls is None:
-        raise UnreadableValueError(name, "the class is not loaded; import its module before the replay")
-    if not issubclass(cls, sort):
-        raise UnreadableValueError(name, f"expected a {sort.__name__}, found another class of that name")
-    return cls
 
 
 def _exact(tag: str, cls: type, write: Callable[[Any], Plain], read: Callable[[Any], Any]) -> TypeCodec:

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.schema.python_types import CODECS, class_of, named, recordable_class, zone_called
+from agenttape_core.schema.class_names import class_of, recordable_class
+from agenttape_core.schema.python_types import CODECS, named, zone_called
 from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec, ValueCodec
 
 _BASES = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float, complex)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from agenttape_core.matching import IdMap
 from agenttape_core.schema import Outcome, Plain, RecordedError, Usage
-from agenttape_core.schema.codecs import keeping_sets
+from agenttape_core.schema.class_names import writing_answers
 from agenttape_core.session.boundary import BaseCrossing
 from agenttape_core.session.order import cancellation
 from agenttape_core.session.recorded_errors import record_error
@@ -32,9 +32,12 @@ class EndingCrossing(BaseCrossing, ABC):
         Raises:
             UnrecordableValueError: If the value has no codec.
         """
-        with self.session.latching(), keeping_sets():
-            plain = self.session.redactor.value(self.session.codec.encode(value))
+        with self.session.latching(), writing_answers():
+            plain = self.session.redactor.value(self._written(value))
             self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage(value)))
+
+    def _written(self, value: Any) -> Plain:
+        return self.session.codec.encode(value)
 
     def raised(self, error: Failure) -> None:
         """Record that the call raised, or that it was cancelled, if that is why it did."""

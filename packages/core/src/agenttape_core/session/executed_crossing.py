@@ -11,14 +11,15 @@ from time import perf_counter, time
 from typing import Any, ClassVar, Literal
 
 from agenttape_core.acts import Unseen
+from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import CanonicalRequest, Position
-from agenttape_core.schema import Act, Effect, Interaction, Outcome, Timing
+from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, Timing
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import Candidate
-from agenttape_core.session.codecs import plain_metadata, plain_tags
+from agenttape_core.session.codecs import plain_metadata, plain_tags, plain_value
 from agenttape_core.session.ending_crossing import EndingCrossing
 from agenttape_core.session.kept_parts import kept_ids, redacted_effects
 from agenttape_core.session.order.executing import EXECUTING
@@ -282,6 +283,21 @@ class ExecutedCrossing(EndingCrossing):
         """End a call that is not recorded: a replay runs its code, as it did nothing but what a program does."""
         self.has_ended = self._is_run_again = self.acted.has_ended = True
 
+    def _written(self, value: Any) -> Plain:
+        """Return a value as plain data, or a text in its place: a replay may run the code to have the value."""
+        try:
+            return super()._written(value)
+        except UnrecordableValueError as error:
+            if not self._is_run_for_its_value():
+                raise
+            self.fidelity_note = f"a replay runs the tool: {str(error).partition(chr(10))[0]}"
+            return plain_value(value)
+
+    def _is_run_for_its_value(self) -> bool:
+        """Return whether a replay can run the code to have its value: that of a tool that did nothing outside."""
+        policy, asked = self.session.policy, self.request
+        return self.is_of_program and policy.may_run_through(asked.kind, asked.name) and self._acts_kept() == []
+
     def _record(self, outcome: Outcome) -> None:
         part = self.settle(outcome) if self.settle is not None else None
         if part is not None:
@@ -296,7 +312,8 @@ class ExecutedCrossing(EndingCrossing):
             return
         outcome, now = self._whole(outcome), perf_counter()
         interaction = self._interaction(outcome)
-        self._is_run_again = self.is_of_program and self.has_made_calls and interaction.acts == []
+        is_run = self.has_made_calls or bool(self.fidelity_note)
+        self._is_run_again = self.is_of_program and is_run and interaction.acts == []
         around = self._around()
         if around is not None:
             around.has_made_calls = True

@@ -99,7 +99,7 @@ def rebuild_error(record: RecordedError, codec: ValueCodec) -> BaseException:
     """Return the recorded exception: of its own type if that is loaded, else of one that its handlers accept."""
     codec = _with_errors(codec)
     args = tuple(codec.decode(item) for item in record.args)
-    cls = loaded_class(record.type)
+    cls = loaded_class(record.type, BaseException)
     error: BaseException | None = None
     if is_validation_error(cls):
         error = validation_error(record.attributes, codec.decode)
@@ -131,7 +131,7 @@ def _made(cls: type[BaseException], args: tuple[Any, ...]) -> Any:
 def _substitute(record: RecordedError, args: tuple[Any, ...]) -> Exception:
     module, _, qualname = record.type.partition(":")
     shown = record.type.replace(":", ".")
-    for base in filter(None, map(loaded_class, record.bases)):
+    for base in filter(None, (loaded_class(name, BaseException) for name in record.bases)):
         if issubclass(base, Exception) and base not in ReplayedError.__mro__:
             with suppress(Exception):  # a base that cannot be derived from; the next one may
                 cls: Any = type(qualname.rpartition(".")[2], (ReplayedError, base), {"__module__": module})

@@ -1,5 +1,7 @@
 """Codecs that several integrations need, and what theirs are made of: pydantic objects, vectors, HTTP errors."""
 
+from agenttape_core.schema.class_names import subclass_name
+from agenttape_core.schema.class_names import writing_answers as keeping_sets
 from agenttape_core.schema.codecs import floats, http
 from agenttape_core.schema.codecs.fields import (
     CLASS,
@@ -9,12 +11,10 @@ from agenttape_core.schema.codecs.fields import (
     class_in,
     dump_fields,
     expect_dict,
-    keeping_sets,
     mark_class,
     note_set,
     read_extra,
     read_fields,
-    subclass_name,
 )
 from agenttape_core.schema.codecs.floats import Floats, packed
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +17,7 @@ from pydantic import BaseModel
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.schema import Plain, class_name, loaded_class
+from agenttape_core.schema.class_names import are_answers_written, subclass_name
 
 Nested = Callable[[Any], Any]
 
@@ -138,31 +137,17 @@ def dump_fields(
     return body
 
 
-_keeps_sets: ContextVar[bool] = ContextVar("agenttape_keeps_sets", default=False)
-
-
-@contextmanager
-def keeping_sets() -> Iterator[None]:
-    """Write inside which fields an object was given (`model_fields_set`), where reading would take others.
-
-    For what a call returns. A request is the same whether a field was given at its default or not.
-    """
-    token = _keeps_sets.set(True)
-    try:
-        yield
-    finally:
-        _keeps_sets.reset(token)
-
-
 def note_set(obj: BaseModel, body: dict[str, Plain], fields: Iterable[str] | None = None) -> dict[str, Plain]:
     """Return a body, with the fields that the object was given if they are not those that reading would take.
+
+    For what a call returns. A request is the same whether a field was given at its default or not.
 
     Args:
         obj: The object.
         body: What is written of it.
         fields: The fields that are read from the body; by default those that it holds under their names.
     """
-    if not _keeps_sets.get():
+    if not are_answers_written():
         return body
     read = {name for name in (body if fields is None else fields) if not name.startswith("$")}
     taken = read | shape_of(type(obj)).given | (obj.__pydantic_extra__ or {}).keys()
@@ -254,19 +239,6 @@ def mark_class(body: dict[str, Plain], cls: type, known: type) -> dict[str, Plai
     return body if cls is known else {CLASS: subclass_name(cls), **body}
 
 
-def subclass_name(cls: type) -> str:
-    """Return the name under which the class is found again.
-
-    Raises:
-        UnrecordableValueError: If there is none, because the class is local to a function.
-    """
-    name = class_name(cls)
-    if loaded_class(name) is not cls:
-        why = "its class cannot be found again by name: define it at the top level of a module"
-        raise UnrecordableValueError("$", cls, why)
-    return name
-
-
 def class_in(body: Mapping[str, Plain], known: type[Model]) -> type[Model]:
     """Return the class that a body names, or the known one; only a loaded subclass of that is accepted.
 
@@ -276,7 +248,7 @@ def class_in(body: Mapping[str, Plain], known: type[Model]) -> type[Model]:
     name = body.get(CLASS)
     if name is None:
         return known
-    cls = loaded_class(name) if isinstance(name, str) else None
+    cls = loaded_class(name, known) if isinstance(name, str) else None
     if cls is None:
         raise UnreadableValueError(f"{name}", "the class is not loaded; import its module before the replay")
     if not issubclass(cls, known):

@@ -1,0 +1,72 @@
+"""A tool that did nothing outside and returns what no codec can write is run by a replay, to have its value."""
+
+# ruff: noqa: D103 - what is no test says by its name what it is
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agenttape_core import UnrecordableValueError, boundary, use_cassette
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Table:
+    def __init__(self, rows: list[Any]) -> None:
+        self.rows = rows
+
+
+@boundary("chat")
+def complete(prompt: str) -> str:
+    return f"{prompt}!"
+
+
+@boundary("tool")
+def load(n: int) -> Table:
+    return Table([n, complete("more")])
+
+
+@boundary("tool")
+async def aload(n: int) -> Table:
+    return Table([n])
+
+
+@boundary("tool")
+def export(path: str) -> Table:
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is what a program does
+        file.write("1")
+    return Table([1])
+
+
+def test_its_code_runs_in_a_replay(tmp_path: Path) -> None:
+    """The program gets a real value, and the calls inside are served."""
+    for mode in ("all", "none", "none"):
+        with use_cassette(tmp_path / "run.yaml", mode=mode) as cassette:
+            assert load(3).rows == [3, "more!"]
+            assert asyncio.run(aload(4)).rows == [4]
+    assert [crossed.kind for crossed in cassette.report.ran_through] == ["tool", "tool"]
+    assert [crossed.kind for crossed in cassette.report.served] == ["chat"]
+
+
+def test_recording_again_changes_nothing(tmp_path: Path) -> None:
+    """The text that stands for the value has no address of memory in it."""
+    texts = []
+    for _ in range(2):
+        with use_cassette(tmp_path / "run.yaml", mode="all"):
+            load(3)
+        texts.append([line for line in (tmp_path / "run.yaml").read_text().splitlines() if "0x" in line])
+    assert texts[0] == texts[1]
+    assert len(texts[0]) == 1
+
+
+def test_one_that_acted_is_refused(tmp_path: Path) -> None:
+    """A replay must not run its code, and has no value to serve."""
+    with (
+        pytest.raises(UnrecordableValueError, match="no codec is known"),
+        use_cassette(tmp_path / "run.yaml", mode="all"),
+    ):
+        export(str(tmp_path / "out.txt"))
