@@ -1,4 +1,4 @@
-"""A tool that did nothing outside and returns what no codec can write is run by a replay, to have its value."""
+"""A tool that is named in `through` may return what no codec can write: a replay runs its code to have it."""
 
 # ruff: noqa: D103 - what is no test says by its name what it is
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import UnrecordableValueError, boundary, use_cassette
+from agenttape_core import CassetteMissError, UnrecordableValueError, boundary, use_cassette
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,17 +35,10 @@ async def aload(n: int) -> Table:
     return Table([n])
 
 
-@boundary("tool")
-def export(path: str) -> Table:
-    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is what a program does
-        file.write("1")
-    return Table([1])
-
-
 def test_its_code_runs_in_a_replay(tmp_path: Path) -> None:
     """The program gets a real value, and the calls inside are served."""
     for mode in ("all", "none", "none"):
-        with use_cassette(tmp_path / "run.yaml", mode=mode) as cassette:
+        with use_cassette(tmp_path / "run.yaml", mode=mode, through={"load", "aload"}) as cassette:
             assert load(3).rows == [3, "more!"]
             assert asyncio.run(aload(4)).rows == [4]
     assert [crossed.kind for crossed in cassette.report.ran_through] == ["tool", "tool"]
@@ -56,17 +49,18 @@ def test_recording_again_changes_nothing(tmp_path: Path) -> None:
     """The text that stands for the value has no address of memory in it."""
     texts = []
     for _ in range(2):
-        with use_cassette(tmp_path / "run.yaml", mode="all"):
+        with use_cassette(tmp_path / "run.yaml", mode="all", through={"tool"}):
             load(3)
         texts.append([line for line in (tmp_path / "run.yaml").read_text().splitlines() if "0x" in line])
     assert texts[0] == texts[1]
     assert len(texts[0]) == 1
 
 
-def test_one_that_acted_is_refused(tmp_path: Path) -> None:
-    """A replay must not run its code, and has no value to serve."""
+@pytest.mark.parametrize("options", [{}, {"through": {"aload"}}, {"through": {"load"}, "frozen": {"load"}}])
+def test_all_others_are_refused(options: dict[str, Any], tmp_path: Path) -> None:
+    """A replay serves them, and has nothing to serve."""
     with (
-        pytest.raises(UnrecordableValueError, match="no codec is known"),
-        use_cassette(tmp_path / "run.yaml", mode="all"),
+        pytest.raises((UnrecordableValueError, CassetteMissError)),
+        use_cassette(tmp_path / "run.yaml", mode="all", **options),
     ):
-        export(str(tmp_path / "out.txt"))
+        load(3)

@@ -114,9 +114,13 @@ class Policy(NamedTuple):
             name: The name of the boundary.
             candidate: Its recording.
         """
-        if self.through is None or not self.may_run_through(kind, name):
+        if not self.may_run_through(kind, name):
             return False
-        return kind in self.through or name in self.through or (kind == "tool" and candidate.contained)
+        return self.is_named_through(kind, name) or (kind == "tool" and candidate.contained)
+
+    def is_named_through(self, kind: str, name: str) -> bool:
+        """True if the user has said that the code of a recorded call is run."""
+        return self.through is not None and (kind in self.through or name in self.through)
 
     def is_live(self, kind: str, name: str) -> bool:
         """True if a boundary is executed in any mode. What is named as both is frozen."""

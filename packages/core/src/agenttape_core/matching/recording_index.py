@@ -60,8 +60,7 @@ class Candidate(NamedTuple):
         rung: How it was found.
         same: Whether it is the answer to the same request.
         lossy: Why it is not exactly what came back; empty if it is exact.
-        contained: Whether its code did nothing outside of the process by itself, and made calls that are recorded or
-            returned what is not.
+        contained: Whether its code did nothing outside of the process by itself, and made calls that are recorded.
         sequence: For one that is repeated: the sequence of equal requests that has run out.
         repeats: How often that sequence has been continued before.
     """
@@ -230,11 +229,10 @@ class RecordingIndex:
     ) -> Candidate:
         lossy = self._fidelity_note(number) if self._fidelity_note is not None else ""
         is_same = self._rows[number].fingerprint == request.fingerprint
-        return Candidate(number, rung, is_same, lossy, self._is_contained(number, lossy), sequence, repeats)
+        return Candidate(number, rung, is_same, lossy, self._is_contained(number), sequence, repeats)
 
-    def _is_contained(self, number: int, lossy: str) -> bool:
-        has_more = number in self._with_calls or bool(lossy)
-        return has_more and self._acted is not None and not self._acted(number)
+    def _is_contained(self, number: int) -> bool:
+        return number in self._with_calls and self._acted is not None and not self._acted(number)
 
     def _free(self, way: Way, request: CanonicalRequest, address: str) -> int | None:
         with self._lock:

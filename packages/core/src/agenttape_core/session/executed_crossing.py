@@ -284,19 +284,15 @@ class ExecutedCrossing(EndingCrossing):
         self.has_ended = self._is_run_again = self.acted.has_ended = True
 
     def _written(self, value: Any) -> Plain:
-        """Return a value as plain data, or a text in its place: a replay may run the code to have the value."""
+        """Return a value as plain data, or a text in its place if the user says that a replay runs the code."""
         try:
             return super()._written(value)
         except UnrecordableValueError as error:
-            if not self._is_run_for_its_value():
+            policy, asked = self.session.policy, self.request
+            if not (policy.is_named_through(asked.kind, asked.name) and policy.may_run_through(asked.kind, asked.name)):
                 raise
-            self.fidelity_note = f"a replay runs the tool: {str(error).partition(chr(10))[0]}"
+            self.fidelity_note = f"a replay runs its code: {str(error).partition(chr(10))[0]}"
             return plain_value(value)
-
-    def _is_run_for_its_value(self) -> bool:
-        """Return whether a replay can run the code to have its value: that of a tool that did nothing outside."""
-        policy, asked = self.session.policy, self.request
-        return self.is_of_program and policy.may_run_through(asked.kind, asked.name) and self._acts_kept() == []
 
     def _record(self, outcome: Outcome) -> None:
         part = self.settle(outcome) if self.settle is not None else None
@@ -312,8 +308,7 @@ class ExecutedCrossing(EndingCrossing):
             return
         outcome, now = self._whole(outcome), perf_counter()
         interaction = self._interaction(outcome)
-        is_run = self.has_made_calls or bool(self.fidelity_note)
-        self._is_run_again = self.is_of_program and is_run and interaction.acts == []
+        self._is_run_again = self.is_of_program and self.has_made_calls and interaction.acts == []
         around = self._around()
         if around is not None:
             around.has_made_calls = True

@@ -77,10 +77,6 @@ class RunThroughCrossing(ExecutedCrossing):
         """Return what is kept fixed for the code that is run: as it was until the tool acted, if it did."""
         return self._own_world()
 
-    def _is_run_for_its_value(self) -> bool:
-        """Return True: it is being run."""
-        return True
-
     def _keep(self, outcome: Outcome) -> None:
         """Note what came of it now, if that is not what was recorded."""
         self.has_ended = True
