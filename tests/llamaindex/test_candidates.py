@@ -85,6 +85,53 @@ def test_a_whole_agent(run: Callable[[], str], recorded: Path, world: World, tmp
     assert str(replay.report) == "5 served, 0 executed"
 
 
+KINDS: dict[str, tuple[list[tuple[str, str]], int]] = {
+    "the same call": ([("weather", "Paris")], 0),
+    "other arguments": ([("weather", "Rome")], 1),
+    "another tool": ([("news", "Paris")], 1),
+    "too often": ([("weather", "Paris"), ("weather", "Paris")], 1),
+}
+"""The calls of a candidate, and how many of them leave the recorded world."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tools_are_held_still(kind: str, world: World, tmp_path: Path) -> None:
+    """What was recorded is served, the rest is refused and kept, and the derived cassette has the same end."""
+
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        return f"sunny in {city} {world.reach('tool')}"
+
+    def news(city: str) -> str:
+        """Tell the news."""
+        return f"none of {city} {world.reach('tool')}"
+
+    def replying(*calls: tuple[str, str]) -> ScriptedLLM:
+        def script(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:
+            told = [message.content for message in messages if message.role == "tool"]
+            return [(calls[len(told)][0], {"city": calls[len(told)][1]})] if len(told) < len(calls) else f"read {told}"
+
+        return ScriptedLLM(world, script)
+
+    async def ask() -> str:
+        tools = [FunctionTool.from_defaults(weather), FunctionTool.from_defaults(news)]
+        return str(await FunctionAgent(tools=tools, llm=replying(("weather", "Paris"))).run("?"))
+
+    calls, refused = KINDS[kind]
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        asyncio.run(ask())
+    executed, derived = world.reached.count("tool"), tmp_path / "derived.yaml"
+    with use_cassette(tmp_path / "run.yaml", candidate=replying(*calls), to=derived) as tried:
+        answer = asyncio.run(ask())
+    assert world.reached.count("tool") == executed
+    assert answer.count("The tool is not available.") == len(tried.report.drift) == refused
+    statuses = [item.outcome.status for item in open_cassette(derived).interactions() if item.kind == "tool"]
+    assert statuses.count("refused") == refused
+    with use_cassette(derived) as replay:
+        assert asyncio.run(ask()) == answer
+    assert not replay.report.executed
+
+
 def test_a_candidate_of_another_client(run: Callable[[], str], recorded: Path, world: World) -> None:
     """Tools are offered to a candidate of another class by its own method, and its tool calls are understood."""
     candidate = CallingLLM(world)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, Literal, get_args
 
 from agenttape_core.matching import Difference, Ignored
-from agenttape_core.schema import GAP, IndexRow, Plain, Step
+from agenttape_core.schema import GAP, MODEL_KINDS, IndexRow, Plain, Step
 from agenttape_core.storage import Cassette, Location
 from agenttape_core.tools.compare.alignment import StepRow, aligned, is_same_place
 from agenttape_core.tools.compare.opening import named_cassette
@@ -48,6 +48,7 @@ class Compared:
         other_address: Its address in the other cassette, if it is a different one.
         differences: The places where it differs, with texts cut down to the words that differ: `recorded` is of the
             first cassette, `asked` of the other one.
+        refused: The answer to a call that only one of them has, and that left the recorded world; `None` for any other.
     """
 
     what: str
@@ -59,6 +60,7 @@ class Compared:
     other: int | None = None
     other_address: str | None = None
     differences: tuple[Difference, ...] = ()
+    refused: Plain = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -74,6 +76,7 @@ class Compared:
             "differences": [
                 {"path": found.path, "first": found.recorded, "other": found.asked} for found in self.differences
             ],
+            **({} if self.refused is None else {"refused": self.refused}),
         }
 
     def __str__(self) -> str:
@@ -95,6 +98,8 @@ class Compared:
         return f"{self.what} {numbers}  {self.kind} {self.name} at {at}"
 
     def _lines(self) -> Iterator[str]:
+        if self.refused is not None:
+            yield f"    refused: no recording; answered {self.refused!r}"
         for found in self.differences[:_PLACES]:
             yield f"    {found.path}"
             yield f"      first  {found.recorded}"
@@ -230,11 +235,20 @@ class Comparison:
         assert row is not None
         if first is None or other is None:
             state: State = "only in first" if other is None else "only in other"
-            return _of(row, state, first, other)
+            refused = self._refused(self.first if other is None else self.other, row)
+            return replace(_of(row, state, first, other), refused=refused)
         found = self._differences(first, other, ids)
         if found:
             return _of(row, "changed", first, other, tuple(found))
         return _of(row, "same" if is_same_place(first.address, other.address) else "moved", first, other)
+
+    @staticmethod
+    def _refused(cassette: Cassette, row: IndexRow) -> Plain:
+        """Return the answer to a call that left the recorded world; `None` if it did not."""
+        if isinstance(row, StepRow) or row.kind in MODEL_KINDS:  # a model is never answered in its place
+            return None
+        outcome = cassette.interaction(row.number).outcome
+        return outcome.value if outcome.status == "refused" else None
 
     def _differences(self, first: IndexRow, other: IndexRow, ids: Counterparts) -> list[Difference]:
         if isinstance(first, StepRow):
