@@ -15,6 +15,7 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
+from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
 
 from agenttape_core import use_cassette
 
@@ -111,6 +112,46 @@ def test_parallel_work_is_taken_up_as_it_was(program: Callable[[World, Waits], A
             with use_cassette(path) as session:
                 assert asyncio.run(program(world, wait)) == recorded
             assert session.report.disorder == ()
+
+
+class Failing(Fan):
+    """A fan-out in which parts fail twice, and are tried again a moment later."""
+
+    def __init__(self, llm: ScriptedLLM) -> None:
+        super().__init__(llm)
+        self.tried: list[int] = []
+
+    @step(num_workers=3, retry_policy=retry_policy(wait=wait_fixed(0.001), stop=stop_after_attempt(4)))
+    async def work(self, ctx: Context, event: Part) -> Done:
+        """Ask, and fail of some the first two times."""
+        self.tried.append(event.n)
+        done = Done(text=str(await self.llm.acomplete(f"part {event.n}, {self.tried}")))
+        if event.n in {1, 3} and self.tried.count(event.n) < 3:
+            raise ValueError("again")
+        ctx.write_event_to_stream(done)
+        return done
+
+
+@pytest.mark.parametrize("pauses", [(0,), (0.005, 0.01)])
+async def test_attempts_come_as_they_did(pauses: tuple[float, ...], tmp_path: Path) -> None:
+    """Steps that are tried again come between the others where they did, however fast the calls of these are."""
+    source, world = random.Random(5), World()
+
+    async def wait() -> None:
+        if pause := source.choice(pauses):
+            await asyncio.sleep(pause)
+
+    async def program() -> Any:
+        flow = Failing(ScriptedLLM(world, wait=wait))
+        run = flow.run()
+        return [told(event) async for event in run.stream_events()], str(await run), flow.tried
+
+    with use_cassette(tmp_path / "tried.yaml", mode="once"):
+        recorded = await program()
+    world.gone = True
+    with use_cassette(tmp_path / "tried.yaml") as session:
+        assert await program() == recorded
+    assert session.report.disorder == ()
 
 
 def test_synchronous_calls_in_threads_take_turns(tmp_path: Path) -> None:

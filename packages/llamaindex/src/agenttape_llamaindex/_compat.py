@@ -271,6 +271,16 @@ def scheduled(runner: Any) -> list[tuple[float, int, Any]]:
     return heap
 
 
+def has_buffered(runner: Any) -> bool:
+    """Return whether a control loop has ticks to process now."""
+    return bool(runner.tick_buffer)
+
+
+def is_at_rest(runner: Any) -> bool:
+    """Return whether a control loop has nothing to do before its next scheduled tick is due."""
+    return not (runner.worker_tasks or runner.tick_buffer or runner._pending_workers)
+
+
 def keep_workers_in_order(runner: Any) -> None:
     """Let a control loop look at its workers in the order in which they began: it keeps them in a set."""
     runner.worker_tasks = FuturesInOrder(runner.worker_tasks)

@@ -14,8 +14,8 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from agenttape_core.integration import Slot, current_session
-from agenttape_llamaindex._compat import is_retry, scheduled
+from agenttape_core.integration import Slot, current_session, has_turn
+from agenttape_llamaindex._compat import has_buffered, is_at_rest, is_retry, scheduled
 
 _STEP_NS = 1_000_000
 """The least time between two moments of a chat store, which numbers the messages of one call by nanoseconds."""
@@ -70,10 +70,10 @@ def waiting(real: Callable[..., float | None]) -> Callable[..., float | None]:
 
     @functools.wraps(real)
     def next_wakeup_timeout(self: Any, now: float) -> float | None:
-        frozen, waits = _frozen_clock(), [due for _, due in _waits(self)]
+        frozen, waits = _frozen_clock(), _waits(self)
         if frozen is None or not waits:
             return real(self, now)
-        return max(0.0, min(waits) - _now())
+        return max(0.0, min(due for _, due in waits) - _now())
 
     return next_wakeup_timeout
 
@@ -90,10 +90,10 @@ def popping(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         if frozen is None:
             return real(self, now)
         moment = _now()
-        due = [(at, number) for (at, number, _), when in _waits(self) if when <= moment]
+        due = _that_may_come(self, [entry for entry, when in _waits(self) if when <= moment])
         if not due:
             return []
-        latest, numbers = max(at for at, _ in due), {number for _, number in due}
+        latest, numbers = max(at for at, _, _ in due), {number for _, number, _ in due}
         if latest > frozen.clock:
             frozen.pass_time(latest - frozen.clock, since=frozen.passed)
         # The moved clock would make some ticks due too early: they stay behind until their own moment.
@@ -106,18 +106,30 @@ def popping(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     return pop_due_ticks
 
 
-def _waits(runner: Any) -> list[tuple[Any, float]]:
-    """Return the scheduled ticks with the moments at which they are due.
+def _that_may_come(runner: Any, due: list[Any]) -> list[Any]:
+    """Return the ticks that come now, of those that are due: one retry, and only after a wait in vain for its timer.
 
-    A retry is due at once where the session skips the delays before other attempts and the run has nothing else to do.
+    The timers of a program come in the recorded order where calls are awaited, and else when the program has nothing
+    else to do. At any other point it would be the speed of the machine that decides whether a delay is over.
     """
-    session, deadlines = current_session(), _deadlines.of(runner)
-    skips = session is not None and session.frozen is not None and session.frozen.skips_backoff
-    is_idle = not runner.worker_tasks
-    return [
-        (entry, 0.0 if skips and is_idle and is_retry(entry[2]) else deadlines.get(entry[1], 0.0))
-        for entry in scheduled(runner)
-    ]
+    retries = [number for _, number, tick in due if is_retry(tick)]
+    later = retries if has_buffered(runner) else retries[1:]
+    return [entry for entry in due if entry[1] not in later]
+
+
+def _waits(runner: Any) -> list[tuple[Any, float]]:
+    """Return the scheduled ticks in their order, with the moments at which they are due.
+
+    If the next one is a retry, it is due at once where the session skips the delays before other attempts and the run
+    has nothing else to do; not if the delay is part of a recorded order, as it passes in its turn then.
+    """
+    deadlines = _deadlines.of(runner)
+    waits = [(entry, deadlines.get(entry[1], 0.0)) for entry in sorted(scheduled(runner), key=lambda one: one[:2])]
+    frozen = _frozen_clock()
+    skips = frozen is not None and frozen.skips_backoff and is_at_rest(runner) and not has_turn()
+    if skips and waits and is_retry(waits[0][0][2]):
+        waits[0] = waits[0][0], 0.0
+    return waits
 
 
 RUNNER_METHODS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {

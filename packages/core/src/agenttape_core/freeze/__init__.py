@@ -32,7 +32,7 @@ Limits. C code that asks the system cannot be reached, such as pydantic's `PastD
 `modules.SKIPPED` keep their direct references.
 """
 
-from agenttape_core.freeze.backoff import register_backoff
+from agenttape_core.freeze.backoff import has_turn, register_backoff
 from agenttape_core.freeze.callers import is_drawn_by_program
 from agenttape_core.freeze.environment import Environment
 from agenttape_core.freeze.frozen import Frozen, Lookup
@@ -52,6 +52,7 @@ __all__ = [
     "check_kinds",
     "current",
     "freezing",
+    "has_turn",
     "is_drawn_by_program",
     "register_backoff",
     "register_real_draws",

@@ -63,7 +63,8 @@ texts among them. A `Slot` is a typed place for state that belongs to a session.
 **The world.** `register_seam` names functions that make ids or tell the time, `register_backoff` functions that sleep
 before a retry, `register_tracer` hosts that a tracer reports to, `register_thread_files` what yields each
 `Stored` part of the files in which it keeps threads, `register_packages` the packages whose versions a
-cassette names. `patch` wraps a function of the framework until an `ExitStack` is closed.
+cassette names. `patch` wraps a function of the framework until an `ExitStack` is closed. `has_turn` tells whether a
+wait in an event loop is part of a recorded order.
 
 Other parts of an integration have modules of their own: `codecs` (building blocks of codecs), `observing` (callback
 handlers), `stand_ins` (objects made of a cassette), `importing` (recordings of other tools), `cassettes` (files).
@@ -74,7 +75,7 @@ the framework is imported, and left with the last session.
 """
 
 from agenttape_core.errors import register_result_attribute
-from agenttape_core.freeze import register_backoff, register_seam
+from agenttape_core.freeze import has_turn, register_backoff, register_seam
 from agenttape_core.guard import register_tracer
 from agenttape_core.guard.patching import patch
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
@@ -255,6 +256,7 @@ __all__ = [
     "executing",
     "forking_pools",
     "generator",
+    "has_turn",
     "here",
     "holding_in_memory",
     "in_turn",
