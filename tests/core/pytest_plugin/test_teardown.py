@@ -105,3 +105,41 @@ def test_the_teardown_of_a_replayed_test(project: Project) -> None:
     assert "apart: apart! " in printed
     assert "wide: wide! " in printed
     assert "eaten" not in printed
+
+
+SESSIONS = """
+from agenttape_core import use_cassette
+
+@pytest.fixture
+def own():
+    with use_cassette("own"):
+        yield
+
+@pytest.fixture
+def other():
+    yield
+    print("other ended")
+
+def test_fails(other, own):
+    ask("hi")
+
+def test_hides(other, own):
+    with pytest.raises(BaseException, match="no recording"):
+        ask("hi")
+
+def test_passes(other):
+    pass
+"""
+
+
+def test_the_session_of_a_fixture(project: Project) -> None:
+    """A miss in the session of a fixture fails the test, or its teardown if nothing else tells; all others end."""
+    project.tests(SESSIONS)
+    project.record("-k", "test_fails")
+    project.tests(SESSIONS.replace('ask("hi")', 'ask("ho")'))
+    result = project.run("-rP")
+    result.assert_outcomes(failed=1, passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        ["*ERROR at teardown of test_hides*", "CassetteMissError: no recording for call ask*", "other ended"]
+    )
+    assert result.stdout.str().count("other ended") == 3

@@ -319,14 +319,24 @@ def _only_replays(item: pytest.Item) -> bool:
     return option.rerecord is None and option.cassette_mode in {None, "none", "replay", "once"}
 
 
+def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Say in the report of a failed test what it has not run, and note a failure of ours as reported."""
+    if call.when == "call":
+        from agenttape_core.pytest_plugin.failures import not_run
+
+        report.sections.extend(not_run(call))
+    if call.excinfo is not None and "agenttape_core.errors" in sys.modules:
+        from agenttape_core.pytest_plugin.again import note_reported
+
+        note_reported(call.excinfo.value)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Show our errors as their messages, at the lines of the user's code, and pass on the verdict."""
     report = yield
-    if report.failed and call.when == "call":
-        from agenttape_core.pytest_plugin.failures import not_run
-
-        report.sections.extend(not_run(call))
+    if report.failed:
+        _note_failure(call, report)
     if call.when == "call":
         _note_end(item, report)
     running = item.stash.get(RUNNING, None)

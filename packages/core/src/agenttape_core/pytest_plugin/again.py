@@ -12,14 +12,18 @@ import io
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
 from agenttape_core.errors import AgentTapeHalt
+from agenttape_core.pytest_plugin.failures import ours_in
 
 Excinfo = pytest.ExceptionInfo[BaseException]
 AGAIN: pytest.StashKey[bool] = pytest.StashKey()
 """Of a test: whether it is run again. The sessions that it opens besides its own only replay then."""
+_REPORTED: WeakSet[BaseException] = WeakSet()
+"""The halts for which a test has failed: a session around it, of a fixture, raises them once more when it ends."""
 _OFTEN = 25
 """A dot is shown for so many runs."""
 
@@ -59,9 +63,16 @@ class _Plainly:
         try:
             self._finalizer()
         except AgentTapeHalt as halt:
-            problem = f"{type(halt).__name__}: {halt}"
+            problem = f"{type(halt).__name__}: {halt}" if halt not in _REPORTED else None
         if problem is not None:
             pytest.fail(problem, pytrace=False)
+
+
+def note_reported(error: BaseException) -> None:
+    """Note that a test has failed for an error: if it is a halt, no fixture of it fails for the same one again."""
+    halt = ours_in(error)
+    if isinstance(halt, AgentTapeHalt):
+        _REPORTED.add(halt)
 
 
 def note_halt(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, halt: AgentTapeHalt) -> None:
