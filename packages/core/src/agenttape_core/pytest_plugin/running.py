@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import shlex
-import unittest
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -47,6 +45,7 @@ from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
+from agenttape_core.pytest_plugin.inside import run_inside
 from agenttape_core.pytest_plugin.orphans import renamed
 from agenttape_core.pytest_plugin.planning import keep_plan
 from agenttape_core.pytest_plugin.proof import ADVICE, difference_of
@@ -164,7 +163,7 @@ class Running:
         """Run the test function inside the session, and end the session with it."""
         cassette = self._cassette
         assert cassette is not None
-        restore = self._inside(cassette)
+        restore = run_inside(self._item, cassette.session)
         error: BaseException | None = None
         try:
             yield
@@ -311,24 +310,6 @@ class Running:
                 if self.plans:
                     keep_plan(self._item, _test(self._item), session)
 
-    def _inside(self, cassette: TestCassette) -> Callable[[], None]:
-        """Wrap the innermost part of the call, inside everything that other plugins do around it."""
-        item: Any = self._item
-        runtest = item.runtest
-
-        def inside() -> None:
-            with cassette.session.resumed():
-                runtest()
-
-        with ExitStack() as undo:
-            _replace(undo, item, "runtest", inside)
-            if inspect.iscoroutinefunction(getattr(item, "obj", None)):
-                function = _in_task(item.obj, cassette)
-                _replace(undo, item, "_obj", function)
-                if isinstance(getattr(item, "instance", None), unittest.TestCase):  # it calls its own attribute
-                    _replace(undo, item.instance, item.name, function)
-            return undo.pop_all().close
-
 
 def plainly(work: Callable[[], Result], item: pytest.Item) -> Result:
     """Do something before the test that may fail; an error of ours fails the test by its message, without traceback."""
@@ -390,26 +371,6 @@ def _moves(item: pytest.Item, chosen: Chosen) -> list[str]:
 
 def _shown(path: Path) -> str:
     return shlex.quote(shown_path(path))
-
-
-def _replace(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
-    """Set an attribute of one object until `undo`."""
-    if name in vars(owner):
-        undo.callback(setattr, owner, name, vars(owner)[name])
-    else:
-        undo.callback(delattr, owner, name)
-    setattr(owner, name, value)
-
-
-def _in_task(function: Callable[..., Any], cassette: TestCassette) -> Callable[..., Any]:
-    """Run a coroutine function in the session: its task may have a context that was copied earlier."""
-
-    @functools.wraps(function)
-    async def in_session(*args: Any, **kwargs: Any) -> Any:
-        with cassette.session.resumed():
-            return await function(*args, **kwargs)
-
-    return in_session
 
 
 def _too_old(chosen: Chosen, age: timedelta, item: pytest.Item) -> str:
