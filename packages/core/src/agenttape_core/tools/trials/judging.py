@@ -19,7 +19,7 @@ Judgement = Literal["SAME", "CHANGED", "WORSE", "HOLD"]
 """The run is the same; it takes another path; its own assertions fail more often; it left the recorded world."""
 
 FLOOR = 3
-"""The fewest samples of each lane that are judged."""
+"""The fewest samples of each lane that are judged. One in which no model has answered is no evidence."""
 _Z = 1.96
 """The quantile of the normal distribution for an interval of 95 %."""
 
@@ -39,6 +39,7 @@ class Sample:
         answer: The last answer of a model.
         cassette: The derived cassette, as messages show it; empty if there is none.
         problem: The first line of what ended the run, if it did not end well.
+        is_answered: Whether a model has answered: none has where the key is wrong, or the provider is down.
     """
 
     lane: Lane
@@ -51,6 +52,7 @@ class Sample:
     answer: str = ""
     cassette: str = ""
     problem: str = ""
+    is_answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +79,31 @@ class Trial:
 
     def share(self, lane: Lane) -> float:
         """Return the share of samples that passed; 0 where there are none."""
-        samples = self.lane(lane)
-        return sum(sample.passed for sample in samples) / len(samples) if samples else 0.0
+        return _passing(self.lane(lane))
 
     def interval(self, lane: Lane) -> tuple[float, float]:
         """Return the interval in which the share lies with a probability of 95 % (Wilson, 1927)."""
         return interval_of(self.share(lane), len(self.lane(lane)))
 
+    def evidence(self, lane: Lane) -> list[Sample]:
+        """Return the samples of a lane in which a model has answered."""
+        return [sample for sample in self.lane(lane) if sample.is_answered]
+
     @property
     def parts_at(self) -> str:
         """The first call that differs in the candidate's runs, and in none of the baseline's; empty if none does."""
-        known = {sample.parts_at for sample in self.lane("baseline")}
-        return next((one.parts_at for one in self.lane("candidate") if one.parts_at not in {"", *known}), "")
+        known = {sample.parts_at for sample in self.evidence("baseline")}
+        return next((one.parts_at for one in self.evidence("candidate") if one.parts_at not in {"", *known}), "")
 
     @property
     def judgement(self) -> Judgement | None:
         """The judgement; `None` where there is too little evidence for one."""
-        baseline, candidate = self.lane("baseline"), self.lane("candidate")
+        baseline, candidate = self.evidence("baseline"), self.evidence("candidate")
         if min(len(baseline), len(candidate)) < self.floor:
             return None
         if _drifting(candidate) > _drifting(baseline):
             return "HOLD"
-        if self.share("candidate") < self.share("baseline"):
+        if _passing(candidate) < _passing(baseline):
             return "WORSE"
         return "CHANGED" if self.parts_at else "SAME"
 
@@ -115,6 +120,10 @@ def interval_of(share: float, count: int) -> tuple[float, float]:
     middle = (share + _Z**2 / (2 * count)) / (1 + _Z**2 / count)
     half = _Z / (1 + _Z**2 / count) * sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
     return round(max(middle - half, 0.0), 3), round(min(middle + half, 1.0), 3)
+
+
+def _passing(samples: Sequence[Sample]) -> float:
+    return sum(sample.passed for sample in samples) / len(samples) if samples else 0.0
 
 
 def _drifting(samples: Sequence[Sample]) -> float:

@@ -39,21 +39,22 @@ def sample_of(
     """
     cassette = _opened(derived)
     if cassette is None or derived is None:
-        return Sample(lane, number, passed, tuple(drift), problem=problem or "it made no call")
+        return Sample(lane, number, passed, tuple(drift), problem=problem or "it made no call", is_answered=False)
     path = trajectory_of(cassette, prices)
     timings = cassette.header.volatile.timings
-    executed = [item.number for item in cassette.interactions() if item.kind in MODEL_KINDS and item.number in timings]
+    asked = [item for item in cassette.interactions() if item.kind in MODEL_KINDS]
     return Sample(
         lane,
         number,
         passed,
         tuple(drift),
         path,
-        round(sum(timings[one].duration_ms for one in executed) / 1000, 3),
+        round(sum(timings[one.number].duration_ms for one in asked if one.number in timings) / 1000, 3),
         parts_at(recorded, path),
         last_answer(list(cassette.interactions())) or "",
         shown_path(derived),
         problem,
+        is_answered=any(item.outcome.status in {"returned", "streamed"} for item in asked),
     )
 
 
