@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from agenttape_core import CassetteMissError, NetworkBlockedError, boundary, use_cassette
 from agenttape_core.errors import ConfigurationError, DriftError
+from agenttape_core.lifecycle import sinks
 
 from .world import call
 
@@ -117,6 +119,49 @@ def test_a_sink_that_raises_changes_nothing() -> None:
         assert look("Paris") == f"Paris {CANARY}"
     assert last[-1]["event"] == "session.ended"
     assert last[-1]["dropped"] == 2
+
+
+@pytest.mark.usefixtures("project")
+def test_a_function_that_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that takes its time delays a run no further: it gets all else in another thread, in order."""
+    monkeypatch.setattr(sinks, "_DELAY", 0.0)
+    got: list[tuple[int, int]] = []
+    goes_on, has_all = threading.Event(), threading.Event()
+
+    def slow(event: dict[str, Any]) -> None:
+        got.append((event["seq"], threading.get_ident()))
+        if len(got) == 2:
+            assert goes_on.wait(60)
+        if len(got) == 6:
+            has_all.set()
+
+    with use_cassette("run", mode="once", events=slow):
+        for city in ("Paris", "Rome", "Oslo", "Bonn"):
+            look(city)
+        goes_on.set()
+    assert has_all.wait(60)
+    assert [seq for seq, _ in got] == [1, 2, 3, 4, 5, 6]
+    assert len({thread for _, thread in got}) == 2
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_that_nobody_reads() -> None:
+    """A pipe without a reader is refused at once, and one whose reader reads nothing drops events."""
+    os.mkfifo("pipe.jsonl")
+    with (
+        pytest.raises(ConfigurationError, match="cannot be written"),
+        use_cassette("run", mode="all", events="pipe.jsonl"),
+    ):
+        pytest.fail("it was opened")
+    reader = os.open("pipe.jsonl", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with use_cassette("run", mode="all", events="pipe.jsonl") as session:
+            for number in range(300):
+                look(f"city {number}")
+    finally:
+        os.close(reader)
+    assert len(session.report.executed) == 300
 
 
 @pytest.mark.usefixtures("project")

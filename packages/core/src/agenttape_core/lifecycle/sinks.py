@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError
@@ -32,6 +33,10 @@ _WAITING = 10_000
 """The most events that wait for a slow sink."""
 _PATIENCE = 2.0
 """Seconds that a slow sink has to pass on the rest when a session ends."""
+_DELAY = 0.5
+"""Seconds of a run that a function may take, until a thread of its own calls it."""
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+"""For a pipe that nobody reads: it is refused, or drops, and nobody waits."""
 
 
 def sink_of(option: EventsOption) -> EventSink:
@@ -77,7 +82,7 @@ def line_of(event: Event) -> str:
 
 
 class Calling:
-    """Calls a function with each event, in the thread in which it happens.
+    """Calls a function with each event, in the thread in which it happens, or in another one if that is slow.
 
     Args:
         function: The function. What it raises counts as a dropped event.
@@ -85,17 +90,33 @@ class Calling:
 
     def __init__(self, function: Callable[[Event], Any]) -> None:
         self._function = function
-        self.dropped = 0
+        self._failed = 0
+        self._spent = 0.0
+        self._queued: Queued | None = None
+
+    @property
+    def dropped(self) -> int:
+        """The events that were not taken."""
+        return self._failed + (self._queued.dropped if self._queued is not None else 0)
 
     def put(self, event: Event) -> None:
-        """Call the function."""
+        """Call the function, or let it be called."""
+        if self._queued is not None:
+            self._queued.put(event)
+            return
+        began = perf_counter()
         try:
             self._function(event)
         except Exception:  # noqa: BLE001 - a dashboard that is down must not fail a test
-            self.dropped += 1
+            self._failed += 1
+        self._spent += perf_counter() - began
+        if self._spent > _DELAY:
+            self._queued = Queued(lambda: (self._function, lambda: None), "events")
 
     def close(self) -> None:
-        """Do nothing."""
+        """Wait until all was passed on, two seconds at most."""
+        if self._queued is not None:
+            self._queued.close()
 
 
 class ToFile:
@@ -112,7 +133,7 @@ class ToFile:
         self.dropped = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _AT_ONCE, 0o600)
         except OSError as error:
             raise ConfigurationError(f"events={str(path)!r} cannot be written: {error.strerror or error}") from None
 
