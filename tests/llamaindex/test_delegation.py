@@ -12,6 +12,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
 
 from agenttape_core import Interaction, use_cassette
+from agenttape_core.storage.cassette import Cassette
 from agenttape_llamaindex import TapeEventHandler, tape
 
 from .acceptance import FRAMEWORK_WARNINGS
@@ -198,6 +199,17 @@ def test_one_call_that_is_carried_on(tmp_path: Path, name: str, methods: list[st
     assert second[1] == first[1]
     seen = observed(tmp_path, Carrying, name)
     assert (seen.outcome, seen.metadata) == (interaction.outcome, interaction.metadata)
+
+
+def test_a_replay_parses_no_whole_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversation is served without its requests being read from the file, whether calls of it delegate or not."""
+    world = World()
+    for mode in ("once", "none"):
+        with use_cassette(tmp_path / "c.jsonl", mode=mode):
+            answers = LeafLLM(world).complete("Hi").text, asyncio.run(Carrying(world).achat(QUERY)).message.content
+        assert answers == ("text 1", "text 2")
+        monkeypatch.setattr(Cassette, "interaction", None)
+        world.gone = True
 
 
 def test_plain_call_of_a_stream(tmp_path: Path) -> None:

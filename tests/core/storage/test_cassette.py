@@ -38,7 +38,7 @@ def three(make: MakeInteraction) -> list[Interaction]:
         status="streamed", chunks=["a", {"b": 1}], ended="raised", error=error, usage=Usage(input_tokens=3)
     )
     return [
-        make(1, tags=["slow"], ids=["run-1", "call_2"]),
+        make(1, tags=["slow"], ids=["run-1", "call_2"], metadata={"delegated_by": ["achat"]}),
         make(2, kind="tool", name="wetter-übersicht", parent=1, outcome=Outcome(status="raised", error=error)),
         make(3, outcome=streamed),
     ]
@@ -59,6 +59,7 @@ def test_all_that_was_written_is_read(
     assert list(cassette.interactions()) == three
     assert [cassette.outcome(n) for n in (1, 2, 3)] == [interaction.outcome for interaction in three]
     assert [cassette.ids(n) for n in (1, 2, 3)] == [["run-1", "call_2"], [], []]
+    assert [cassette.metadata(n, "delegated_by") for n in (1, 2, 3)] == [["achat"], None, None]
     assert cassette.entries[1] == IndexRow(2, "tool", "wetter-übersicht", "agent/model#2", three[1].fingerprint, 1)
 
 

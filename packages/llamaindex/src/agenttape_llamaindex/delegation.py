@@ -246,5 +246,5 @@ def running_call(crossing: Crossing, method: str) -> LeafCall | None:
 def _delegated_by(crossing: Crossing) -> list[Any]:
     if not isinstance(crossing, ServedCrossing):
         return []
-    methods = crossing.session.source.interaction(crossing.found.number).metadata.get(DELEGATED_BY, [])
+    methods = crossing.session.source.metadata(crossing.found.number, DELEGATED_BY)
     return methods if isinstance(methods, list) else []

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from agenttape_core.matching import Order
-from agenttape_core.schema import IndexRow, Interaction, Outcome, Step, StepTiming, Timing
+from agenttape_core.schema import IndexRow, Interaction, Outcome, Plain, Step, StepTiming, Timing
 
 
 class Source(Protocol):
@@ -27,6 +27,9 @@ class Source(Protocol):
 
     def fidelity_note(self, number: int) -> str:
         """Read why it is not exact; empty when it is."""
+
+    def metadata(self, number: int, key: str) -> Plain:
+        """Read an entry of its metadata; `None` if there is none."""
 
     def steps(self) -> Iterator[Step]:
         """Read the steps of the run."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from agenttape_core.matching import CanonicalRequest, Ignored, recorded_request
-from agenttape_core.schema import IndexRow, Interaction, Outcome, Step
+from agenttape_core.schema import IndexRow, Interaction, Outcome, Plain, Step
 from agenttape_core.session.ports import Source
 
 ATTEMPTS = 32
@@ -33,6 +33,9 @@ class _Empty:
         raise LookupError(number)
 
     def fidelity_note(self, number: int) -> str:
+        raise LookupError(number)
+
+    def metadata(self, number: int, _key: str) -> Plain:
         raise LookupError(number)
 
     def steps(self) -> Iterator[Step]:
@@ -76,6 +79,10 @@ class _Changed:
     def fidelity_note(self, number: int) -> str:
         """Read why it is not exact; empty if it is."""
         return self._source.fidelity_note(number)
+
+    def metadata(self, number: int, key: str) -> Plain:
+        """Read an entry of its metadata."""
+        return self._source.metadata(number, key)
 
     def steps(self) -> Iterator[Step]:
         """Read the steps of the run."""
@@ -241,6 +248,10 @@ class Edited(_Changed):
     def fidelity_note(self, number: int) -> str:
         """Read why it is not exact; an answer that was chosen is."""
         return "" if number in self._changes else self._source.fidelity_note(self.originals.get(number, number))
+
+    def metadata(self, number: int, key: str) -> Plain:
+        """Read an entry of its metadata."""
+        return self._source.metadata(self.originals.get(number, number), key)
 
 
 def spare(source: Source) -> set[int]:

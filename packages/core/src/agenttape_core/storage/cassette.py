@@ -28,7 +28,7 @@ from agenttape_core.format.records import (
 )
 from agenttape_core.format.stamps import Stamps
 from agenttape_core.format.timings import load_step_timings, load_timings
-from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Step
+from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Plain, Step
 from agenttape_core.storage.asset_files import AssetFolder, reader_of_assets
 from agenttape_core.storage.files import BROKEN, CONFLICT, choose_side, file_kind, read_bytes
 from agenttape_core.storage.location import location_of
@@ -240,6 +240,18 @@ class Cassette:
             return ""
         found = self.interaction(number)
         return found.fidelity_note or found.fidelity if found.fidelity != "exact" else ""
+
+    def metadata(self, number: int, key: str) -> Plain:
+        """Return an entry of the metadata of an interaction; `None` if there is none. Raises as `outcome` does.
+
+        Args:
+            number: The number of the interaction.
+            key: The key, in ASCII letters, so that no layout escapes it: a record without it is not parsed.
+        """
+        if self._data.find(key.encode(), *self._spans[self._positions[number]]) == -1:
+            return None
+        found = self._record(number).get("metadata")
+        return found.get(key) if isinstance(found, dict) else None
 
     def _step(self, span: Span, *, after: int) -> Step:
         try:
