@@ -27,7 +27,7 @@ from agenttape_core.session.order.script import Script
 from agenttape_core.session.order.strands import Strand
 from agenttape_core.session.order.thread_work import ThreadWork
 from agenttape_core.session.order.virtual_time import virtual_time_of
-from agenttape_core.session.order.waiting_calls import Waits, call_in
+from agenttape_core.session.order.waiting_calls import Wait, Waits, call_in
 
 _real_post = asyncio.BaseEventLoop.call_soon_threadsafe
 _NOWHERE = Context()
@@ -70,6 +70,8 @@ class AwaitedLine(ABC):
         """The last callback of those among which there was no step of the program, their number, and when that was."""
         self._script: Script | None = None
         self._waiting = Waits()
+        self._together: set[Wait] = set()
+        """The calls that go on with one that was released before them; nothing else comes in between."""
         self._held = HeldBack()
         self._inside: dict[Key, bool] = {}
         """The timers and jobs of the code of calls, and whether that is executed for real: those come when they do."""

@@ -258,7 +258,7 @@ class _Fold:
             before = takewhile(lambda call: call != id(entry.call), self._waiting)
             self._is_told = self._is_told or any(last.get(call, -1) > place for call in before)
             self._stop_waiting(entry.call)
-            self._is_told |= entry.call.is_left and (not entry.is_idle or bool(self._waiting))
+            self._is_told |= not entry.is_idle or (entry.call.is_left and bool(self._waiting))
             return Delivery("cancelled", self._number(entry.call), after)
         self._is_told = self._is_told or any(self._last.get(call, -1) > place for call in self._waiting)
         self._is_told |= bool(entry.beside) or (entry.what in _THREADS and (not entry.is_idle or entry.which > 0))

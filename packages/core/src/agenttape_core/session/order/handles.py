@@ -121,7 +121,7 @@ def owner_of(handle: Any, session: object) -> Any:
     if type(callback) is Posted:
         return None
     bound = getattr(callback, "__self__", None)
-    if bound is handle._loop or isinstance(bound, BaseTransport | Looking):  # noqa: SLF001
+    if bound is handle._loop or isinstance(bound, BaseTransport | Looking) or _is_cancelling(bound):  # noqa: SLF001
         return None
     crossing = context.get(EXECUTING)
     return PROGRAM if crossing is None or crossing.session is not session else crossing
@@ -142,8 +142,14 @@ def is_idle(loop: Any) -> bool:
 
 
 def _is_to_call(handle: Any) -> bool:
-    callback = handle._callback  # noqa: SLF001 - no public name tells it
-    return not handle._cancelled and not isinstance(getattr(callback, "__self__", None), Looking)  # noqa: SLF001
+    bound = getattr(handle._callback, "__self__", None)  # noqa: SLF001 - no public name tells it
+    return not handle._cancelled and not isinstance(bound, Looking) and not _is_cancelling(bound)  # noqa: SLF001
+
+
+def _is_cancelling(bound: Any) -> bool:
+    """Return True for a scope of anyio that cancels its tasks, in each round of the loop until they have ended."""
+    kind = type(bound)
+    return kind.__name__ == "CancelScope" and kind.__module__ == "anyio._backends._asyncio"
 
 
 def has_steps(loop: Any, session: object, known: int = 0) -> bool:

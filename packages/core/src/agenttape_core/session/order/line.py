@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextvars import Context
 
 from agenttape_core.schema import Delivery, Sender
@@ -45,15 +46,16 @@ class Line(FollowedLine):
         """Wait for the turn of a call; once the line is closed there are none, as for a stream that outlives it."""
         if self._is_closed:
             return
-        wait = Wait(call, sender, self.loop.create_future())
+        wait = Wait(call, sender, self.loop)
         self._came_at = self.serial
         self._waiting.add(wait)
         if not self._is_running:
             self._look_soon()
         try:
-            await wait.future
+            await wait.comes()
         finally:
             self._waiting.discard(wait)
+            self._together.discard(wait)
 
     def _look_soon(self) -> None:
         """See to it that the line goes on, where nobody tells it that the loop has called a callback."""
@@ -76,7 +78,7 @@ class Line(FollowedLine):
         self._is_running = False
         if not self._pending:
             self._close_if_over()
-        if not (self._waiting or self._held or self._script is not None):
+        if self._together or not (self._waiting or self._held or self._script is not None):
             return
         while True:
             idle = not self._follows or is_idle(self.loop)
@@ -168,7 +170,10 @@ class Line(FollowedLine):
                 return False
             self._script.pass_next()
             self._go_on()
-            self._release(found)
+            together = [found, *self._come_with()]
+            self._together.update(together[1:])
+            for wait in reversed(together):
+                self._release(wait)  # each before those that were released so far
             return True
         handle = self._held.take((following.sender, self._number_of(following)))
         if handle is None:
@@ -177,6 +182,18 @@ class Line(FollowedLine):
         self._go_on()
         let_through(handle)
         return True
+
+    def _come_with(self) -> Iterator[Wait]:
+        """Yield the calls that had been answered before the program made a step with the answer before: it may look."""
+        script = self._script
+        while script is not None and (following := script.next) is not None:
+            is_at_once = following.sender == "call" and following.after == 0
+            found = self._waiting.find("call", script.calls[following.which]) if is_at_once else None
+            if found is None:
+                return
+            self._waiting.discard(found)
+            script.pass_next()
+            yield found
 
     def _number_of(self, following: Delivery) -> int:
         if following.sender == "post":

@@ -11,6 +11,9 @@ from agenttape_core.schema import Sender
 from agenttape_core.session.order.delivery_log import Logged
 from agenttape_core.session.order.handles import Posted
 
+_MOST_CANCELS = 10_000
+"""Times that a call is cancelled anew before it waits no longer for the moment at which it ended."""
+
 
 class Wait:
     """A call that waits for its turn.
@@ -18,24 +21,43 @@ class Wait:
     Args:
         call: The call.
         sender: Whether it will be answered or was cancelled.
-        future: Set when it is its turn.
+        loop: The loop.
     """
 
-    __slots__ = ("address", "call", "future", "sender")
+    __slots__ = ("_future", "_is_over", "_loop", "address", "call", "sender")
 
-    def __init__(self, call: Logged, sender: Sender, future: asyncio.Future[None]) -> None:
+    def __init__(self, call: Logged, sender: Sender, loop: asyncio.AbstractEventLoop) -> None:
         self.call = call
         self.sender = sender
         self.address = call.address
-        self.future = future
+        self._loop = loop
+        self._future: asyncio.Future[None] = loop.create_future()
+        self._is_over = False
+
+    async def comes(self) -> None:
+        """Wait until it is its turn.
+
+        A call that was cancelled may be so again in each round of the loop, as by anyio, and still ends when it did.
+        """
+        for _ in range(_MOST_CANCELS if self.sender == "cancelled" else 0):
+            try:
+                await self._future
+            except asyncio.CancelledError:
+                if self._is_over:
+                    return
+                self._future = self._loop.create_future()
+            else:
+                return
+        await self._future
 
     def release(self) -> None:
         """Let it go on, next of all that are ready in a loop of Python's own."""
-        if self.future.done():
+        self._is_over = True
+        if self._future.done():
             return
-        ready = getattr(self.future.get_loop(), "_ready", None)
+        ready = getattr(self._loop, "_ready", None)
         before = len(ready) if ready is not None else 0
-        self.future.set_result(None)
+        self._future.set_result(None)
         if ready is None:
             return
         for place in range(before, len(ready)):
@@ -47,8 +69,9 @@ class Wait:
 
     def end(self) -> None:
         """Let it go on, as nobody will have its turn come."""
-        if not self.future.done() and not self.future.get_loop().is_closed():
-            self.future.set_result(None)
+        self._is_over = True
+        if not self._future.done() and not self._loop.is_closed():
+            self._future.set_result(None)
 
 
 class Waits:
