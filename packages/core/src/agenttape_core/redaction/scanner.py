@@ -11,8 +11,10 @@ from agenttape_core.redaction.detection.credentials import find_handed_over
 from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.fields import find_fields
 from agenttape_core.redaction.detection.findings import Finding, without_overlaps
+from agenttape_core.redaction.detection.inserted import find_inserted
 from agenttape_core.redaction.detection.kinds import BASE64
 from agenttape_core.redaction.detection.literals import holds
+from agenttape_core.redaction.detection.logins import find_logins
 from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
@@ -104,7 +106,7 @@ class Scanner:
         if named := self._by_name(view):
             yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
             yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own), met)
-        if found := list(find_handed_over(view)):
+        if found := [*find_handed_over(view), *find_logins(view)]:
             yield from self._unspared(text, found, met)
         if len(view.text) >= LONG and view.long_runs:
             yield from self._encoded(view, met)
@@ -117,6 +119,8 @@ class Scanner:
 
     def _by_name(self, view: View) -> list[Finding]:
         found = find_assignments(view, self.names)
+        if b"(" in view.raw:
+            found += find_inserted(view, self.names)
         if b"=" in view.raw:
             found += find_fields(view, self.names)
             if b"<" in view.raw:

@@ -95,7 +95,9 @@ Collections: TypeAlias = tuple[int, ...]
 
 def collections() -> Collections:
     """Return how often the collector of garbage has run: what outlives that is among the older objects."""
-    return tuple(int(generation["collections"]) for generation in gc.get_stats())
+    # A list first: a tuple that grows while another thread lists all objects is one that Python refuses to finish.
+    counts = [int(generation["collections"]) for generation in gc.get_stats()]
+    return tuple(counts)
 
 
 def _made_since(since: Collections, *, thoroughly: bool) -> Iterable[Any]:

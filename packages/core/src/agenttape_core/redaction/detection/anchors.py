@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.assignments import may_be_given
 from agenttape_core.redaction.detection.columns import may_head_column
 from agenttape_core.redaction.detection.endings import holds_foreign, last_words
+from agenttape_core.redaction.detection.inserted import COPY, INTO
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.literals import holds, places
+from agenttape_core.redaction.detection.logins import ANY_PORT, LOGINS, OPTION
 from agenttape_core.redaction.detection.normal import Normal, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.runs import may_be_key
@@ -43,12 +45,16 @@ _FOLDED = (
     (b"-", b" -p"),
     (b"-", b"curl"),
     (b"0'\"", b"identified "),
+    (b"'\"", INTO),
+    (b"\t", COPY),
+    (b"-", OPTION),
+    *((b":(", literal) for literal in LOGINS),
     (b":", b"::add-mask::"),
     (b"0+=", b"basic"),
 )
 """Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
 _ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=", *TAGS)
-_SHAPES = (b"0000", b"AA00")
+_SHAPES = (b"0000", b"AA00")  # which every port of `logins` has
 _THREE = b"AAA"
 _CAPITALS, _CAPITAL_STEM = re.compile(b"A+"), re.compile(b"|".join(stem.upper() for stem in STEMS))
 _INSIDE = Lazy(r"\?[^\s)?]")
@@ -150,6 +156,7 @@ class _Marked:
             if any(sign in view.shape for sign in given):
                 self._mark(view.low, literal)
         for searched, literals in (
+            (view.raw, (ANY_PORT,)),
             (view.low, _ASSIGNED if b"=" in view.raw else ()),
             (view.shape, _SHAPES if b"0" in view.shape else ()),
         ):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
 
-_OPEN = Lazy(r"(?:[rbfuRBFU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}[\"'`])")
+_OPEN = Lazy(r"(?:(?:[rbfuRBFU]{1,2}|[NE])(?=[\"']))?(?P<quote>\\{0,7}[\"'`])")
 _SCHEME = Lazy(
     r"(?:Bearer|Basic|Token|ApiKey|Api-Key|Digest|Negotiate|AWS4-HMAC-SHA256|OAuth|Signature|Hawk"
     r"|[A-Z][A-Z-]{1,31}(?=[ \t]+[\w.:+/=~-]{16,4096}(?:[\s\"'\\]|\Z)))[ \t]+",
@@ -208,7 +208,7 @@ def _bare(text: str, found: Assignment) -> int:
     if sep == "=" and not found.gap and found.name.isupper():
         return _end(_ENVIRONMENT, text, at)
     end = _end(_BARE, text, at)
-    value = text[at:end].rstrip(".,:?*")
+    value = text[at:end].rstrip(".,:?*\u00bb\u201d\u201c\u2019")
     if sep == " is " and not _is_said(value, found):
         return at
     if text[end : end + 1] in ("(", "[") or not _is_secret_word(text, value, found):

@@ -37,19 +37,22 @@ _TAIL = Lazy(
     (?P<rest>[\w-]{0,48}+)
     (?:\*\*|__)? (?P<close>\\{0,7}["'`])? (?:\*\*|__)? \]? [ \t]{0,8}
     (?: (?P<typed>:[ \t]{0,4}(?:str|bytes|string|String|SecretStr|&(?:'static[ ])?str|Optional\[str\]|str[ ]\|[ ]None)
-          [ \t]{0,4}=(?!=))
+          [ \t]{0,4}=(?!=) | string[ \t]{1,4}=(?!=))
       | (?P<sep>=>|:=|={1,2}|:|>|->|\u2192) )
     (?:\*\*|__)? (?P<gap>[ \t]{0,8}) (?:Secret(?:Str|Bytes)?\((?=\\{0,7}["']))?"""
 )
 _REST = Lazy(r"[\w-]{0,48}+")
 _BEHIND = frozenset("*\\\"'`] \t:=>,\r\n\u2192")
 """All that can follow a name of which the value is given."""
-_SAYS = "is|was|ist|war|lautet|est|es"
-"""Words between a name and its value in prose: English, German, French, Spanish."""
+_SAYS = "is|was|ist|war|lautet|est|es|\xe9"
+"""Words between a name and its value in prose: English, German, French, Spanish, Portuguese."""
+_FOR = r"[ ](?:for|to|of|f\u00fcr|para|pour)(?:[ ][\w.@'-]{1,40}){1,4}?"
+"""The purpose of a password: `the password for the portal is`."""
 _LOOSE = Lazy(
     rf"""(?x)
     (?P<rest>[\w-]{{0,48}}+)
-    (?: [ ](?P<said>{_SAYS})(?:[ ]set[ ]to)?:?[ ]{{1,4}}
+    (?: (?:{_FOR})?[ ](?P<said>{_SAYS})(?:[ ]set[ ]to)?:?[ ]{{1,4}}
+      | {_FOR}(?P<whose>:)[ ]{{1,4}}
       | (?P<block>["'])[ \t]{{0,4}}\{{[^{{}}]{{0,400}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,8}}(?=")
       | (?P<close>\\{{0,7}}["'])? ,?(?:[ \t\r\n]|\\n){{1,32}}
         (?P<pair>\\{{0,7}}["']?[Vv]alue\\{{0,7}}["']?[ \t]{{0,4}}[:=][ \t]{{0,8}})
@@ -60,7 +63,8 @@ _LOOSE = Lazy(
 next argument, or the next word."""
 _OF_PROSE = Lazy(
     rf"""(?x) [A-Za-z](?:{"|".join(stem[1:].decode() for stem in STEMS)})[a-z]{{0,12}}+ ,?[ ]
-    (?!(?:{_SAYS}|value|provided|given|supplied|used)\b) [a-z]{{1,19}} (?=[ ,]|\.(?:\s|\Z))"""
+    (?!(?:{_SAYS}|value|provided|given|supplied|used|for|to|of)\b|string[ ]{{1,4}}=)
+    [a-z]{{1,19}} (?=[ ,]|\.(?:\s|\Z))"""
 )
 """A word with a stem before another word. A word is a value behind some separator, or for a name in capitals."""
 _LABEL = Lazy(r"""(?:name|key)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}["']?\Z""", re.IGNORECASE)
@@ -85,11 +89,15 @@ _LISTED = Lazy(
 )
 _FIRST_WORDS = frozenset(
     ("api", "access", "secret", "private", "master", "license", "encryption", "signing", "seed", "recovery",
-     "verification", "security", "connection", "de")
+     "verification", "security", "connection", "de", "palavra")
 )  # fmt: skip
 """First words of a name that prose writes as two, or as three: `API key`, `mot de passe`."""
 _PUNCTUATION = "\"'`*(["
 _BEFORE_PAIR = frozenset("?&;#")
+_QUOTES = frozenset("\u00ab\u201c\u201e\u201a\u2018")
+"""Quotes of printers, which open what is said."""
+_DIRECTIVES = frozenset({"requirepass", "masterauth"})
+"""Names that begin a line in the configuration of Redis, with their value behind them."""
 _NEAR = 120
 _OPENING = ("{", "[")
 _APART = frozenset("\n\t\r\"'`(<>{}[,;:=&?#|/$@!*+%")
@@ -234,17 +242,24 @@ def _told(view: View, found: Assignment, loose: re.Match[str]) -> Finding | None
 def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assignment | None:
     """Return an assignment whose value follows its name in prose, in a command, or as a `value` of its own."""
     before = text[max(0, found.start - _NEAR) : found.start]
-    if loose["said"] or loose["block"]:
-        return found._replace(sep=" is ") if loose["said"] else found._replace(sep="=", close=loose["block"], gap=" ")
+    if block := loose["block"]:
+        return found._replace(sep="=", close=block, gap=" ")
+    if loose["said"] or loose["whose"]:
+        return found._replace(sep=" is ", value=found.value + (text[found.value : found.value + 1] in _QUOTES))
     if loose["pair"]:
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
     is_flag = found.name.startswith("--")
     if loose["listed"]:
         is_set = _SETTER.search(before) and _LISTED.match(text, found.value)
         return found if is_flag or is_set else None
-    if before.rstrip().rpartition(" ")[2].rpartition("\n")[2].lower() in _COMMANDS and _COMMAND.search(before):
-        return found._replace(sep="=")
-    if loose["blank"].endswith("\t") and before[-1:] in ("", "\n"):
-        return found._replace(sep=":", gap=" ")
+    is_first = before[-1:] in ("", "\n")
+    is_cell = is_first and loose["blank"].endswith("\t")
+    if is_cell or (is_first and found.name in _DIRECTIVES) or _is_after_command(before):
+        return found._replace(sep=":" if is_cell else "=", gap=" " if is_cell else found.gap)
     is_sql = found.name == "PASSWORD" and text[found.value : found.value + 1] == "'"
     return found if is_flag or is_sql or (found.name == "password" and _LOGIN.search(before)) else None
+
+
+def _is_after_command(before: str) -> bool:
+    last = before.rstrip().rpartition(" ")[2].rpartition("\n")[2].lower()
+    return last in _COMMANDS and _COMMAND.search(before) is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import holds, places
+from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.values import is_placeholder, is_random
 
 if TYPE_CHECKING:
@@ -33,11 +33,18 @@ _ORACLE = Lazy(
 )
 _MASKED = Lazy(r"""::add-mask::(?P<secret>[^\s"'\\]{1,256})""")
 """A value that a workflow of GitHub hides from then on."""
-_OPTION = Lazy(
-    r"""(?:sshpass[ ]-p[ ]?|mysql(?:dump|admin)?\b[^\n]{0,200}?[ ]-p|docker[ ]login\b[^\n]{0,200}?[ ]-p[ ])"""
-    r"""(?P<quote>["'])?(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\-]){3,256})"""
+_OPTIONS = tuple(
+    (Lazy(command), Lazy(option + r"""(?P<quote>["'])?(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\-]){3,256})"""))
+    for command, option in (
+        (r"sshpass\Z", "[ ]-p[ ]?"),
+        (r"mysql(?:dump|admin)?\b[^\n]{0,200}\Z", "[ ]-p"),
+        (r"(?:docker|az)[ ]login\b[^\n]{0,200}\Z", "[ ]-p[ ]"),
+        (r"zip\b[^\n]{0,200}\Z", "[ ]-P[ ]"),
+        (r"\b7za?\b[^\n]{0,200}\Z", "[ ]-p"),
+    )
 )
-"""Passwords that commands take behind `-p`."""
+"""Commands that take a password behind `-p`, and how each does."""
+_LONGEST_COMMAND = 220
 _AWS_SECRET = Lazy(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])", re.ASCII)
 _AWS_ID = Lazy(r"[^A]{0,2}A[KS]IA")
 _ID_HEAD = 6
@@ -53,13 +60,20 @@ def find_handed_over(view: View) -> Iterator[Finding]:
     if b":" in view.raw:
         yield from _find(view, b"curl", _CURL)
         yield from _find(view, b"::add-mask::", _MASKED)
-    if b"-" in view.raw and holds(view.raw, b" -p"):
-        for anchor in (b"sshpass ", b"mysql", b"docker login"):
-            yield from _find(view, anchor, _OPTION)
+    for at in places(view.low, b" -p") if b"-" in view.raw else ():
+        yield from _behind_option(view, at)
     yield from _find(view, b"identified ", _IDENTIFIED)
     if b"@" in view.raw and b"/" in view.raw:
         for anchor in (b"sqlplus ", b"oracle:thin:"):
             yield from _find(view, anchor, _ORACLE)
+
+
+def _behind_option(view: View, at: int) -> Iterator[Finding]:
+    before = view.text[max(0, at - _LONGEST_COMMAND) : at]
+    for command, option in _OPTIONS:
+        match = option.match(view.text, at)
+        if match and not is_placeholder(match["secret"]) and not match["secret"].isdigit() and command.search(before):
+            yield view.finding(*match.span("secret"), SECRET)
 
 
 def find_aws_secrets(view: View) -> Iterator[Finding]:

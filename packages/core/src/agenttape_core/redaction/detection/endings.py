@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SEPARATORS = bytes(ord("=") if byte in b":=>" else byte for byte in range(256))
 _CLOSING = b" \t\"'`\\])*_"
 _SHORT = frozenset(
-    b"pin otp cvv cvc csc jwt dsn pat _iv -iv siv _pw -pw .pw bpw rpw tpw pw ode des sid".split()
+    b"pin otp cvv cvc csc jwt dsn psk pat _iv -iv siv _pw -pw .pw bpw rpw tpw pw ode des sid".split()
 ) | frozenset(b"%cpw" % before for before in b" \n\t\"'`?&{(,[<;|*")
 """The last three letters of such names."""
 _LONG = frozenset(
@@ -31,6 +31,8 @@ _LONG = frozenset(
     b"wort oord enha nhas lave rola nord kode sana ifre eslo se\xf1a lsz\xf3 asse".split()
 )
 """The last four letters of the others."""
+_SAID = ((b"v", b"clave es "), (b"\xf1", b"contrase\xf1a es "), (b"\xe9", b"senha \xe9 "), (b"K", b"kennwort ist "))
+"""Names whose value is said in prose, so that no separator tells where they end, with a rare letter of theirs."""
 _END = operator.itemgetter(slice(-12, None))
 _NAME_LENGTH = 64
 _NUMBER_SAID = b" is 00"
@@ -45,6 +47,9 @@ def last_words(view: View) -> Iterator[int]:
         yield from _before_separators(view)
     if b"0" in view.shape:
         yield from _before_numbers(view)
+        for letter, said in _SAID:
+            if letter in view.raw:
+                yield from places(view.low, said)
     if not view.text.isascii() and holds_foreign(view.text):
         for word in FOREIGN:
             at = view.text.find(word)

@@ -26,6 +26,7 @@ _RUN_TOGETHER = Lazy(
     r"|(?:auth|access|refresh|session|bearer|api|id|identity|registry|csrf|xsrf)token)\Z"
 )
 _WORD = Lazy(r"[A-Z]+(?![a-zß-ÿ])|[A-Z]?[a-zß-ÿ]+|[0-9]+|[^\W\d_]+")
+_OF_RAILS = ("secret", "key", "base")
 _BLOB = Lazy(r"[^\w.\- ]")
 
 
@@ -57,6 +58,7 @@ _PAIRS = {
 }
 _LASTS = {
     "dsn": Demand.CONNECTION,
+    "psk": Demand.TEXT,
     **dict.fromkeys(vocabulary.OPAQUE, Demand.OPAQUE),
     **dict.fromkeys(vocabulary.QUERIED, Demand.QUERIED),
 }
@@ -93,7 +95,7 @@ def _demand(words: tuple[str, ...]) -> Demand | None:
         return None if before in vocabulary.PASSES or last in vocabulary.NO_PASSWORD else Demand.TEXT
     if last in vocabulary.PINS or (last in ("code", "codes") and before in vocabulary.CODES):
         return None if before in vocabulary.NO_PINS else Demand.DIGITS
-    if last in vocabulary.WHATEVER or _RUN_TOGETHER.search(last):
+    if last in vocabulary.WHATEVER or words[-3:] == _OF_RAILS or _RUN_TOGETHER.search(last):
         return Demand.NOTHING
     return _PAIRS.get((before, last)) or (Demand.OPAQUE if last in ("pat", "pats") and before else _LASTS.get(last))
 

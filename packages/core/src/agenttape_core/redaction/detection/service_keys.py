@@ -8,6 +8,7 @@ that providers show in their documentation.
 from __future__ import annotations
 
 from agenttape_core.redaction.detection.detector import AFTER, has_digit, token
+from agenttape_core.redaction.detection.kinds import SECRET
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _AGENTS = (
@@ -62,6 +63,13 @@ _CLOUDS = (
         r"(?P<secret>[A-Za-z0-9+/=]{40,64}(?:\r?\n|\\n)(?:[A-Za-z0-9+/=]{4,64}(?:\r?\n|\\n)?){1,64})",
         near="around",
     ),
+    token(
+        SECRET,
+        "SSWS",
+        r"SSWS[ \t]{1,4}(?P<secret>00[\w-]{28,60})(?![\w-])",
+        check=has_digit,
+        near="around",
+    ),  # of Okta: https://developer.okta.com/docs/guides/create-an-api-token
     token("password_hash", "$2a$ $2b$ $2y$", r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}(?![./A-Za-z0-9])", near="around"),
 )
 _GITLEAKS = (

@@ -17,6 +17,7 @@ STEMS = (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cookie", b"cre
 PASSWORDS = _words(
     "password passwords passwd passwds passw pwd pw passphrase passcode passwort passwörter kennwort losungswort "
     "wachtwoord contraseña contrasena clave senha senhas parola lösenord passord adgangskode salasana şifre sifre "
+    "requirepass masterauth "
     "parolă heslo jelszó hasło hasła пароль пароля 密码 密碼 口令 パスワード 暗証番号 비밀번호 암호"
 )
 """Last words whose value is chosen by people, so it may be short or all digits."""

@@ -1,0 +1,107 @@
+"""A user and a password in one place: a line of `.pgpass`, `http -a bob:x`, `Credentials: bob / x`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.literals import places
+from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agenttape_core.redaction.detection.findings import Finding
+    from agenttape_core.redaction.detection.views import View
+
+OPTION = b"-a"
+_OPTIONS = (b" -a ", b" --auth")
+PORT, ANY_PORT = b"0000:", b":*:"
+LOGINS = (b"credential", b"login")
+_HTTPIE = Lazy(
+    r"""[ ](?:-a|--auth)[ =]{1,4}(?P<quote>\\{0,3}["'])?[^\s:"'\\-][^\s:"'\\]{0,127}:"""
+    r"""(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\]){1,256})"""
+)
+_REDIS = Lazy(r"""[ ]-a[ ](?P<quote>["'])?(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\-][^\s"'\\]){1,256})""")
+_REDIS_COMMAND = Lazy(r"\b(?:redis|valkey)-cli(?:[ ][^\n|;&]{0,200})?\Z")
+_COMMAND = Lazy(r"""(?:\A|[\s;&|$(`"'])(?:https?|xhs?)(?:[ ][^\n|;&]{0,200})?\Z""")
+"""HTTPie, or xh, which has the same options."""
+_HOST = Lazy(r"""(?:\A|[\s"'`]|\\n)[\w.*\[-][\w.*-]{0,127}\]?\Z""")
+_REST = Lazy(
+    r""":(?:543\d|6432|6543|25060|26257|\*):[^\s:"'\\/]{1,64}:[^\s:"'\\/]{1,64}:"""
+    r"""(?P<secret>(?:[^\s"'\\]|\\[:\\]){4,256})"""
+)
+"""A line of a password file (PostgreSQL, 34.16): host, port, database, user, password; the ports are those of
+PostgreSQL, its poolers and hosts."""
+_LONGEST_HOST = 132
+_COLON = ord(":")
+_LONGEST_COMMAND = 240
+_LOGIN = Lazy(
+    r"""(?ix)(?:credentials?|log-?ins?) (?:[ ](?:details|data|info|credentials))? [*_`"']{0,3} (?:[ ](?:is|are))? [ ]?:
+    [*_`"'\ ]{1,6} (?P<user>[a-z][\w.@+-]{1,63}) (?P<between>[ ][/|][ ]|[:/])
+    (?P<secret>[^\s"'`<>,;:/()]{6,64})(?![:/\w])"""
+)
+_CALL = Lazy(
+    r"""(?x) login\((?:\s|\\n){0,40} (?:[\w.]{1,60} | \\{0,3}(?P<q>["'])[^"'\\\n]{1,128}\\{0,3}(?P=q)),(?:\s|\\n){0,40}
+    \\{0,3}(?P<quote>["'])(?P<secret>[^"'\\\n]{4,256})\\{0,3}(?P=quote)\s{0,4}\)"""
+)
+"""A method that takes user and password, as those of `smtplib`."""
+_SPECIAL, _SIGN = Lazy("[!@#$%^&*?]"), Lazy("[0-9!@#$%^&*?]")
+
+
+def find_logins(view: View) -> Iterator[Finding]:
+    """Find the passwords that stand behind their users."""
+    raw = view.raw
+    for end in places(raw, OPTION) if b"-" in raw else ():
+        at = raw.rfind(b" ", max(0, end - 2), end)
+        if at >= 0 and raw.startswith(_OPTIONS, at):
+            yield from _behind_option(view, at)
+    if b":" in raw:
+        for at in (*_ports(view), *(places(raw, ANY_PORT) if b"*" in raw else ())):
+            match = _REST.match(view.text, at)
+            if match and _is_given(match["secret"]) and _HOST.search(_before(view, at, _LONGEST_HOST)):
+                yield view.finding(*match.span("secret"), SECRET)
+    for literal in LOGINS if b":" in raw or b"(" in raw else ():
+        for at in places(view.low, literal):
+            called = _CALL.match(view.text, at) if view.text[at - 1 : at] == "." else None
+            if called and _is_given(called["secret"]) and _SIGN.search(called["secret"]):
+                yield view.finding(*called.span("secret"), SECRET)
+            match = _LOGIN.match(view.text, at)
+            secret = match["secret"].rstrip(".") if match else ""
+            if match and _is_told(secret, match["between"]):
+                yield view.finding(match.start("secret"), match.start("secret") + len(secret), SECRET)
+
+
+def _ports(view: View) -> Iterator[int]:
+    """Yield where a colon stands before a number of four digits, or of five, and another colon."""
+    for at in places(view.shape, PORT) if b"0" in view.shape else ():
+        for before in (at - 1, at - 2):
+            if before >= 0 and view.shape[before] == _COLON:
+                yield before
+
+
+def _behind_option(view: View, at: int) -> Iterator[Finding]:
+    before = _before(view, at, _LONGEST_COMMAND)
+    for hints, command, pattern in ((("http", "xh"), _COMMAND, _HTTPIE), (("-cli",), _REDIS_COMMAND, _REDIS)):
+        match = pattern.match(view.text, at) if any(hint in before for hint in hints) else None
+        if match and _is_given(match["secret"]) and command.search(before):
+            yield view.finding(*match.span("secret"), SECRET)
+
+
+def _before(view: View, at: int, most: int) -> str:
+    return view.text[max(0, at - most) : at]
+
+
+def _is_given(secret: str) -> bool:
+    return not is_placeholder(secret) and not secret.isdigit()
+
+
+def _is_told(secret: str, between: str) -> bool:
+    """Return True if a word is no English: letters and digits alternate, or it has a sign, or it stands apart."""
+    if is_placeholder(secret) or is_type_name(secret):
+        return False
+    has_digit, has_letter = any(map(str.isdigit, secret)), any(map(str.isalpha, secret))
+    if between.startswith(" "):
+        return has_letter and (has_digit or _SPECIAL.search(secret) is not None)
+    return has_letter and (is_alternating(secret) or (has_digit and _SPECIAL.search(secret) is not None))
