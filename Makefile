@@ -89,7 +89,8 @@ $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject
 	@touch $@
 
 identical: $(READY) ## Replay the programs of docs/identical.md as often as it says, and let verify find old defects.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --replays=20 tests/conformance/identical tests/langgraph/test_verify.py tests/llamaindex/test_verify.py
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --replays=20 tests/conformance/identical \
+		tests/conformance/defects tests/langgraph/test_verify.py tests/llamaindex/test_verify.py
 
 orders: $(READY) ## Answer the calls of programs without a race in a thousand orders each: no alarm.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 --orders=1000 \

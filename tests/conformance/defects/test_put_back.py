@@ -1,0 +1,37 @@
+"""Old defects that are put back are found by the test of what corrected them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .put_back import DEFECTS, VARIABLE
+
+_ROOT = Path(__file__).parents[3]
+_FAILED = 1
+"""The exit code of pytest where tests have failed; others say that it could not run them."""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", DEFECTS)
+def test_what_is_put_back_is_found(name: str, pytestconfig: pytest.Config) -> None:
+    """The test of a correction fails where the correction is undone."""
+    if pytestconfig.getoption("replays") < 20:
+        pytest.skip("run by make identical: each starts a run of pytest")
+    defect = DEFECTS[name]
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("AGENTTAPE_", "PYTEST_"))}
+    options = ["-q", "-x", "-n0", "-p", "no:cacheprovider", "-p", f"{__package__}.put_back", "-k", defect.words]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, defect.found_by],
+        cwd=_ROOT,
+        env={**kept, VARIABLE: name},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=150,
+    )
+    assert ended.returncode == _FAILED, ended.stdout + ended.stderr
