@@ -85,6 +85,16 @@ DEFECTS: dict[str, Defect] = {
         "tests/llamaindex/test_replay_llm.py",
         "ends_a_stream",
     ),
+    "stand-ins ask with encoded schemas": Defect(
+        _put("agenttape_core.integration.stand_ins.recorded", "Recorded.value", lambda _, plain: plain),
+        "tests/llamaindex/test_structured.py",
+        "nested",
+    ),
+    "each turn writes the conversation again": Defect(
+        _put("agenttape_llamaindex.workflows.events", "is_steady", lambda _: False),
+        "tests/llamaindex/test_handler_costs.py",
+        "costs_the_same",
+    ),
     "observed runs have no order": Defect(
         _put("agenttape_llamaindex.workflows.order", "_recorded_ticks", lambda _: []),
         "tests/llamaindex/test_observed_order.py",
