@@ -2,17 +2,21 @@
 
 A saver takes the greatest id of a conversation for the latest. So the id of a checkpoint must be greater than all
 others in its thread and namespace: than the one before, than those that an earlier session or another process has left
-with the saver, and, if a run forks from an old checkpoint, than all that came after that one. Yet an id must not depend
-on which of two parallel subgraphs was faster.
+with the saver, and, if a run forks from an old checkpoint, than all that came after that one. LangGraph compares ids
+across namespaces, too: a subgraph begins a replay with its last checkpoint before the next one of its outer graph. Yet
+an id must not depend on which of two parallel subgraphs was faster.
 
 So an id is drawn in the branch of its graph, like all others, and its time is later than the greatest that this session
-has met in the same thread and namespace. Task ids and interrupt ids are hashes of checkpoint ids, so they follow.
+has met in the same thread, in its namespace, those around it and those below it: subgraphs have ended when their outer
+graph goes on. A checkpoint is created at the time in its id, if that is later than the time that it is: programs sort
+by either. Task ids and interrupt ids are hashes of checkpoint ids, so they follow.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +28,8 @@ from agenttape_langchain.session_tree import tree_of
 Place = tuple[str, str]
 """The thread and the namespace of a checkpoint."""
 
+_NS_SEP = "|"
+"""Separates the parts of a namespace, one for each graph."""
 _VERSION = 6
 _TICKS_PER_MILLISECOND = 10_000
 _GREGORIAN_OFFSET = 0x01B21DD213814000
@@ -31,11 +37,13 @@ _GREGORIAN_OFFSET = 0x01B21DD213814000
 
 
 class _Lineages:
-    """The checkpoints that a session has met. Those of one place are made one after the other."""
+    """The checkpoints that a session has met. Those of one place, and of places inside of it, are made in turn."""
 
     def __init__(self) -> None:
         self._places: dict[str, Place] = {}
         self._latest: dict[Place, int] = {}
+        self._latest_within: dict[Place, int] = {}
+        """The greatest of a place and all places inside of it."""
 
     def met(self, checkpoint_id: str, place: Place) -> None:
         """Note that a checkpoint was loaded or made in a place."""
@@ -43,14 +51,27 @@ class _Lineages:
         made = _made_at(checkpoint_id)
         if made is not None:
             self._latest[place] = max(made, self._latest.get(place, made))
+            for each in (place, *_around(place)):
+                self._latest_within[each] = max(made, self._latest_within.get(each, made))
 
     def place_of(self, checkpoint_id: str) -> Place | None:
         """Return the place of a checkpoint, if it was met."""
         return self._places.get(checkpoint_id)
 
     def latest(self, place: Place | None) -> int | None:
-        """Return the time of the greatest id of a place, in milliseconds since the epoch."""
-        return self._latest.get(place) if place is not None else None
+        """Return the time of the greatest id of a place, those around and inside, in milliseconds since the epoch."""
+        if place is None:
+            return None
+        found = (self._latest_within.get(place), *map(self._latest.get, _around(place)))
+        return max((each for each in found if each is not None), default=None)
+
+
+def _around(place: Place) -> Iterator[Place]:
+    """Yield the places of the graphs around that of a place."""
+    thread, namespace = place
+    while namespace:
+        namespace = namespace.rpartition(_NS_SEP)[0]
+        yield thread, namespace
 
 
 def _made_at(checkpoint_id: str) -> int | None:
@@ -128,7 +149,11 @@ def _creating(frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
         made = frozen.next_uuid("uuid6", _VERSION, clock_seq=step, after=max(bounds, default=None))
         if place is not None:
             lineages.met(str(made), place)
-        return real(checkpoint, channels, step, **{**kwargs, "id": str(made)})
+        created = real(checkpoint, channels, step, **{**kwargs, "id": str(made)})
+        at = datetime.fromtimestamp((_made_at(str(made)) or 0) / 1000, UTC)
+        if at > datetime.fromisoformat(created["ts"]):
+            created["ts"] = at.isoformat()
+        return created
 
     return create
 
