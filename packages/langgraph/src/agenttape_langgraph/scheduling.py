@@ -114,7 +114,8 @@ def _commit_in_branch(real: Callable[..., None]) -> Callable[..., None]:
             error = _error_of(future)
             if interrupts_of(error):
                 setattr(error, _PATH, task_path_str(task.path))
-            context.copy().run(_in_branch, f"{task.name} {task.path}", real, self, task, future)
+            branch = f"{getattr(task, 'name', '')} {getattr(task, 'path', '')}"  # a test of a runner has no real tasks
+            context.copy().run(_in_branch, branch, real, self, task, future)
 
     return on_done
 
