@@ -229,10 +229,11 @@ def test_the_plan(single: pytest.Pytester, models: Models) -> None:
     assert models.asked == {}
 
 
-def test_a_limit(single: pytest.Pytester, models: Models) -> None:
+def test_a_limit(single: pytest.Pytester, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     """No call is made that would cost more than is left; what was done is kept, and the run is no success."""
     priced(single, old=0.0, new=1e6)  # a dollar for each token
-    result = single.runpytest_inprocess(CANDIDATE, "--cassette-max-usd=250", "--cassette-report=report.json")
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")  # each has half of it
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-max-usd=500", "--cassette-report=report.json")
     result.assert_outcomes(passed=1, errors=1, deselected=5)
     result.stdout.fnmatch_lines(["*openai:new was not tried to the end: refused to execute chat at *of $250 is spent*"])
     samples = trials(single.path)["same"]["samples"]
@@ -266,6 +267,8 @@ def test_an_interruption(single: pytest.Pytester, models: Models) -> None:
     assert trials(single.path)["same"]["verdict"] == "SAME"
     assert models.asked["old", "same"] == before["old", "same"]  # no baseline is asked again
     assert models.asked["new", "same"] - before["new", "same"] == 2
+    with pytest.raises(pytest.UsageError, match="it holds samples of openai:new only"):
+        single.parseconfigure("--cassette-candidate=openai:newer", "--cassette-resume=report.json")
 
 
 BAD = [
@@ -383,6 +386,8 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
 
     assert replay("--samples", "1", *how, "--resume", "out.json", "--json") == 1  # for its drift
     assert json.loads(capsys.readouterr().out)["samples"] == found["samples"]
+    assert replay("--candidate", "openai:newer", "--resume", "out.json") == 2
+    assert "its samples are of openai:new, so each would be taken again" in capsys.readouterr().err
     assert models.asked == asked
 
 

@@ -229,9 +229,13 @@ def _refuse_candidates(config: pytest.Config) -> None:
         from agenttape_core.tools.trials import read_trials
 
         try:
-            read_trials(option.cassette_resume)
+            known = {trial.candidate for trial in read_trials(option.cassette_resume)}
         except ConfigurationError as error:
             raise pytest.UsageError(f"--cassette-resume: {error}") from None
+        if known and known.isdisjoint(option.cassette_candidate):
+            raise pytest.UsageError(
+                f"--cassette-resume={option.cassette_resume}: it holds samples of {', '.join(sorted(known))} only"
+            )
 
 
 def _refuse_edits(edits: int | None) -> None:

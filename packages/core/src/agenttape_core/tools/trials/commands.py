@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.engine import Mode
-from agenttape_core.errors import BudgetExceededError
+from agenttape_core.errors import BudgetExceededError, ConfigurationError
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS
@@ -94,7 +94,8 @@ class CommandTrial:
             keep: Called with the trial so far after each sample.
 
         Raises:
-            ConfigurationError: If the candidate, an option or a setting is wrong, or the limit cannot be kept.
+            ConfigurationError: If the candidate, an option or a setting is wrong, the limit cannot be kept, or the
+                known samples are those of another candidate or recording.
             CassetteError: If there is nothing to replay, or it cannot be read.
             BudgetExceededError: If a call would cost more than is left.
             KeyboardInterrupt: If it was interrupted; what was kept is whole.
@@ -139,8 +140,14 @@ class CommandTrial:
         yield from (("candidate", self.candidate, number) for number in range(1, self.samples + 1))
 
     def _known(self, recorded: Trajectory) -> dict[tuple[Lane, int], Sample]:
-        if self.known is None or (self.known.recorded, self.known.candidate) != (recorded, self.candidate):
+        if self.known is None:
             return {}
+        if (self.known.recorded, self.known.candidate) != (recorded, self.candidate):
+            now = "another recording" if self.known.candidate == self.candidate else self.known.candidate
+            raise ConfigurationError(
+                f"the trial of {self.name} cannot be resumed: its samples are of {now}, so each would be taken again\n"
+                "  leave --resume out to begin anew, or name the result of this candidate"
+            )
         return {(sample.lane, sample.number): sample for sample in self.known.samples}
 
     def _run(self, model: str, spent: float, *, apart: bool) -> Outcome:
