@@ -13,6 +13,7 @@ from typing import Any
 
 from agenttape_core.session.order.choices import Choices
 from agenttape_core.session.order.giving_up import current_work
+from agenttape_core.session.order.limits import LONGEST
 from agenttape_core.session.order.strands import (
     AWAY,
     BLOCKING,
@@ -29,8 +30,6 @@ from agenttape_core.session.order.turns import wake
 
 _PATIENCE = 0.5
 """Seconds without progress after which a thread that comes to no gate counts as one that cannot be held."""
-_LONGEST = 10.0
-"""The same in seconds of any kind, for one that goes on."""
 
 
 class ChoosingStrands(Strands):
@@ -160,7 +159,7 @@ class ChoosingStrands(Strands):
         others = [
             strand for strand in self._live.values() if strand not in self._absent and not self._is_settled(strand)
         ]
-        if self._progress.is_made(strand for strand in others if strand.thread) and now - self._granted < _LONGEST:
+        if self._progress.is_made(strand for strand in others if strand.thread) and now - self._granted < LONGEST:
             self._since = now
         if now - self._since <= _PATIENCE:
             return

@@ -20,15 +20,14 @@ from time import monotonic
 from typing import Any
 
 from agenttape_core.session.order.handles import has_steps
+from agenttape_core.session.order.limits import LONGEST
 
 WAITS_ITSELF = 0.05
 """Seconds after which a loop that waits for a lock counts as one that waits for the thread."""
 _STILL = 0.5
 """Seconds after which a loop whose code stands still counts as one that waits for the thread."""
-_LONGEST = 2.0
+_GOES_ON = 2.0
 """Seconds for which a thread waits for a loop that goes on."""
-_EVER = 30.0
-"""Seconds for which a thread waits until it is the turn of what it has put there."""
 _LOOK = 0.02
 """Seconds between two looks after the loop."""
 _MOST_CALLBACKS = 10_000
@@ -129,7 +128,7 @@ class HandedOver:
                 self._place, still_since = place, now
             if self.is_held:
                 self._since = now
-            is_over = now - still_since > _STILL or now - self._since > _LONGEST or now - began > _EVER
+            is_over = now - still_since > _STILL or now - self._since > _GOES_ON or now - began > LONGEST
             if is_over or not loop.is_running():
                 self.let_go()
                 break

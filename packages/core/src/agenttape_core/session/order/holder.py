@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable
 
 from agenttape_core.guard.caller import is_own
+from agenttape_core.session.order.limits import LONGEST
 from agenttape_core.session.order.strands import Strand
 
 _ASLEEP = 0.01
@@ -24,8 +25,6 @@ _STILL = 0.01
 """The same where the system does not say what a thread does."""
 _LONG = 0.15
 """Seconds of processor time for which a thread may compute while others wait for the turn; of any, where unknown."""
-_LONGEST = 10.0
-"""Seconds of any kind for which a thread may have the turn while others wait: one that polls hardly computes."""
 _SHARED = ("202 ", "98 ", "240 ", "422 ")
 """The numbers of `futex` on the processors that Linux runs on; locks are waited for by it."""
 
@@ -121,7 +120,7 @@ class Holding:
     def _has_computed(self, now: float) -> float:
         """Return the seconds of processor time that the strand has had, or of any, where these are all that counts."""
         passed = now - self._since
-        if passed <= _LONG or passed > _LONGEST or self._spent is None:
+        if passed <= _LONG or passed > LONGEST or self._spent is None:
             return passed
         spent = _spent(self._strand)
         return spent - self._spent if spent is not None else passed

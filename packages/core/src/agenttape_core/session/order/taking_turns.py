@@ -24,6 +24,7 @@ from agenttape_core.schema import thread_number
 from agenttape_core.session.order.handing_over import HandedOver
 from agenttape_core.session.order.holder import is_waiting
 from agenttape_core.session.order.interleaving import ROOT, Notes, Script, effect_of, handed_by, outwards, strand_of
+from agenttape_core.session.order.limits import LONGEST
 from agenttape_core.session.order.locks import take_no_turns, take_turns
 from agenttape_core.session.order.loose import STRANGER, Loose
 from agenttape_core.session.order.strands import AWAY, BLOCKING, HERE, NEW, OVER, RUNNING, WAITING, Strand, in_loop
@@ -38,8 +39,6 @@ _GRACE = 0.5
 """Seconds for which a replay waits for a strand that does not go on."""
 _ENDLESS = 3.0
 """Seconds of processor time after which code that goes on, while all others wait for it, counts as spinning."""
-_LONGEST = 30.0
-"""Seconds of any kind for which a replay waits for code that goes on, but hardly computes, as it polls."""
 
 
 class Strands(VisitedTurns):
@@ -355,7 +354,7 @@ class Strands(VisitedTurns):
             if strand.state != WAITING and not imposed.cannot_begin(strand) and imposed.script.knows(strand.label)
         )
         limit = _SETTLED if all(strand.state == BLOCKING for strand in others) else _GRACE
-        is_endless = process_time() - self._spent_since > _ENDLESS or now - self._granted > _LONGEST
+        is_endless = process_time() - self._spent_since > _ENDLESS or now - self._granted > LONGEST
         if self._progress.is_made(strand for strand in others if strand.thread) and not is_endless:
             self._since = now
         if now - self._since <= limit:
