@@ -41,6 +41,7 @@ from agenttape_langchain._compat import (
 )
 from agenttape_langchain.callback_order import MERGING, keeping_order
 from agenttape_langchain.configurables import atelling, noting, telling
+from agenttape_langchain.indexing import record_managers_in_order
 from agenttape_langchain.restarting import restart
 from agenttape_langchain.session_tree import current_tree
 from agenttape_langchain.tape import OTHERS, RUNNABLES
@@ -82,6 +83,7 @@ def integration() -> Iterator[None]:
         for name in ("post", "patch"):
             _patch(stack, RunTree, name, tracing.posting)
         stack.enter_context(forking_pools(ContextThreadPoolExecutor))
+        stack.enter_context(record_managers_in_order())
         yield
 
 

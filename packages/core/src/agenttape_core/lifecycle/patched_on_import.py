@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import reduce
 from threading import RLock
 from types import ModuleType
 from typing import Any
@@ -18,7 +19,7 @@ class PatchedOnImport:
 
     Args:
         module: The name of the module, which is never imported for this.
-        name: The name of the function.
+        name: The name of the function, or of a class and its method: `Class.method`.
         wrap: Makes the wrapper of the function.
     """
 
@@ -57,7 +58,8 @@ class PatchedOnImport:
     def _patch(self) -> None:
         module = sys.modules[self._module]  # another one than before where a test tool forgets what a run has imported
         if module is not self._patched:
-            patch(self._undo, module, self._name, self._wrap)
+            *outer, name = self._name.split(".")
+            patch(self._undo, reduce(getattr, outer, module), name, self._wrap)
             self._patched = module
 
     def _restore(self) -> None:
