@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING
 
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.format.malformed import Malformed
@@ -21,7 +19,6 @@ from agenttape_core.schema import StepTiming, Timing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_ALL = TypeAdapter(dict[int, Timing])
 MAX_MS = 1e15
 """A duration in milliseconds has up to 15 digits before the point."""
 _FEW, _PACKED = 2, 8
@@ -54,7 +51,7 @@ def load_timings(text: str) -> dict[int, Timing]:
     Raises:
         Malformed: A line is not a number and one or more times, the first of them perhaps a start and a duration.
     """
-    timings: dict[int, dict[str, Any]] = {}
+    timings: dict[int, Timing] = {}
     for position, line in _entries(text):
         if not _LINE.fullmatch(line):
             raise Malformed("expected a timing such as `3 15.2+120.5 40.0 80.1`", position)
@@ -62,16 +59,16 @@ def load_timings(text: str) -> dict[int, Timing]:
         moment, _, nonce = parts.pop(0)[1:].partition("~") if parts[0].startswith("@") else ("", "", "")
         times, *offsets = parts
         start, _, duration = times.rpartition("+")
-        timings[int(number)] = {
-            "start_ms": float(start) if start else None,
-            "duration_ms": float(duration),
-            "offsets_ms": [float(ms) for ms in offsets],
-            "moment": float(moment) if moment else None,
-            "nonce": nonce,
-        }
+        timings[int(number)] = Timing(
+            start_ms=float(start) if start else None,
+            duration_ms=float(duration),
+            offsets_ms=[float(ms) for ms in offsets],
+            moment=float(moment) if moment else None,
+            nonce=nonce,
+        )
     if text and not text.endswith("\n"):
         raise Malformed("the last timing has no end of line", text.count("\n"))
-    return _ALL.validate_python(timings)
+    return timings
 
 
 def dump_step_timings(timings: Mapping[int, StepTiming]) -> str:
