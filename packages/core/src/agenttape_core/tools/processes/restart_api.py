@@ -81,9 +81,18 @@ def main(words: str) -> int:
         sys.stdout.write(f"{answer.text}\n")
         sys.stderr.writelines(f"agenttape: {line}\n" for line in answer.differences)
         return int(bool(answer.differences))
-    text = answer if isinstance(answer, str) else json.dumps(plain_value(answer), indent=2, ensure_ascii=False)
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{_shown(answer)}\n")
     return 0
+
+
+def _shown(answer: Any) -> str:
+    """Return an answer as text, or as JSON, with what JSON does not know as cassettes have it."""
+    if isinstance(answer, str):
+        return answer
+    try:
+        return json.dumps(answer, indent=2, ensure_ascii=False, default=plain_value)
+    except (TypeError, ValueError):  # keys that JSON does not know, or an object that holds itself
+        return json.dumps(plain_value(answer), indent=2, ensure_ascii=False)
 
 
 def _around(program: Any, source: Source) -> Any:
