@@ -29,6 +29,8 @@ ADVERSARIAL = [
     "| password |\n|--|\n", "pin=", "pass: |\n ", "\x1b[", "\x1b[31m", "\u200b", "\uff1a", "\u5bc6\u7801\uff1a",
     "AKIA", "ENV A ",
     '"key" {', "otp is 00", "identified by ", "sqlplus a/", "password -> ", "::add-mask::", "Authorization: A ",
+    "INSERT INTO t (password) VALUES ('x9y8z7'), (", "insert into t (pw) values ('", "copy t (token) from stdin\tx\n",
+    " -a x:y", "unzip -P ab ", ":5432:a:b:", "login: a1/b", "password for a ", "clave es 9 ",
     "secrekey", "seed phrase: ab ", "set('key', '", "a.pw=", '{"password": [', '"token": {"x": ["a", ',
 ]  # fmt: skip
 

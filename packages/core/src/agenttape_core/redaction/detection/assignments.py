@@ -22,7 +22,7 @@ from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
 from agenttape_core.redaction.detection.nested import Nested
 from agenttape_core.redaction.detection.values import is_opaque
-from agenttape_core.redaction.detection.vocabulary import STEMS
+from agenttape_core.redaction.detection.vocabulary import HEADERS, STEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -245,7 +245,9 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
     if block := loose["block"]:
         return found._replace(sep="=", close=block, gap=" ")
     if loose["said"] or loose["whose"]:
-        return found._replace(sep=" is ", value=found.value + (text[found.value : found.value + 1] in _QUOTES))
+        is_header = loose["whose"] and words_of(found.name)[-1] in HEADERS
+        value = found.value + (text[found.value : found.value + 1] in _QUOTES)
+        return None if is_header else found._replace(sep=" is ", value=value)
     if loose["pair"]:
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
     is_flag = found.name.startswith("--")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.literals import places
+from agenttape_core.redaction.detection.names import Demand, words_of
 from agenttape_core.redaction.detection.values import is_placeholder, satisfies
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
     from agenttape_core.redaction.detection.findings import Finding
-    from agenttape_core.redaction.detection.names import Demand, Names
+    from agenttape_core.redaction.detection.names import Names
     from agenttape_core.redaction.detection.views import View
 
 INTO = b" into"
@@ -34,6 +35,28 @@ _PIECE = Lazy(
 """A string, a sign, a blank, or something else in a row; a quote is doubled within a string, or escaped."""
 _LINE = Lazy(r"[^\r\n]*")
 _BEFORE_STDIN = 2_300
+_SIGN = Lazy(r"[0-9!@#$%^&*?]")
+_OF_WORDS = frozenset({"token", "tokens", "key", "keys", "cookie", "cookies"})
+
+
+class Column(NamedTuple):
+    """A column of which the name is denied.
+
+    Args:
+        kind: The kind of its values.
+        demand: What a value must be to be a secret.
+        is_of_words: Whether a word is no secret: a table of tokens is one of a language, as often as not.
+    """
+
+    kind: str
+    demand: Demand
+    is_of_words: bool
+
+    def holds(self, value: str) -> bool:
+        """Return True if a value in it is a secret."""
+        if is_placeholder(value) or (self.is_of_words and not _SIGN.search(value)):
+            return False
+        return satisfies(value, self.demand)
 
 
 def find_inserted(view: View, names: Names) -> Iterator[Finding]:
@@ -57,17 +80,18 @@ def _insert(view: View, at: int) -> re.Match[str] | None:
     return _INSERT.match(view.text, at) if view.low.endswith(_VERBS, 0, at) else None
 
 
-def _denied(columns: str, names: Names) -> dict[int, tuple[Demand, str]]:
-    """Return the numbers of the columns with denied names, with what each demands of a value, and its kind."""
+def _denied(columns: str, names: Names) -> dict[int, Column]:
+    """Return the columns with denied names, by their numbers."""
     found = {}
     for number, column in enumerate(columns.split(",")):
         name = column.replace("\\n", " ").strip(' \t\r\n"`[]\\')
         if (demand := names.demand_of(name)) is not None:
-            found[number] = demand, names.kind_of(name) or SECRET
+            kind = names.kind_of(name) or SECRET
+            found[number] = Column(kind, demand, kind == SECRET and words_of(name)[-1] in _OF_WORDS)
     return found
 
 
-def _in_rows(view: View, at: int, end: int, columns: Mapping[int, tuple[Demand, str]]) -> Iterator[Finding]:
+def _in_rows(view: View, at: int, end: int, columns: Mapping[int, Column]) -> Iterator[Finding]:
     """Find the secrets in `(…), (…)`; of a function, its first string is the value: `crypt('x', gen_salt('bf'))`."""
     depth = number = 0
     is_met = False
@@ -82,14 +106,13 @@ def _in_rows(view: View, at: int, end: int, columns: Mapping[int, tuple[Demand, 
             number, is_met = number + 1, False
         elif piece["quote"] and depth and number in columns and not is_met:
             is_met = True
-            demand, kind = columns[number]
-            if not is_placeholder(piece["quoted"]) and satisfies(piece["quoted"], demand):
-                yield view.finding(*piece.span("quoted"), kind)
+            if columns[number].holds(piece["quoted"]):
+                yield view.finding(*piece.span("quoted"), columns[number].kind)
         elif depth == 0 and sign.strip() and sign != ",":
             return
 
 
-def _in_lines(view: View, at: int, columns: Mapping[int, tuple[Demand, str]]) -> Generator[Finding, None, int]:
+def _in_lines(view: View, at: int, columns: Mapping[int, Column]) -> Generator[Finding, None, int]:
     r"""Find the secrets in the lines of a dump of PostgreSQL up to the end, which is returned.
 
     Tabs part their cells, and `\\.` ends them.
@@ -100,9 +123,8 @@ def _in_lines(view: View, at: int, columns: Mapping[int, tuple[Demand, str]]) ->
             break
         at = line.end()
         cells = line[0].split("\t")
-        for number, (demand, kind) in columns.items():
-            if number < len(cells) and (cell := cells[number]) != "\\N" and cell:
+        for number, column in columns.items():
+            if number < len(cells) and (cell := cells[number]) != "\\N" and column.holds(cell):
                 first = start + sum(len(before) + 1 for before in cells[:number])
-                if not is_placeholder(cell) and satisfies(cell, demand):
-                    yield view.finding(first, first + len(cell), kind)
+                yield view.finding(first, first + len(cell), column.kind)
     return at

@@ -8,6 +8,7 @@ from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
+from agenttape_core.redaction.detection.vocabulary import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,7 @@ def find_logins(view: View) -> Iterator[Finding]:
                 yield view.finding(*called.span("secret"), SECRET)
             match = _LOGIN.match(view.text, at)
             secret = match["secret"].rstrip(".") if match else ""
-            if match and _is_told(secret, match["between"]):
+            if match and match["user"].lower() not in STATES and _is_told(secret, match["between"]):
                 yield view.finding(match.start("secret"), match.start("secret") + len(secret), SECRET)
 
 
