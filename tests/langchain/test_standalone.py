@@ -15,7 +15,15 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 
 import agenttape_langchain
-from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, use_cassette
+from agenttape_core import (
+    CassetteMissError,
+    CassetteNotFoundError,
+    ConfigurationError,
+    boundary,
+    returns,
+    use_cassette,
+    what_if,
+)
 from agenttape_langchain import (
     ReplayChatMessageHistory,
     ReplayChatModel,
@@ -358,3 +366,29 @@ def test_stand_in_takes_no_part_in_a_session(world: World, tmp_path: Path) -> No
         assert tell.invoke({"city": "Rome"}) == told
     assert str(session.report) == "1 served, 0 executed, 1 unused"
     assert str(model.report) == "1 served, 0 executed"
+
+
+def test_a_miss_that_the_program_catches_is_told(world: World, tmp_path: Path) -> None:
+    """No block ends with a stand-in, so its miss is told when it happens: to what judges the run around it."""
+    recorded = tmp_path / "run.yaml"
+
+    @boundary("tool")
+    def look() -> str:
+        return "seen"
+
+    with use_cassette(recorded, mode="all"):
+        look()
+        PlainChat(world=world).invoke("Hi")
+    model = ReplayChatModel(recorded)
+
+    def program() -> str:
+        try:
+            return str(model.invoke("Ho").text)
+        except CassetteMissError:
+            return look()
+
+    found = what_if(recorded, program, {"look": returns("changed")})
+    assert found.result == "changed"
+    assert [line.partition(": ")[2].partition(" at ")[0] for line in found.failed] == [
+        "no recording for chat PlainChat"
+    ]

@@ -31,17 +31,25 @@ def watching_failed_blocks(watcher: Callable[[FailedBlock], None]) -> Iterator[N
         _watchers.remove(watcher)
 
 
-def tell_failed(cassette: object, session: Session | None, error: BaseException) -> None:
+def tell_failed(cassette: object, session: Session | None, error: BaseException, *, is_within: bool = True) -> None:
     """Tell those who watch, and the test that runs, that a block has failed, if the failure is one of ours.
 
     Called on the stack of the block.
+
+    Args:
+        cassette: The cassette.
+        session: The session; `None` if it could not be opened.
+        error: The failure.
+        is_within: Whether the nearest code that is not ours holds the block. A stand-in is called by its framework.
     """
     test = this_test()
     if not isinstance(error, AgentTapeError | AgentTapeHalt) or (test is None and not _watchers):
         return
+    from agenttape_core.guard.caller import caller as nearest_of_the_user
     from agenttape_core.lifecycle.remedy import caller
 
-    block = FailedBlock(str(cassette), session, str(error), caller().rpartition(":")[0])
+    place = caller() if is_within else nearest_of_the_user()
+    block = FailedBlock(str(cassette), session, str(error), place.rpartition(":")[0])
     if test is not None:
         test.failed.append(block._replace(session=None))  # which would live as long as the test
     for watcher in tuple(_watchers):

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.integration.stand_ins.recorded_settings import Setting, distinct_settings, meaning_of
+from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.replay import open_replay
 from agenttape_core.matching import Exhausted
 from agenttape_core.session import Boundary, Crossing, Report, Session, value_codec
@@ -95,7 +96,11 @@ class Recorded:
             CassetteMissError: If there is no recording of it.
         """
         body = bodies[0] if len(bodies) == 1 else self._recorded_one_of(boundary, bodies)
-        return self._session.cross(boundary, name, body, owner=self, ids=ids)
+        try:
+            return self._session.cross(boundary, name, body, owner=self, ids=ids)
+        except CassetteMissError as miss:  # no block ends here that could tell of it, if the program catches it
+            tell_failed(self._session.path, self._session, miss, is_within=False)
+            raise
 
     def _recorded_one_of(self, boundary: Boundary, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         known = [body for body in bodies if self._session.times_recorded(boundary, body)]
