@@ -93,6 +93,13 @@ def test_a_thread_is_answered_as_it_was(tmp_path: Path) -> None:
     assert replay_source(tmp_path / "run.yaml", Greeter(gone())).answer == live
 
 
+def test_answers_that_are_not_recorded(tmp_path: Path) -> None:
+    """A run whose answers from outside no recording holds is refused: it would wait for them."""
+    recorded(tmp_path / "run.yaml", lambda: asyncio.run(greeted(Greeter(World()), "Hello", "Ada")), observed=False)
+    with pytest.raises(ConfigurationError, match="step hear was given an answer from outside"):
+        replay_source(tmp_path / "run.yaml", Greeter(gone()))
+
+
 @pytest.mark.parametrize("method", ["query", "aquery"])
 @pytest.mark.parametrize("observed", [False, True], ids=["recorded", "observed"])
 def test_a_query_engine_answers_again(tmp_path: Path, method: str, observed: bool) -> None:

@@ -20,7 +20,7 @@ from llama_index_instrumentation.span_handlers import BaseSpanHandler
 from workflows import Workflow
 from workflows.context.external_context import ExternalContext
 from workflows.context.internal_context import InternalContext
-from workflows.events import DictLikeModel
+from workflows.events import DictLikeModel, HumanResponseEvent
 from workflows.plugins.basic import basic_runtime
 from workflows.runtime.control_loop.runner import _ControlLoopRunner
 from workflows.runtime.types.results import StepWorkerStateContextVar
@@ -213,6 +213,16 @@ def is_in_process(store: Any) -> bool:
 def step_names(workflow: Workflow) -> set[str]:
     """Return the names of the step functions of a workflow."""
     return set(workflow._get_steps())
+
+
+def answered_steps(workflow: Workflow) -> set[str]:
+    """Return the names of the steps of a workflow that take nothing but the answers of people."""
+    configs = {name: getattr(step, "_step_config", None) for name, step in workflow._get_steps().items()}
+    return {
+        name
+        for name, config in configs.items()
+        if config is not None and all(issubclass(event, HumanResponseEvent) for event in config.accepted_events)
+    }
 
 
 RUNNING_CONTEXT = InternalContext

@@ -14,6 +14,7 @@ from workflows.events import StartEvent
 
 from agenttape_core import ConfigurationError
 from agenttape_core.integration import Source
+from agenttape_llamaindex._compat import answered_steps
 from agenttape_llamaindex.threads import script_of
 
 _EVENT = "event"
@@ -35,6 +36,7 @@ def restart(app: Any, source: Source) -> Callable[[], Any] | None:
     script = None if source.is_replaced else script_of(source.cassette.path, app)
     if script is not None:
         return lambda: _played(script, app)
+    _refuse_answers(app, source)
     event = _begun_with(app, source)
     return lambda: _run(app, event)
 
@@ -46,6 +48,17 @@ async def _played(script: Any, workflow: Workflow) -> Any:
 
 async def _run(workflow: Workflow, event: StartEvent) -> Any:
     return await workflow.run(start_event=event)
+
+
+def _refuse_answers(workflow: Workflow, source: Source) -> None:
+    """Refuse a run in which a person answered, where the answers are not known: it would wait for them."""
+    answered = answered_steps(workflow) & {step.name for step in source.cassette.steps() if step.kind == "node"}
+    if answered:
+        raise ConfigurationError(
+            f"{source.cassette.path}: step {min(answered)} was given an answer from outside, and the "
+            "recording does not hold it\n  observe the run with TapeEventHandler, which keeps what comes from outside, "
+            "and leave --input out"
+        )
 
 
 def _begun_with(workflow: Workflow, source: Source) -> StartEvent:
