@@ -66,6 +66,9 @@ FOUND = [
     "SSWS 00{0}{0}{0}",
     "Bob's password for the portal is {}",
     "password for bob: {}",
+    'OpenAIClient.builder().apiKey("{}").build()',
+    'user.set_password("{}")',
+    "client.withSecretKey( '{}' )",
 ]
 
 
@@ -137,6 +140,9 @@ def test_codes_in_prose(redactor: Redactor) -> None:
         "el \u00e9xito es clave: paciencia; das Kennwort ist falsch",
         "The password for the portal is required, the key to success is patience.",
         "a token of thanks: nothing more",
+        'get_password("user42x9") and verify_token("abc1defg")',
+        'page.cookie("session1a2") and field.password("Enter_password")',
+        'findByKey("k1a2b3c4") and t.key("a1b2c3d4")',
     ],
 )
 def test_left_alone(redactor: Redactor, text: str) -> None:

@@ -21,7 +21,7 @@ from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
 from agenttape_core.redaction.detection.nested import Nested
-from agenttape_core.redaction.detection.values import is_opaque
+from agenttape_core.redaction.detection.values import is_alternating, is_opaque
 from agenttape_core.redaction.detection.vocabulary import HEADERS, STEMS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _TAIL = Lazy(
     (?:\*\*|__)? (?P<gap>[ \t]{0,8}) (?:Secret(?:Str|Bytes)?\((?=\\{0,7}["']))?"""
 )
 _REST = Lazy(r"[\w-]{0,48}+")
-_BEHIND = frozenset("*\\\"'`] \t:=>,\r\n\u2192")
+_BEHIND = frozenset("*\\\"'`] \t:=>,(\r\n\u2192")
 """All that can follow a name of which the value is given."""
 _SAYS = "is|was|ist|war|lautet|est|es|\xe9"
 """Words between a name and its value in prose: English, German, French, Spanish, Portuguese."""
@@ -57,10 +57,11 @@ _LOOSE = Lazy(
       | (?P<close>\\{{0,7}}["'])? ,?(?:[ \t\r\n]|\\n){{1,32}}
         (?P<pair>\\{{0,7}}["']?[Vv]alue\\{{0,7}}["']?[ \t]{{0,4}}[:=][ \t]{{0,8}})
       | (?P<listed>\\{{0,7}}["'],)[ \t\r\n]{{0,8}}(?=\\{{0,7}}["'][^-])
+      | (?P<called>\()[ ]?(?=\\{{0,3}}["'])
       | (?P<blank>[ \t]{{1,4}})(?!-) )"""
 )
 """Names whose value follows no separator: said in prose, the default of a block (Terraform), a `value` of its own, the
-next argument, or the next word."""
+next argument, the only one, or the next word."""
 _OF_PROSE = Lazy(
     rf"""(?x) [A-Za-z](?:{"|".join(stem[1:].decode() for stem in STEMS)})[a-z]{{0,12}}+ ,?[ ]
     (?!(?:{_SAYS}|value|provided|given|supplied|used|for|to|of)\b|string[ ]{{1,4}}=)
@@ -75,6 +76,14 @@ _SETTER = Lazy(
     re.IGNORECASE,
 )
 """A call that takes a name and a value: `config.set("password", "x")`, `os.getenv("TOKEN", "x")`."""
+_ARGUMENT = Lazy(r"""\\{0,3}(?P<quote>["'])(?P<value>[^"'\\\s]{8,256})\\{0,3}(?P=quote)[ ]?\)""")
+"""The only argument of a call, if it is a word."""
+_GIVE = frozenset({"set", "with", "hash", "encrypt"})
+_TAKE = frozenset(
+    ("get", "find", "has", "is", "delete", "remove", "load", "fetch", "read", "check", "verify", "validate", "parse",
+     "create", "generate", "new", "issue", "revoke", "refresh", "decode", "sign", "resolve", "request", "by")
+)  # fmt: skip
+"""First words of functions that take a secret, and of those that take what it belongs to."""
 _COMMAND = Lazy(
     r"(?:\A|[\n;&|]|\\n)[ \t+-]{0,16}(?:ENV|ARG|setx|(?:[\w.-]{1,24}[ ]){1,3}set)[ \t]{1,4}\Z", re.IGNORECASE
 )
@@ -99,6 +108,7 @@ _QUOTES = frozenset("\u00ab\u201c\u201e\u201a\u2018")
 _DIRECTIVES = frozenset({"requirepass", "masterauth"})
 """Names that begin a line in the configuration of Redis, with their value behind them."""
 _NEAR = 120
+_LONGEST_NOUN = 2
 _OPENING = ("{", "[")
 _APART = frozenset("\n\t\r\"'`(<>{}[,;:=&?#|/$@!*+%")
 """Characters before a stem that end what could belong to its name."""
@@ -251,9 +261,9 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
     if loose["pair"]:
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
     is_flag = found.name.startswith("--")
-    if loose["listed"]:
-        is_set = _SETTER.search(before) and _LISTED.match(text, found.value)
-        return found if is_flag or is_set else None
+    if loose["called"] or loose["listed"]:
+        is_listed = loose["listed"] and _SETTER.search(before) and _LISTED.match(text, found.value)
+        return found if is_flag or is_listed or (loose["called"] and _is_given_in_call(text, found)) else None
     is_first = before[-1:] in ("", "\n")
     is_cell = is_first and loose["blank"].endswith("\t")
     if is_cell or (is_first and found.name in _DIRECTIVES) or _is_after_command(before):
@@ -265,3 +275,14 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
 def _is_after_command(before: str) -> bool:
     last = before.rstrip().rpartition(" ")[2].rpartition("\n")[2].lower()
     return last in _COMMANDS and _COMMAND.search(before) is not None
+
+
+def _is_given_in_call(text: str, found: Assignment) -> bool:
+    """Return True if a method or a setter gets a word that is no English: `builder.apiKey("x1y2z3")`."""
+    argument = _ARGUMENT.match(text, found.value)
+    if argument is None or found.demand is not Demand.NOTHING or not is_alternating(argument["value"]):
+        return False
+    words = words_of(found.name.rpartition(".")[2])
+    is_method = "." in found.name or text[found.start - 1 : found.start] == "."
+    is_noun = is_method and len(words) <= _LONGEST_NOUN and words[0] not in _TAKE
+    return words[-1] not in HEADERS and (words[0] in _GIVE or is_noun)
