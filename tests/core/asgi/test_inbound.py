@@ -359,6 +359,24 @@ def test_recording_never_reaches_the_server(tmp_path: Path, caplog: pytest.LogCa
     assert "TapeInbound could not record" in caplog.text
 
 
+def test_another_library_than_asyncio(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Under trio, for example, requests are answered without a cassette, and the log says why."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": scope["type"]})
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    sent: list[str] = []
+    for kind in ("lifespan", "http"):
+        with pytest.raises(StopIteration), caplog.at_level(logging.ERROR, "agenttape"):
+            TapeInbound(app, tmp_path)({"type": kind}, send, send).send(None)
+    assert sent == ["lifespan", "http"]
+    assert "asyncio" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_other_threads_are_not_the_requests(tmp_path: Path) -> None:
     """What a thread of the server does beside a request is not in the cassette of that request."""
     done = threading.Event()

@@ -100,7 +100,10 @@ class TapeInbound:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as the application does."""
-        if scope["type"] == "lifespan":
+        if not _in_asyncio():
+            _log.error("TapeInbound records servers that run in asyncio, and not in another library such as trio")
+            await self._app(scope, receive, send)
+        elif scope["type"] == "lifespan":
             await self._app(scope, self._closing(receive), send)
         elif scope["type"] != "http" or current_session() is not None or not self._when(scope):
             await self._app(scope, receive, send)
@@ -224,6 +227,14 @@ class _Alive:
 
 
 _here: ContextVar[_Alive | None] = ContextVar("agenttape_inbound", default=None)
+
+
+def _in_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _settle(answered: asyncio.Future[None], failed: BaseException | None) -> None:
