@@ -285,8 +285,8 @@ class Turns(ABC):
                 other.met = True
 
     def _grant(self) -> None:
-        """Give the turn to the next strand that waits for it, if nobody has it."""
-        if self._holder is not None:
+        """Give the turn to the next strand that waits for it, if nobody has it, and the session has not ended."""
+        if self._holder is not None or not self.is_on:
             return
         if self._imposed is not None and (sleeper := self._imposed.sleeper()) is not None:
             sleeper.wait.expire()
