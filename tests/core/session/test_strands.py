@@ -6,6 +6,7 @@ import os
 import queue
 import random
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -399,6 +400,15 @@ def in_foreign_pool(world: Slow) -> list[str]:
 
 
 @pytest.fixture
+def often() -> Iterator[None]:
+    """Let threads take the interpreter from each other often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.fixture
 def old_thread() -> Iterator[queue.Queue[Any]]:
     """Give the queue of a thread that is older than every session."""
     jobs: queue.Queue[Any] = queue.Queue()
@@ -414,6 +424,7 @@ def old_thread() -> Iterator[queue.Queue[Any]]:
     thread.join()
 
 
+@pytest.mark.usefixtures("often")
 def test_calls_of_a_thread_that_is_older_than_the_session_are_told(old_thread: queue.Queue[Any]) -> None:
     """Calls beside others, in a thread without an order, are named by each replay in which they meet."""
 
