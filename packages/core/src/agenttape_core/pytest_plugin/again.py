@@ -76,8 +76,11 @@ def note_reported(error: BaseException) -> None:
 
 
 def note_halt(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, halt: AgentTapeHalt) -> None:
-    """Let a halt in the setup of a fixture end that one: pytest would call it set up, and fail to set it up again."""
-    if fixturedef.cached_result is None:
+    """Let a halt in the setup of a fixture end that one: pytest would call it set up, and fail to set it up again.
+
+    Before 8.2, pytest kept exceptions in another form, and ended such a fixture all the same.
+    """
+    if fixturedef.cached_result is None and pytest.version_tuple >= (8, 2):
         fixturedef.cached_result = (None, fixturedef.cache_key(request), (halt, halt.__traceback__))  # type: ignore[arg-type]
 
 
