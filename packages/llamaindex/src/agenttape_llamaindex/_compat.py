@@ -24,7 +24,7 @@ from workflows.events import DictLikeModel, HumanResponseEvent
 from workflows.plugins.basic import basic_runtime
 from workflows.runtime.control_loop.runner import _ControlLoopRunner
 from workflows.runtime.types.results import StepWorkerStateContextVar
-from workflows.runtime.types.ticks import TickWakeup
+from workflows.runtime.types.ticks import TickIdleCheck, TickWakeup
 
 from agenttape_core.integration import FuturesInOrder
 
@@ -281,9 +281,9 @@ def scheduled(runner: Any) -> list[tuple[float, int, Any]]:
     return heap
 
 
-def has_buffered(runner: Any) -> bool:
-    """Return whether a control loop has ticks to process now."""
-    return bool(runner.tick_buffer)
+def buffered(runner: Any) -> int:
+    """Return the number of ticks that a control loop has to process now, without its looks at whether it is idle."""
+    return sum(not isinstance(tick, TickIdleCheck) for tick in runner.tick_buffer)
 
 
 def is_at_rest(runner: Any) -> bool:

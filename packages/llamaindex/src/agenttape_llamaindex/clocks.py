@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from agenttape_core.integration import Slot, current_session, has_turn
-from agenttape_llamaindex._compat import has_buffered, is_at_rest, is_retry, scheduled
+from agenttape_llamaindex._compat import buffered, is_at_rest, is_retry, scheduled
 
 _STEP_NS = 1_000_000
 """The least time between two moments of a chat store, which numbers the messages of one call by nanoseconds."""
@@ -113,7 +113,7 @@ def _that_may_come(runner: Any, due: list[Any]) -> list[Any]:
     else to do. At any other point it would be the speed of the machine that decides whether a delay is over.
     """
     retries = [number for _, number, tick in due if is_retry(tick)]
-    later = retries if has_buffered(runner) else retries[1:]
+    later = retries if buffered(runner) else retries[1:]
     return [entry for entry in due if entry[1] not in later]
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
 
 from workflows.runtime.runtime_decorators import BaseInternalRunAdapterDecorator
 from workflows.runtime.types.named_task import NamedTask, PendingStart, WorkerTask
@@ -19,13 +20,17 @@ from workflows.runtime.types.ticks import WorkflowTick
 
 from agenttape_core import Step
 from agenttape_core.integration import Session, Slot, current_session, was_observed
-from agenttape_llamaindex._compat import current_span_id
+from agenttape_llamaindex._compat import buffered, current_span_id, is_retry, scheduled
 from agenttape_llamaindex.run_tree import spans_of
 from agenttape_llamaindex.workflows.reading import Tick, runs_in
 from agenttape_llamaindex.workflows.runtime import subject_of
 
 _GRACE = 1.0
 """Seconds for which the loop waits for what comes next, while something else has come."""
+
+
+_RETRY = "wakeup"
+"""The kind of the ticks that end the delay before another attempt."""
 
 
 class _Taken(NamedTuple):
@@ -75,13 +80,26 @@ class _Order:
     def is_over(self) -> None:
         self._left.clear()
 
+    def is_retry_next(self, buffered: int) -> bool | None:
+        """Return whether another attempt comes after so many ticks; `None` if that is not known."""
+        if not self._left:
+            return None
+        return len(self._left) > buffered and self._left[buffered].kind == _RETRY
+
 
 class _OrderedAdapter(BaseInternalRunAdapterDecorator):
-    """Hands out what has come in a recorded order."""
+    """Hands out what has come in a recorded order.
 
-    def __init__(self, decorated: InternalRunAdapter, order: _Order) -> None:
+    Args:
+        decorated: The adapter that does the work.
+        order: The order.
+        waits_to_retry: Returns whether another attempt is scheduled.
+    """
+
+    def __init__(self, decorated: InternalRunAdapter, order: _Order, waits_to_retry: Callable[[], bool]) -> None:
         super().__init__(decorated)
         self._order = order
+        self._waits_to_retry = waits_to_retry
 
     async def on_tick(self, tick: WorkflowTick) -> None:
         """Note what the loop has taken up."""
@@ -100,17 +118,59 @@ class _OrderedAdapter(BaseInternalRunAdapterDecorator):
             return await super().wait_for_next_task(running, pending, timeout)
         started = [start.start(asyncio.create_task(start.coro)) for start in pending]
         tasks = [*running, *started]
+        if wanted.kind == _RETRY and self._waits_to_retry():
+            return WaitForNextTaskResult(None, started)
         mine = next((each.task for each in tasks if wanted.is_of(each)), None)
         if mine is not None:
             patience = _GRACE if timeout is None else min(timeout, _GRACE)
             done, _ = await asyncio.wait({mine}, timeout=patience)
             if done:
                 return WaitForNextTaskResult(mine, started)
-            if any(each.task.done() for each in tasks):
+            if any(each.task.done() for each in tasks) or self._waits_to_retry():
                 self._order.is_over()
             timeout = None if timeout is None else timeout - patience
         found = await super().wait_for_next_task(tasks, [], timeout)
         return WaitForNextTaskResult(found.completed, started)
+
+
+def _retry_in_turn(runner: Any, order: _Order) -> None:
+    """Let the attempts of a run after the first ones come in a recorded order, and not when their delays are over."""
+    pop, until_next = runner.pop_due_ticks, runner.next_wakeup_timeout
+
+    def pop_due_ticks(now: float) -> list[WorkflowTick]:
+        is_next = order.is_retry_next(buffered(runner))
+        if is_next is None:
+            return list(pop(now))
+        with _held(runner) as retries:
+            ticks = list(pop(now))
+            return [*ticks, retries.pop(0)[2]] if is_next and retries else ticks
+
+    def next_wakeup_timeout(now: float) -> float | None:
+        if order.next is None:
+            return cast("float | None", until_next(now))
+        with _held(runner):
+            return cast("float | None", until_next(now))
+
+    runner.pop_due_ticks, runner.next_wakeup_timeout = pop_due_ticks, next_wakeup_timeout
+
+
+@contextmanager
+def _held(runner: Any) -> Iterator[list[Any]]:
+    """Take the retries that a control loop has scheduled out of its heap, as long as this is entered."""
+    ticks, retries = scheduled(runner), _retries(runner)
+    ticks[:] = sorted((entry for entry in ticks if not is_retry(entry[2])), key=_moment)
+    try:
+        yield retries
+    finally:
+        ticks[:] = sorted([*ticks, *retries], key=_moment)
+
+
+def _retries(runner: Any) -> list[Any]:
+    return sorted((entry for entry in scheduled(runner) if is_retry(entry[2])), key=_moment)
+
+
+def _moment(entry: tuple[float, int, Any]) -> tuple[float, int]:
+    return entry[:2]
 
 
 _RUNS: Slot[dict[str, list[Tick]]] = Slot(
@@ -137,7 +197,9 @@ def in_recorded_order(real: Callable[..., Any]) -> Callable[..., Any]:
         session = current_session()
         ticks = _recorded_ticks(session) if session is not None and not session.records else []
         if ticks:
-            self.adapter = _OrderedAdapter(self.adapter, _Order(ticks))
+            order = _Order(ticks)
+            self.adapter = _OrderedAdapter(self.adapter, order, lambda: bool(_retries(self)))
+            _retry_in_turn(self, order)
         return await real(self, *args, **kwargs)
 
     return run
