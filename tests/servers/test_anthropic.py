@@ -3,7 +3,6 @@
 `make servers` installs the packages. That of LangChain stands in `tests/langchain/providers`.
 """
 
-# ruff: noqa: E402 - after it is known that the packages are there
 from __future__ import annotations
 
 import asyncio
@@ -17,10 +16,10 @@ import pytest
 
 from agenttape_core import use_cassette
 
-anthropic = pytest.importorskip("anthropic")
 pytest.importorskip("llama_index.llms.anthropic")
 pytest.importorskip("llama_index.llms.openai")
 
+import anthropic
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool

@@ -17,8 +17,8 @@ import pytest
 from agenttape_core import boundary, open_cassette, replay_source
 from agenttape_core.asgi import TapeInbound
 
-httpx = pytest.importorskip("httpx")
 uvicorn = pytest.importorskip("uvicorn")
+httpx = pytest.importorskip("httpx")
 websockets = pytest.importorskip("websockets")
 pytest.importorskip("starlette")
 
