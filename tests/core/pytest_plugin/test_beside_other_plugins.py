@@ -310,3 +310,30 @@ def test_it():
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*Timeout*", "discarded *"])
     project.run().assert_outcomes(passed=1)
+
+
+OTHER_TIME = """
+import datetime, sys
+
+import pytest
+
+class Standing(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2020, 1, 1, tzinfo=tz)
+
+def test_late(monkeypatch):
+    monkeypatch.setattr(datetime, "datetime", Standing)
+    assert datetime.datetime.now().year == 2021
+
+def test_after():
+    assert "agenttape_core.freeze" not in sys.modules
+"""
+
+
+def test_a_test_that_fails_at_a_time_of_its_own(pytester: pytest.Pytester) -> None:
+    """Where no cassette is used, a failure imports nothing that would take another clock for the real one."""
+    pytester.makepyfile(OTHER_TIME)
+    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")

@@ -79,7 +79,10 @@ def pytest_collection() -> Generator[None, Any, Any]:
     from agenttape_core.garbage import collecting_late
 
     with collecting_late():
-        return (yield)
+        result = yield
+        if "freezegun" in sys.modules:  # imported while it freezes the time, ours would take its clock for the real one
+            import agenttape_core.freeze  # noqa: F401
+        return result
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -319,13 +322,25 @@ def _only_replays(item: pytest.Item) -> bool:
     return option.rerecord is None and option.cassette_mode in {None, "none", "replay", "once"}
 
 
+def _may_be_ours(call: pytest.CallInfo[None]) -> bool:
+    """Return whether a session may have to do with a failure.
+
+    A test may fail while another clock is in the place of the real one: without need, nothing is imported then.
+    """
+    if "agenttape_core.session" in sys.modules:
+        return True
+    errors = sys.modules.get("agenttape_core.errors")
+    ours = (errors.AgentTapeError, errors.AgentTapeHalt) if errors is not None else ()
+    return call.excinfo is not None and isinstance(call.excinfo.value, ours)
+
+
 def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Say in the report of a failed test what it has not run, and note a failure of ours as reported."""
-    if call.when == "call":
+    if call.when == "call" and _may_be_ours(call):
         from agenttape_core.pytest_plugin.failures import not_run
 
         report.sections.extend(not_run(call))
-    if call.excinfo is not None and "agenttape_core.errors" in sys.modules:
+    if call.excinfo is not None and _may_be_ours(call):
         from agenttape_core.pytest_plugin.again import note_reported
 
         note_reported(call.excinfo.value)
@@ -341,7 +356,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         _note_end(item, report)
     running = item.stash.get(RUNNING, None)
     if running is None:
-        if report.failed and "agenttape_core.errors" in sys.modules:
+        if report.failed and _may_be_ours(call):
             from agenttape_core.pytest_plugin.failures import shown
 
             report.longrepr = shown(item, call) or report.longrepr
