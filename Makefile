@@ -119,11 +119,12 @@ $(SERVERS)/.ready: pyproject.toml $(wildcard packages/*/pyproject.toml)
 suites: $(SUITES)/.ready ## Run other people's tests plainly, recorded and replayed. OF=workflows chooses.
 	$(SUITES)/bin/python tests/upstream/run.py $(filter-out tests/%,$(OF))
 
-$(SUITES)/.ready: pyproject.toml constraints.txt tests/upstream/constraints.txt packages/core/pyproject.toml packages/llamaindex/pyproject.toml
+$(SUITES)/.ready: pyproject.toml constraints.txt tests/upstream/constraints.txt packages/core/pyproject.toml packages/langchain/pyproject.toml \
+		packages/langgraph/pyproject.toml packages/llamaindex/pyproject.toml
 	$(PYTHON) -m venv $(SUITES)
 	$(SUITES)/bin/python $(INSTALL) --upgrade -c constraints.txt pip
 	$(SUITES)/bin/python $(INSTALL) -c tests/upstream/constraints.txt \
-		-e packages/core -e packages/llamaindex --group suites
+		-e packages/core -e packages/langchain -e packages/langgraph -e packages/llamaindex --group suites
 	@touch $@
 
 check: lint types test ## All that gates a change: lint, types, import layers, docs, tests.
