@@ -99,6 +99,7 @@ SUITES = (
                     "test_wrap_model_call.py",
                     "test_human_in_the_loop.py",
                     "test_model_retry.py",
+                    "test_tool_retry.py::test_tool_retry_custom_exception_filter",
                     "test_structured_output_retry.py",
                     "test_summarization.py",
                     "test_injected_runtime_create_agent.py",
