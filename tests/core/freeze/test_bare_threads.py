@@ -48,7 +48,9 @@ def told(path: Path, program: Callable[[], Any]) -> tuple[Any, Any, tuple[str, .
 
 @pytest.mark.parametrize("where", [in_a_thread, in_a_pool], ids=lambda where: where.__name__)
 @pytest.mark.parametrize(
-    ("drawn", "draw"), [("ids", uuid.uuid4), ("random numbers", random.random), ("times", time.time)], ids=str
+    ("drawn", "draw"),
+    [("ids", uuid.uuid4), ("random numbers", random.random), ("times", time.time)],
+    ids=["ids", "random", "times"],
 )
 def test_a_replay_names_what_a_bare_thread_draws(
     drawn: str, draw: Callable[[], Any], where: Callable[[Callable[[], Any]], Any], tmp_path: Path
