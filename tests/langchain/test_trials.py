@@ -229,11 +229,10 @@ def test_the_plan(single: pytest.Pytester, models: Models) -> None:
     assert models.asked == {}
 
 
-def test_a_limit(single: pytest.Pytester, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit(single: pytest.Pytester, models: Models) -> None:
     """No call is made that would cost more than is left; what was done is kept, and the run is no success."""
     priced(single, old=0.0, new=1e6)  # a dollar for each token
-    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")  # each has half of it
-    result = single.runpytest_inprocess(CANDIDATE, "--cassette-max-usd=500", "--cassette-report=report.json")
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-max-usd=250", "--cassette-report=report.json")
     result.assert_outcomes(passed=1, errors=1, deselected=5)
     result.stdout.fnmatch_lines(["*openai:new was not tried to the end: refused to execute chat at *of $250 is spent*"])
     samples = trials(single.path)["same"]["samples"]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+
+from agenttape_core.pytest_plugin.planning import keep_to
 
 from .conftest import Project
 
@@ -102,3 +106,10 @@ def test_wrong_options(project: Project, options: list[str], message: str) -> No
     result = project.run(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{message}*"])
+
+
+def test_workers_share_the_limit() -> None:
+    """Each worker of pytest-xdist is held to its share; a run within one's test has the whole limit."""
+    for config, held in ((SimpleNamespace(), "-1.0"), (SimpleNamespace(workerinput={"workercount": 2}), "-0.5")):
+        with pytest.raises(pytest.UsageError, match=f"found {held}$"):
+            keep_to(-1.0, cast("pytest.Config", config))

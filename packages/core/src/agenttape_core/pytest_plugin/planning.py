@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,7 +32,7 @@ def keep_to(dollars: float, config: pytest.Config) -> None:
         pytest.UsageError: If there are no prices, or it is no amount.
     """
     try:
-        held = Budget(dollars / _workers(), load_prices(project_settings().prices)).held()
+        held = Budget(dollars / _workers(config), load_prices(project_settings().prices)).held()
     except ConfigurationError as error:
         raise pytest.UsageError(f"--cassette-max-usd: {error}") from None
     around = ExitStack()
@@ -41,10 +40,10 @@ def keep_to(dollars: float, config: pytest.Config) -> None:
     config.add_cleanup(around.close)
 
 
-def _workers() -> int:
-    """Return the number of processes that share the limit."""
-    workers = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
-    return int(workers) if workers.isdigit() and workers != "0" else 1
+def _workers(config: pytest.Config) -> int:
+    """Return the number of processes that share the limit of a run: the workers of pytest-xdist, if it is one's run."""
+    workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    return workers
 
 
 def keep_plan(item: pytest.Item, test: str, session: Session) -> None:
