@@ -251,6 +251,7 @@ def test_a_limit_that_cannot_be_kept(single: pytest.Pytester, models: Models) ->
     assert models.asked == {}
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption(single: pytest.Pytester, models: Models) -> None:
     """Ctrl-C keeps the samples that were taken, and a later run goes on with them."""
     models.interrupts_at = ("new", 2)
