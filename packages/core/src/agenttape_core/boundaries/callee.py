@@ -11,7 +11,7 @@ from typing import Any, get_args
 from agenttape_core.boundaries.arguments import Parameters
 from agenttape_core.boundaries.streams import joined, split
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
-from agenttape_core.integration import Boundary, Crossing, current_session, rewritten, state_of
+from agenttape_core.integration import Boundary, Crossing, below, current_session, rewritten, state_of
 from agenttape_core.schema import KINDS, Kind
 
 _MESSAGES = "messages"
@@ -67,7 +67,9 @@ class Callee:
         receiver = self._parameters.receiver((*self._args, *args))
         holder = state_of(receiver) if receiver is not None else None
         try:
-            crossing = session.cross(self.boundary, self.name, body, holder=holder, writes=self._writes)
+            crossing = session.cross(
+                self.boundary, self.name, body, position=below(session, self.name), holder=holder, writes=self._writes
+            )
         except UnrecordableValueError as error:
             error.add_note(f'  or leave the argument out of the request of {self.name}: @boundary(..., drop=("…",))')
             raise
