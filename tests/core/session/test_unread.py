@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -212,3 +213,38 @@ def test_nothing_stays_of_what_is_never_read(world: World) -> None:
         del stream
         assert reaches_out()
         assert world.tool("b") == "b 2"
+
+
+@pytest.fixture
+def often() -> Iterator[None]:
+    """Let threads take the interpreter from each other often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("often")
+def test_other_threads_finish_their_tuples(world: World) -> None:
+    """What looks for unread streams has no tuple in hand that a thread which has nothing to do with them is making."""
+    is_over = threading.Event()
+    refused: list[SystemError] = []
+
+    def work() -> None:
+        while not is_over.is_set():
+            try:
+                tuple(number for number in range(300))
+            except SystemError as error:
+                refused.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(15):
+            record(world, "a")
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    assert refused == []

@@ -10,7 +10,9 @@ from __future__ import annotations
 import gc
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
+from functools import partial
+from itertools import chain, compress, repeat
 from opcode import opmap
 from pathlib import Path
 from threading import Lock
@@ -48,7 +50,9 @@ class Unread:
             since: How often the collector of garbage had run when the session began: see `collections`.
             thoroughly: Whether to look at all objects of the process where what the session has made may be old.
         """
-        streams = _left(_made_since(since, thoroughly=thoroughly), membership.session)
+        asyncio = sys.modules.get("asyncio")
+        kinds = {*_FRAMES, asyncio.Task} if asyncio is not None else {*_FRAMES}
+        streams = _left(_made_since(since, kinds, thoroughly=thoroughly), membership.session)
         if streams:
             with self._lock:
                 for stream in streams:
@@ -100,17 +104,33 @@ def collections() -> Collections:
     return tuple(counts)
 
 
-def _made_since(since: Collections, *, thoroughly: bool) -> Iterable[Any]:
+def _made_since(since: Collections, kinds: Container[type], *, thoroughly: bool) -> list[Any]:
     """Return what was made lately; to look at all objects of a process with a large framework takes far longer.
 
     The counts are looked at after the objects: to list those may let the collector run.
     """
-    young = gc.get_objects(generation=0)
+    young = _objects(kinds, 0)
     if collections() != since:
-        young += gc.get_objects(generation=1)
+        young += _objects(kinds, 1)
     if thoroughly and collections()[1:] != since[1:]:
-        return gc.get_objects()  # only then is anything that was made since among the oldest
+        return _objects(kinds, None)  # only then is anything that was made since among the oldest
     return young
+
+
+def _objects(kinds: Container[type], generation: int | None) -> list[Any]:
+    """Return the objects of some classes that the collector of garbage follows.
+
+    This is one call of functions in C, so no other thread runs while there is a list of all objects: a tuple that a
+    thread is about to finish must be in none, or Python refuses it (`tuple(number for number in numbers)` in the midst
+    of it). No iterator here may keep the list, which holds them, too: that would be garbage with all objects in it.
+
+    Args:
+        kinds: The classes.
+        generation: The generation to look at; `None` for all.
+    """
+    twice = chain.from_iterable(map(repeat, map(gc.get_objects, (generation,)), (2,)))
+    chosen = map(partial(map, kinds.__contains__), map(partial(map, type), twice))
+    return list(chain.from_iterable(map(compress, twice, chosen)))
 
 
 Began: TypeAlias = Callable[[Any, Mapping[str, Any]], bool]
@@ -131,14 +151,11 @@ def register_lazy_stream(function: Callable[..., Any], began: Began) -> None:
     _lazy[code] = began
 
 
-def _left(objects: Iterable[Any], session: Any) -> list[Any]:
-    """Return the streams among objects that may go on when a session has ended; not those of tasks.
+def _left(found: list[Any], session: Any) -> list[Any]:
+    """Return those of some streams and tasks that may go on when a session has ended; not the streams of tasks.
 
     A task has a context of its own, which tells where it belongs; so has what its coroutine was given to await.
     """
-    asyncio = sys.modules.get("asyncio")
-    kinds = {*_FRAMES, asyncio.Task} if asyncio is not None else _FRAMES.keys()
-    found = [each for each in objects if type(each) in kinds]  # this looks at thousands: nothing else is done for each
     left = {id(each): each for each in found if type(each) in _FRAMES and _goes_on(_frame(each), session)}
     waiting: list[Any] = [each.get_coro() for each in found if type(each) not in _FRAMES]
     while left and waiting:
