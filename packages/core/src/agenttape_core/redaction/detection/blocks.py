@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.detector import BEFORE
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import places
+from agenttape_core.redaction.detection.literals import matches_at, places
 from agenttape_core.redaction.detection.values import is_placeholder
 
 if TYPE_CHECKING:
@@ -81,12 +81,7 @@ _NOT_BASIC = Lazy(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
 def find_schemes(view: View) -> Iterator[Finding]:
     """Find credentials after the schemes Bearer (RFC 6750) and Basic (RFC 7617)."""
     for anchor, pattern in ((b"bearer", _BEARER), (b"basic", _BASIC)):
-        end = 0
-        for at in places(view.low, anchor):
-            match = pattern.match(view.text, at) if at >= end else None
-            if match is None:
-                continue
-            end = match.end()
+        for match in matches_at(view, anchor, pattern):
             if _is_credential(match["secret"], basic=pattern is _BASIC):
                 yield view.finding(*match.span("secret"), SECRET)
 

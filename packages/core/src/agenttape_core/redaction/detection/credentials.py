@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import places
+from agenttape_core.redaction.detection.literals import matches_at, places
 from agenttape_core.redaction.detection.values import is_placeholder, is_random
 
 if TYPE_CHECKING:
@@ -94,22 +94,13 @@ def may_be_aws_id(view: View, at: int) -> bool:
 
 
 def _find_signatures(view: View, anchor: bytes) -> Iterator[Finding]:
-    end = 0
-    for at in places(view.low, anchor):
-        match = _SIGNATURE.match(view.text, at) if at >= end else None
-        if match is None:
-            continue
-        end = match.end()
+    for match in matches_at(view, anchor, _SIGNATURE):
+        at = match.start()
         if _IN_QUERY.search(view.text, max(0, at - _BEFORE_SIGNATURE), at):
             yield view.finding(*match.span("secret"), SECRET)
 
 
 def _find(view: View, anchor: bytes, pattern: Lazy) -> Iterator[Finding]:
-    end = 0
-    for at in places(view.low, anchor):
-        match = pattern.match(view.text, at) if at >= end else None
-        if match is None:
-            continue
-        end = match.end()
+    for match in matches_at(view, anchor, pattern):
         if not is_placeholder(match["secret"]) and not match["secret"].isdigit():
             yield view.finding(*match.span("secret"), SECRET)

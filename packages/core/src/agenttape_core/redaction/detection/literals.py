@@ -6,7 +6,14 @@ any length (`Objects/stringlib/fastsearch.h`). Our needles are short. A single c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import re
+
+    from agenttape_core.redaction.detection.lazy import Lazy
+    from agenttape_core.redaction.detection.views import View
 
 
 def holds(text: bytes, literal: bytes) -> bool:
@@ -26,3 +33,19 @@ def places(text: bytes, literal: bytes) -> Sequence[int]:
         at = text.rfind(literal, 0, at + overlap)
     found.reverse()
     return found
+
+
+def matches_at(view: View, literal: bytes, pattern: Lazy) -> Iterator[re.Match[str]]:
+    """Match a pattern wherever a literal stands, in small letters, but where a match goes on that was found before.
+
+    Args:
+        view: The text.
+        literal: What each match begins with, in small letters.
+        pattern: The pattern.
+    """
+    end = 0
+    for at in places(view.low, literal):
+        match = pattern.match(view.text, at) if at >= end else None
+        if match is not None:
+            end = match.end()
+            yield match
