@@ -179,8 +179,6 @@ def pytest_fixture_setup(
     """Let a miss in a fixture fail those tests that use it, and no others."""
     try:
         return (yield)
-    except Exception:
-        raise
     except BaseException as raised:
         errors = sys.modules.get("agenttape_core.errors")
         if errors is not None and isinstance(raised, errors.AgentTapeHalt):
