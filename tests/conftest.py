@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, settings
 
 from agenttape_core.lifecycle import surroundings
 
-from .kit.fixtures import interruptible, prices, project
+from .kit.fixtures import interruptible, often, prices, project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["interruptible", "prices", "project"]
+__all__ = ["interruptible", "often", "prices", "project"]
 
 # Compiling the packages and rewriting the tests anew, in each worker and in each process that a test starts, would cost
 # more than many tests do.

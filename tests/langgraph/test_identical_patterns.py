@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,6 @@ from .fakes import (
 from .patterns import ASKED, FOUND, PATTERNS, map_reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -170,16 +168,7 @@ def test_without_a_saver(world: World, tmp_path: Path) -> None:
     assert recorded.facts[0] != recorded.facts[1]
 
 
-@pytest.fixture
-def _switching() -> Iterator[None]:
-    """Let threads take turns a hundred times as often."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("_switching")
+@pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_what_is_saved_in_the_background(is_async: bool, world: World, tmp_path: Path) -> None:
     """The history holds writes as tasks made them, however late they were saved: messages without their ids."""

@@ -6,7 +6,6 @@ import os
 import queue
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -397,15 +396,6 @@ def in_foreign_pool(world: Slow) -> list[str]:
     with ThreadPool(2) as pool:
         pool.map(lambda name: out.append(world.ask(name)), "abcd", chunksize=1)
     return out
-
-
-@pytest.fixture
-def often() -> Iterator[None]:
-    """Let threads take the interpreter from each other often."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.fixture

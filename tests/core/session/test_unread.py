@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -213,15 +212,6 @@ def test_nothing_stays_of_what_is_never_read(world: World) -> None:
         del stream
         assert reaches_out()
         assert world.tool("b") == "b 2"
-
-
-@pytest.fixture
-def often() -> Iterator[None]:
-    """Let threads take the interpreter from each other often."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.usefixtures("often")
