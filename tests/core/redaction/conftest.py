@@ -226,6 +226,13 @@ def configured() -> dict[str, tuple[list[Case], list[Case]]]:
     return {half: Maker().configured(half) for half in ("configured", "configured_held_out")}
 
 
+@pytest.fixture(scope="session")
+def lines() -> dict[str, list[Case]]:
+    """Lines with a secret, and lines without, as terminals, settings, programs and people write them."""
+    cases = Maker().cases("lines")
+    return {group: [case for case in cases if case.category == group] for group in ("secrets", "harmless")}
+
+
 @pytest.fixture
 def redactor() -> Redactor:
     """A redactor with the built-in detectors."""

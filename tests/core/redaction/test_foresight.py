@@ -21,6 +21,7 @@ PIECES = st.sampled_from([
     "\u00e9",
     "\u2014", "\u200b", "\\n", "ann%40nordwind.eu", "415-777-2671", "DE89370400440532013000", "dXNlcjpodW50ZXIy",
     "whsec_" + "A1b2C3d4E5f6G7h8I9j0K1l2", "/srv/shop/app",
+    "openssl", " -k", "net use", "\\\\", "echo", "-stdin", "WIFI:",
 ])  # fmt: skip
 
 
@@ -39,11 +40,11 @@ def _same(texts: list[str], places: dict[str, str]) -> None:
     assert [foreseeing.text(text) for text in texts] == [alone.text(text) for text in texts]
 
 
-def test_corpus(positives: dict[str, list[Any]], negatives: dict[str, list[Any]]) -> None:
+def test_corpus(positives: dict[str, list[Any]], negatives: dict[str, list[Any]], lines: dict[str, list[Any]]) -> None:
     """Each text of the corpus is redacted as if it were alone, whatever it is foreseen with."""
     texts = [
         text
-        for half in (positives, negatives)
+        for half in (positives, negatives, lines)
         for cases in half.values()
         for case in cases
         for text in _texts(case.plain)

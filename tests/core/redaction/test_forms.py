@@ -6,6 +6,7 @@ import json
 import re
 from fractions import Fraction
 from typing import Any
+from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 import pytest
@@ -180,3 +181,38 @@ def test_kinds_are_switched_off_and_replaced() -> None:
     assert own.text(MAIL) == MAIL
     assert "corp.com" not in own.text("to bob@corp.com")
     assert own.rehydrate(own.text("to bob@corp.com")) == "to bob@corp.com"
+
+
+@pytest.mark.parametrize("url", [
+    "postgresql://app:Tr0ub4dor@db.internal:5432/shop", "mongodb+srv://agent:pR9xk2Wm@cluster0.abcd.net/test",
+    "https://oauth2:glpat-" + "k3Jd9M2xQ7rTzV5bN1pL@gitlab.example.org/a.git",
+    "https://ghp_" + "k3Jd9M2xQ7rTzV5bN1pLk3Jd9M2xQ7rTzV5b@github.com/a.git",
+])  # fmt: skip
+def test_urls_can_be_taken_apart(url: str) -> None:
+    """The host, the port and the user of a URL in an answer stay where they are; what knows the secret puts it back."""
+    recorder, replaying = Redactor("k"), Redactor("k")
+    recorded = recorder.value({"text": [f"see {url} now"]})
+    assert recorder.rehydrate(recorded) == {"text": [f"see {url} now"]}
+    answered = replaying.rehydrate(recorded)["text"][0].split()[1]
+    before, after = urlsplit(url), urlsplit(answered)
+    assert (after.hostname, after.port, after.path) == (before.hostname, before.port, before.path)
+    assert replaying.text(answered) == answered
+    assert unquote(answered) in recorded["text"][0]
+    assert recorder.rehydrate(answered) == url
+
+
+def test_urls_in_streams() -> None:
+    """The password of a URL that comes in pieces is percent-encoded, too, and put back where it is known."""
+    url, recorder = "postgresql://app:Tr0ub4dor@db.internal/shop", Redactor("k")
+    pieces = [{"delta": url[at : at + 6]} for at in range(0, len(url), 6)]
+    recorded = recorder.chunks(pieces)
+    answered = "".join(chunk["delta"] for chunk in Redactor("k").rehydrate_chunks(recorded))
+    assert urlsplit(answered).hostname == "db.internal"
+    assert unquote(answered) == "".join(chunk["delta"] for chunk in recorded)
+    assert "".join(chunk["delta"] for chunk in recorder.rehydrate_chunks(recorded)) == url
+
+
+def test_paths_of_files_are_no_hosts() -> None:
+    """A folder behind `file://` keeps its brackets."""
+    recorded = Redactor("k", places={"home": "/home/ann"}).value(["file:///home/ann/a.txt", "https://h/x?p=/home/ann"])
+    assert Redactor("k").rehydrate(recorded) == recorded

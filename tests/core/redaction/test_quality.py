@@ -202,6 +202,13 @@ def test_configurations(half: str, configured: dict[str, Any]) -> None:
     assert quality.wrong.total() <= 0.005 * quality.planted.total()
 
 
+def test_lines(lines: dict[str, Any]) -> None:
+    """All passwords in commands, settings, prose and code are found, and no line that only looks like it is changed."""
+    quality = Quality(lines["secrets"], lines["harmless"])
+    assert quality.missed == []
+    assert quality.wrong == Counter()
+
+
 def test_table_is_current(quality: Quality, request: pytest.FixtureRequest) -> None:
     """The page prints the precision and recall that the corpus has now."""
     page = PAGE.read_text(encoding="utf-8")

@@ -28,14 +28,19 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.places import Writing
 
 MARK = "[REDACTED:"
+IN_URL = "%5BREDACTED%3A"
+"""The same as a URL writes it."""
+HELD = "REDACTED"
+"""The part of both that stands in all pseudonyms in brackets."""
 _AT = r"(?:@|%40|\\{1,4}u0040)"
 PSEUDONYM = re.compile(
-    r"(?:\[REDACTED:(?=[a-z0-9_-]{1,32}:[0-9a-f]{8}\])"
+    r"(?:\[REDACTED:(?=[a-z0-9_-]{1,32}:[0-9a-f]{8}\])|%5BREDACTED%3A(?=[a-z0-9_-]{1,32}%3A[0-9a-f]{8}%5D)"
     rf"|(?:redacted|Redacted|REDACTED)-(?=(?i:email-[0-9a-f]{{8}}{_AT}example\.com)))"
-    rf"(?P<kind>[A-Za-z0-9_-]{{1,32}}?)[:-](?P<digest>[0-9A-Fa-f]{{8}})(?:\]|{_AT}(?i:example\.com))"
+    rf"(?P<kind>[A-Za-z0-9_-]{{1,32}}?)(?:[:-]|%3A)(?P<digest>[0-9A-Fa-f]{{8}})(?:\]|%5D|{_AT}(?i:example\.com))"
 )
 """One pseudonym that tells its kind, in brackets or an e-mail address; the groups are `kind` and `digest`.
 
+In the URLs of answers it is written as those write it; see `answered_urls`.
 An address is in small letters, in capitals, or in both, and so is its kind.
 """
 
@@ -59,7 +64,7 @@ def new_key() -> str:
 def may_hold(text: str) -> bool:
     """Return True if a text may hold a pseudonym that tells its kind."""
     find = text.rfind  # which takes half the time of `in`; see `detection.literals`
-    return find(MARK) >= 0 or ("-" in text and any(find(mark) >= 0 for mark in _MAIL_MARKS))
+    return find(HELD) >= 0 or ("-" in text and any(find(mark) >= 0 for mark in _MAIL_MARKS))
 
 
 class Pseudonyms:
@@ -203,9 +208,9 @@ class Pseudonyms:
         return None if secret is None else number_of(secret)
 
     def _told(self, found: re.Match[str]) -> str:
-        if not found[0].startswith(MARK):
+        if not found[0].startswith((MARK, IN_URL)):
             return self.original(EMAIL, found[0]) or found[0]
-        secret = self._secret(found[0])
+        secret = self._secret(f"{MARK}{found['kind']}:{found['digest']}]")
         if secret is None:
             return found[0]
         if found[0] in self._in_file_urls and is_in_file_url(found.string, found.start()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agenttape_core.redaction.answered_urls import UrlWriter
 from agenttape_core.redaction.rehydration import tells_pseudonym
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.text_redactor import UNCHANGED, TextRedactor
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from agenttape_core.schema import Plain
 
 
+_URLS = UrlWriter()
 _PAIR = 2
 """A dict with fewer items may be a tagged value."""
 _MANY = 8
@@ -70,8 +72,14 @@ class Redactor(TextRedactor):
     def rehydrate(self, plain: Plain) -> Plain:
         """Return plain data with the secret in the place of each pseudonym that this redactor made.
 
-        A pseudonym that it has not made stays. The very same object is returned when there is none.
+        A pseudonym that it has not made stays, percent-encoded in a URL; see `answered_urls`. The very same object is
+        returned when there is none.
         """
+        restored = self.restored(plain)
+        return redact_value(restored, _URLS) if self.forms and tells_pseudonym(restored) else restored
+
+    def restored(self, plain: Plain) -> Plain:
+        """Return plain data with the secrets that this redactor knows, and all other pseudonyms as they are."""
         known = self._pseudonyms
         if not known.any_known or not (known.any_secret or tells_pseudonym(plain)):
             return plain
@@ -81,6 +89,8 @@ class Redactor(TextRedactor):
         """Yield the chunks of a stream with their secrets, each when its reader comes to it."""
         if self._pseudonyms.any_formed and len(chunks) > 1:
             chunks = redact_chunks(list(chunks), self._rehydrator)  # what is a secret may be said in an earlier chunk
+        if self.forms and len(chunks) > 1 and any(map(tells_pseudonym, chunks)):
+            chunks = redact_chunks(list(chunks), _URLS)  # a URL may have begun in an earlier one
         return map(self.rehydrate, chunks)
 
     def with_rules(self, rules: Sequence[Rule]) -> Redactor:
@@ -91,11 +101,15 @@ class Redactor(TextRedactor):
         """Return plain data with the paths of this run in the place of their pseudonyms, and all secrets replaced."""
         if not (self.enabled and self.places):
             return plain
-        return Redactor(self.key, places=self.places).rehydrate(plain)
+        return Redactor(self.key, places=self.places).restored(plain)
 
 
 def _holds_many(plain: Plain) -> bool:
     """Return True if data has a list of some length that no other list is around, such as the messages of a state."""
-    if isinstance(plain, dict):
-        return any(map(_holds_many, plain.values()))
-    return isinstance(plain, list) and len(plain) >= _MANY
+    if type(plain) is not dict:
+        return type(plain) is list and len(plain) >= _MANY
+    for item in plain.values():
+        kind = type(item)
+        if (kind is dict and _holds_many(item)) or (kind is list and len(item) >= _MANY):
+            return True
+    return False

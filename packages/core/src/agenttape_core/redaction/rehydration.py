@@ -9,7 +9,7 @@ from agenttape_core.redaction.detection.encoded import decode, encode_like, has_
 from agenttape_core.redaction.detection.kinds import BASE64
 from agenttape_core.redaction.detection.spans import Span, render
 from agenttape_core.redaction.forms import form_of
-from agenttape_core.redaction.pseudonyms import MARK, Pseudonyms, may_hold, number_of
+from agenttape_core.redaction.pseudonyms import HELD, Pseudonyms, may_hold, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,13 +26,13 @@ def tells_pseudonym(plain: Plain) -> bool:
     """Return True if plain data may hold a pseudonym in brackets: a quick look, as most answers hold none."""
     kind = type(plain)
     if kind is str:
-        return MARK in plain or (len(plain) >= _SHORTEST_ENCODED and has_pseudonym(plain))
+        return HELD in plain or (len(plain) >= _SHORTEST_ENCODED and has_pseudonym(plain))
     if kind is list:
         return any(map(tells_pseudonym, plain))
     if kind is not dict:
         return False
     for name, item in plain.items():
-        if MARK in name or (item and type(item) in _CAN_HOLD and tells_pseudonym(item)):
+        if HELD in name or (item and type(item) in _CAN_HOLD and tells_pseudonym(item)):
             return True
     return False
 

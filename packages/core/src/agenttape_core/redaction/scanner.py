@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.anchors import without_anchors
 from agenttape_core.redaction.detection.assignments import find_assignments
 from agenttape_core.redaction.detection.blocks import find_pem, find_schemes, find_url_passwords
+from agenttape_core.redaction.detection.commands import find_command_passwords
 from agenttape_core.redaction.detection.credentials import find_handed_over
 from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.fields import find_fields
@@ -106,7 +107,7 @@ class Scanner:
         if named := self._by_name(view):
             yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
             yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own), met)
-        if found := [*find_handed_over(view), *find_logins(view)]:
+        if found := [*find_handed_over(view), *find_command_passwords(view), *find_logins(view)]:
             yield from self._unspared(text, found, met)
         if len(view.text) >= LONG and view.long_runs:
             yield from self._encoded(view, met)
@@ -145,7 +146,7 @@ def _by_form(view: View, *, strict: bool) -> list[Finding]:
     if len(view.text) >= LONG:
         if view.long_runs or b"_" in raw:
             found += find_keys(view)
-        if holds(raw, b"-----BEGIN"):
+        if b"-" in raw and holds(raw, b"-----BEGIN"):
             found += find_pem(view)
     if strict:
         return found

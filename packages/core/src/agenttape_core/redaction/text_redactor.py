@@ -267,7 +267,11 @@ def _texts(values: Iterable[Any]) -> dict[str, None]:
             texts[value] = None
         elif (kind is dict or kind is list) and id(value) not in entered:
             entered.add(id(value))
-            waiting += value.values() if kind is dict else value
+            for item in value.values() if kind is dict else value:
+                if type(item) is str:
+                    texts[item] = None
+                elif item is not None:
+                    waiting.append(item)
     return texts
 
 

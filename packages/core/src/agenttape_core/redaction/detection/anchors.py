@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.assignments import may_be_given
 from agenttape_core.redaction.detection.columns import may_head_column
+from agenttape_core.redaction.detection.commands import OPTION, may_take_password
 from agenttape_core.redaction.detection.endings import holds_foreign, last_words
 from agenttape_core.redaction.detection.inserted import COPY, INTO
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.literals import holds, places
-from agenttape_core.redaction.detection.logins import ANY_PORT, LOGINS, OPTION
+from agenttape_core.redaction.detection.logins import ANY_PORT, LOGINS
 from agenttape_core.redaction.detection.normal import Normal, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.runs import may_be_key
@@ -42,12 +43,12 @@ _FORMS = (
 """Literals of secrets, each with a character that is cheaper to look for: no text that lacks it has the literal."""
 _FOLDED = (
     (b"0", b"bearer"),
-    (b"-", b" -p"),
     (b"-", b"curl"),
     (b"0'\"", b"identified "),
     (b"'\"", INTO),
     (b"\t", COPY),
-    (b"-", OPTION),
+    (b"-", b"securestring "),
+    (b";", b"wifi:"),
     *((b":(", literal) for literal in LOGINS),
     (b":", b"::add-mask::"),
     (b"0+=", b"basic"),
@@ -164,8 +165,9 @@ class _Marked:
                 self._mark(searched, literal)
         for stem in names.stems:
             self._mark_names(stem, names)
+        options = (at for at in places(view.raw, OPTION) if may_take_password(view, at)) if b"-" in view.raw else ()
         keys = (at for at in view.long_runs if may_be_key(view, at))
-        for at in chain(keys, last_words(view)):
+        for at in chain(keys, options, last_words(view)):
             self.numbers.add(bisect_right(self._ends, at))
 
     def _mark(self, searched: bytes, literal: bytes) -> None:

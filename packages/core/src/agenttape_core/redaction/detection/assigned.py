@@ -60,6 +60,7 @@ _BLOCK = Lazy(
 _SECTION = Lazy(r"(?:\A|\n)\[[^\]\n=,(]{1,80}\][ \t]*\r?\n")
 """A section of an ini file."""
 _INI_NEAR = 1000
+_WHOLE_FILE = 10_000
 _LEET = Lazy(r"(?=.*[A-Za-z])[^\W_]*?[0-9]+[A-Za-z]+[0-9]+\w*")
 """Digits, letters and digits again: hardly a variable."""
 _BOTH_CASES = Lazy(r"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])\w{8}")
@@ -78,7 +79,9 @@ _MIN_OF_CARDS = 3
 _MIN_SAID = 6
 _MAX_SAID_DIGITS = 8
 _SPECIAL = frozenset("!@#$%^&*?")
-_CHOSEN = frozenset({Demand.NOTHING, Demand.TEXT, Demand.DIGITS, Demand.CONNECTION})
+_CHOSEN = frozenset(
+    {Demand.NOTHING, Demand.TEXT, Demand.DIGITS, Demand.CONNECTION, Demand.NO_PATH, Demand.MADE_UP, Demand.UUID}
+)
 _MIN_OPAQUE = 20
 """A word of so many letters after a scheme is no English."""
 _NOTHING = (0, 0)
@@ -252,15 +255,30 @@ def _is_secret_word(text: str, value: str, found: Assignment) -> bool:
         return found.demand is Demand.DIGITS or words_of(found.name)[-1] in PASSWORDS
     if not _DIGIT.search(value) and _WORDS.fullmatch(value):
         return False
-    is_code = found.sep in ("=", "==", ":=", "=>") or (found.close is None and "." in value)
+    is_code = found.sep in ("=", "==", ":=", "=>") or (found.close is None and "." in value and not _is_header(found))
     return not (is_code and (found.gap or "." in value) and is_code_name(value)) or _is_in_ini(text, value, found)
+
+
+def _is_header(found: Assignment) -> bool:
+    """Return True for `X-Vault-Token: hvs.x1`: no variable has a hyphen in its name."""
+    return found.sep == ":" and "-" in found.name.strip("-") and found.name[0].isupper()
 
 
 def _is_in_ini(text: str, value: str, found: Assignment) -> bool:
     """Return True if what reads like a variable is the value of a configuration: `password = S3cr3tPw99`."""
     if found.sep != "=" or "." in value:
         return False
+    if _is_line_of_its_own(text, value, found):
+        return True
     return bool(_LEET.fullmatch(value) or _SECTION.search(text, max(0, found.start - _INI_NEAR), found.start))
+
+
+def _is_line_of_its_own(text: str, value: str, found: Assignment) -> bool:
+    """Return True if `password = hunter2` is a line of settings: code that names a variable has it twice at least."""
+    end = found.value + len(value)
+    is_line = text[found.start - 1 : found.start] in ("", "\n") and text[end : end + 1] in ("", "\n", "\r")
+    near = max(0, found.start - _WHOLE_FILE), end + _WHOLE_FILE
+    return is_line and words_of(found.name)[-1] in PASSWORDS and text.count(value, *near) == 1
 
 
 def _json_number(text: str, found: Assignment, opened: re.Match[str] | None) -> int:

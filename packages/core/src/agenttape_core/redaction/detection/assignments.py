@@ -22,7 +22,7 @@ from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
 from agenttape_core.redaction.detection.nested import Nested
 from agenttape_core.redaction.detection.values import is_alternating, is_opaque
-from agenttape_core.redaction.detection.vocabulary import HEADERS, STEMS
+from agenttape_core.redaction.detection.vocabulary import HEADERS, PASSWORDS, STEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +46,7 @@ _BEHIND = frozenset("*\\\"'`] \t:=>,(\r\n\u2192")
 """All that can follow a name of which the value is given."""
 _SAYS = "is|was|ist|war|lautet|est|es|\xe9"
 """Words between a name and its value in prose: English, German, French, Spanish, Portuguese."""
-_FOR = r"[ ](?:for|to|of|f\u00fcr|para|pour)(?:[ ][\w.@'-]{1,40}){1,4}?"
+_FOR = r"[ ](?:for|to|of|f\u00fcr|para|pour|de|da|do|del|du)(?:[ ][\w.@'-]{1,40}){1,4}?"
 """The purpose of a password: `the password for the portal is`."""
 _LOOSE = Lazy(
     rf"""(?x)
@@ -70,6 +70,7 @@ _OF_PROSE = Lazy(
 """A word with a stem before another word. A word is a value behind some separator, or for a name in capitals."""
 _LABEL = Lazy(r"""(?:name|key)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}["']?\Z""", re.IGNORECASE)
 _LOGIN = Lazy(r"\blogin[ \t]+\S{1,64}\s+\Z")
+_USER = Lazy(r"\b(?:user(?:name)?|connect)[ \t]+\S{1,64}\s+\Z")
 _SETTER = Lazy(
     r"""(?:set|put|define|add|append|env|environ|get|header|property|config|register|update|store)\w{0,24}"""
     r"""\([ ]?\\{0,3}["']\Z""",
@@ -78,6 +79,20 @@ _SETTER = Lazy(
 """A call that takes a name and a value: `config.set("password", "x")`, `os.getenv("TOKEN", "x")`."""
 _ARGUMENT = Lazy(r"""\\{0,3}(?P<quote>["'])(?P<value>[^"'\\\s]{8,256})\\{0,3}(?P=quote)[ ]?\)""")
 """The only argument of a call, if it is a word."""
+_SECOND = Lazy(
+    r"""(?:[\w.]{1,60}|\\{0,3}["'][^"'\\\n]{1,128}\\{0,3}["']),[ ]?(?:Some\()?"""
+    r"""(?P<quote>\\{0,3}["'])(?P<value>[^"'\\\n]{4,256})(?P=quote)"""
+)
+"""The second argument of a call that takes user and password."""
+_SCHEMES = frozenset({"basic", "bearer"})
+_HAS_SIGN, _SPECIAL = Lazy("[0-9!@#$%^&*]"), Lazy("[!@#$%^&*]")
+_OF_SQL = ("= ", "=")
+_FLAG = Lazy(r"-[A-Za-z]{0,40}(?:[Pp]ass|[Tt]oken|[Ss]ecret|[Kk]ey)\w{0,16}\Z")
+"""An option of programs that write long options with one hyphen: Java's tools, PowerShell, those in Go."""
+_MADE_UP = Lazy(
+    r"""(?P<word>(?=[^\s"'`<>]{0,64}[0-9])(?=[^\s"'`<>]{0,64}[A-Za-z])[\w!@#$%^&*+-]{6,64})(?=[\s.,;:)"'!?\\]|\Z)"""
+)
+"""One word with a letter and a digit."""
 _GIVE = frozenset({"set", "with", "hash", "encrypt"})
 _TAKE = frozenset(
     ("get", "find", "has", "is", "delete", "remove", "load", "fetch", "read", "check", "verify", "validate", "parse",
@@ -105,6 +120,10 @@ _PUNCTUATION = "\"'`*(["
 _BEFORE_PAIR = frozenset("?&;#")
 _QUOTES = frozenset("\u00ab\u201c\u201e\u201a\u2018")
 """Quotes of printers, which open what is said."""
+_BLANKS = frozenset(" \u00a0\u202f")
+"""Blanks that French has inside of its quotes."""
+_OF_WINDOWS = frozenset({"pass", "password", "passwd", "pwd"})
+"""Options that commands of Windows take after a slash."""
 _DIRECTIVES = frozenset({"requirepass", "masterauth"})
 """Names that begin a line in the configuration of Redis, with their value behind them."""
 _NEAR = 120
@@ -239,8 +258,13 @@ def _is_assigned(text: str, found: Assignment) -> bool:
     if found.demand is Demand.QUERIED:
         return text[max(0, found.start - 1) : found.start] in _BEFORE_PAIR and found.start > 0
     # The parts of `arn:aws:secretsmanager:...:secret:name` are no names, nor is the user in `https://token:x@host`.
-    is_part = text[max(0, found.start - 1) : found.start] in (":", "/")
+    is_part = text[max(0, found.start - 1) : found.start] in (":", "/") and not _is_windows_option(text, found)
     return not (found.sep == ":" and not found.gap and not found.close and is_part)
+
+
+def _is_windows_option(text: str, found: Assignment) -> bool:
+    """Return True for `cmdkey /add:server /pass:x`."""
+    return words_of(found.name)[-1] in _OF_WINDOWS and text[max(0, found.start - 2) : found.start] == " /"
 
 
 def _told(view: View, found: Assignment, loose: re.Match[str]) -> Finding | None:
@@ -257,19 +281,53 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
     if loose["said"] or loose["whose"]:
         is_header = loose["whose"] and words_of(found.name)[-1] in HEADERS
         value = found.value + (text[found.value : found.value + 1] in _QUOTES)
+        value += value > found.value and text[value : value + 1] in _BLANKS
         return None if is_header else found._replace(sep=" is ", value=value)
     if loose["pair"]:
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
-    is_flag = found.name.startswith("--")
     if loose["called"] or loose["listed"]:
-        is_listed = loose["listed"] and _SETTER.search(before) and _LISTED.match(text, found.value)
-        return found if is_flag or is_listed or (loose["called"] and _is_given_in_call(text, found)) else None
+        return _as_argument(text, before, found, loose)
     is_first = before[-1:] in ("", "\n")
     is_cell = is_first and loose["blank"].endswith("\t")
     if is_cell or (is_first and found.name in _DIRECTIVES) or _is_after_command(before):
         return found._replace(sep=":" if is_cell else "=", gap=" " if is_cell else found.gap)
-    is_sql = found.name == "PASSWORD" and text[found.value : found.value + 1] == "'"
-    return found if is_flag or is_sql or (found.name == "password" and _LOGIN.search(before)) else None
+    return found if _is_next_word(text, before, found) else None
+
+
+def _as_argument(text: str, before: str, found: Assignment, loose: re.Match[str]) -> Assignment | None:
+    """Return an assignment whose value is an argument of the call that its name is, or the argument behind it."""
+    if loose["called"] and (login := _login(text, found)):
+        return found._replace(value=login, demand=Demand.NOTHING)
+    if found.name.startswith("--"):
+        return found
+    if loose["listed"]:
+        return found if _SETTER.search(before) and _LISTED.match(text, found.value) else None
+    is_sql = found.name == "PASSWORD" and before.endswith(_OF_SQL)
+    return found if is_sql or _is_given_in_call(text, found) else None
+
+
+def _is_next_word(text: str, before: str, found: Assignment) -> bool:
+    """Return True if the value stands right behind its name, with nothing but a blank between them."""
+    if found.name.startswith("--") or (found.name == "PASSWORD" and text[found.value : found.value + 1] == "'"):
+        return True
+    if found.name == "password" and _LOGIN.search(before):
+        return True
+    if before.endswith(":") and _LISTED.match(text, found.value):
+        return True  # the keyword of a map in a Lisp
+    is_flag = _FLAG.match(found.name) is not None
+    match = _MADE_UP.match(text, found.value) if is_flag or words_of(found.name)[-1] in PASSWORDS else None
+    if match is None:
+        return False
+    return is_flag or _SPECIAL.search(match["word"]) is not None or _USER.search(before) is not None
+
+
+def _login(text: str, found: Assignment) -> int:
+    """Return where the secret begins in `bearerAuth("x")` and `withBasicAuth("user", "x")`, or 0."""
+    words = words_of(found.name.rpartition(".")[2])
+    if words[-1] != "auth" or not _SCHEMES.intersection(words) or _TAKE.intersection(words[:1]):
+        return 0
+    match = (_SECOND if "basic" in words else _ARGUMENT).match(text, found.value)
+    return match.start("quote") if match and _HAS_SIGN.search(match["value"]) else 0
 
 
 def _is_after_command(before: str) -> bool:

@@ -80,8 +80,8 @@ _NOT_BASIC = Lazy(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
 
 def find_schemes(view: View) -> Iterator[Finding]:
     """Find credentials after the schemes Bearer (RFC 6750) and Basic (RFC 7617)."""
-    for anchor, pattern in ((b"bearer", _BEARER), (b"basic", _BASIC)):
-        for match in matches_at(view, anchor, pattern):
+    for anchor, signs, pattern in ((b"bearer", b"0", _BEARER), (b"basic", b"0+=", _BASIC)):
+        for match in matches_at(view, anchor, pattern) if any(sign in view.shape for sign in signs) else ():
             if _is_credential(match["secret"], basic=pattern is _BASIC):
                 yield view.finding(*match.span("secret"), SECRET)
 

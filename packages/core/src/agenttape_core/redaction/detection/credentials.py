@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import matches_at, places
+from agenttape_core.redaction.detection.literals import matches_at
 from agenttape_core.redaction.detection.values import is_placeholder, is_random
 
 if TYPE_CHECKING:
@@ -33,18 +33,19 @@ _ORACLE = Lazy(
 )
 _MASKED = Lazy(r"""::add-mask::(?P<secret>[^\s"'\\]{1,256})""")
 """A value that a workflow of GitHub hides from then on."""
-_OPTIONS = tuple(
-    (Lazy(command), Lazy(option + r"""(?P<quote>["'])?(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\-]){3,256})"""))
-    for command, option in (
-        (r"sshpass\Z", "[ ]-p[ ]?"),
-        (r"mysql(?:dump|admin)?\b[^\n]{0,200}\Z", "[ ]-p"),
-        (r"(?:docker|az)[ ]login\b[^\n]{0,200}\Z", "[ ]-p[ ]"),
-        (r"zip\b[^\n]{0,200}\Z", "[ ]-P[ ]"),
-        (r"\b7za?\b[^\n]{0,200}\Z", "[ ]-p"),
-    )
+_NET_USE = Lazy(
+    r"""net[ ]use[ ](?:[a-z*]:?[ ])?["']?\\{2,8}[^\s"']{1,200}["']?[ ]"""
+    r"""(?:/user:[^\s]{1,128}[ ])?(?![/*])(?P<secret>[^\s"'/]{3,256})""",
+    re.IGNORECASE,
 )
-"""Commands that take a password behind `-p`, and how each does."""
-_LONGEST_COMMAND = 220
+"""A share of Windows that is mounted, with the password before or behind the user."""
+_SECURE_STRING = Lazy(
+    r"""securestring[ ]{1,4}(?:-string[ ]{1,4})?(?P<quote>\\{0,3}["'])(?P<secret>[^"'\\\n$]{3,256})(?P=quote)""",
+    re.IGNORECASE,
+)
+"""A password that PowerShell is given in clear."""
+_WIFI = Lazy(r"wifi:(?:[tshr]:[^;\n]{0,64};){0,4}p:(?P<secret>(?:[^;\\\n]|\\.){4,63});", re.IGNORECASE)
+"""The code that joins a wireless network."""
 _AWS_SECRET = Lazy(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])", re.ASCII)
 _AWS_ID = Lazy(r"[^A]{0,2}A[KS]IA")
 _ID_HEAD = 6
@@ -53,27 +54,24 @@ _BEFORE_SIGNATURE = 16
 
 
 def find_handed_over(view: View) -> Iterator[Finding]:
-    """Find the signatures of presigned URLs, and passwords given to curl, to other commands or to SQL."""
+    """Find the signatures of presigned URLs, and passwords given to curl, to Windows or to SQL."""
     if b"=" in view.raw:
         for anchor in (b"sig=", b"signature="):
             yield from _find_signatures(view, anchor)
     if b":" in view.raw:
-        yield from _find(view, b"curl", _CURL)
+        if b"-" in view.raw:
+            yield from _find(view, b"curl", _CURL)
         yield from _find(view, b"::add-mask::", _MASKED)
-    for at in places(view.low, b" -p") if b"-" in view.raw else ():
-        yield from _behind_option(view, at)
+    if b"\\" in view.raw:
+        yield from _find(view, b"net use ", _NET_USE)
+    if b"-" in view.raw:
+        yield from _find(view, b"securestring ", _SECURE_STRING)
+    if b";" in view.raw:
+        yield from _find(view, b"wifi:", _WIFI)
     yield from _find(view, b"identified ", _IDENTIFIED)
     if b"@" in view.raw and b"/" in view.raw:
         for anchor in (b"sqlplus ", b"oracle:thin:"):
             yield from _find(view, anchor, _ORACLE)
-
-
-def _behind_option(view: View, at: int) -> Iterator[Finding]:
-    before = view.text[max(0, at - _LONGEST_COMMAND) : at]
-    for command, option in _OPTIONS:
-        match = option.match(view.text, at)
-        if match and not is_placeholder(match["secret"]) and not match["secret"].isdigit() and command.search(before):
-            yield view.finding(*match.span("secret"), SECRET)
 
 
 def find_aws_secrets(view: View) -> Iterator[Finding]:

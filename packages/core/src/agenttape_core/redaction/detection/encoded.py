@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.views import View
 
 _MARKS = (
-    "W1JFREFDVEVEO",
-    "tSRURBQ1RFRD",
-    "bUkVEQUNURUQ6",
+    "JFREFDVEVE",
+    "SRURBQ1RFR",
+    "UkVEQUNURU",
     "cmVkYWN0ZWQtZW1haWwt",
     "ZGFjdGVkLWVtYWlsL",
     "ZWRhY3RlZC1lbWFpbC",

@@ -23,21 +23,24 @@ if TYPE_CHECKING:
 _SEPARATORS = bytes(ord("=") if byte in b":=>" else byte for byte in range(256))
 _CLOSING = b" \t\"'`\\])*_"
 _SHORT = frozenset(
-    b"pin otp cvv cvc csc jwt dsn psk pat _iv -iv siv _pw -pw .pw bpw rpw tpw pw ode des sid".split()
+    b"pin otp cvv cvc csc jwt dsn psk pat mdp _iv -iv siv _pw -pw .pw bpw rpw tpw pw sid".split()
 ) | frozenset(b"%cpw" % before for before in b" \n\t\"'`?&{(,[<;|*")
 """The last three letters of such names."""
 _LONG = frozenset(
     b"arer onic rase ring _str nstr _rsa _dsa onid n_id n-id ppid salt pper _url kurl -url "
-    b"wort oord enha nhas lave rola nord kode sana ifre eslo se\xf1a lsz\xf3 asse".split()
+    b"wort oord code odes enha nhas lave rola nord kode sana ifre eslo se\xf1a lsz\xf3 asse".split()
 )
 """The last four letters of the others."""
-_SAID = ((b"v", b"clave es "), (b"\xf1", b"contrase\xf1a es "), (b"\xe9", b"senha \xe9 "), (b"K", b"kennwort ist "))
+_SAID = ((b"v", b"clave es "), (b"\xf1", b"contrase\xf1a es "), (b"\xe9", b"senha "), (b"K", b"kennwort "))
 """Names whose value is said in prose, so that no separator tells where they end, with a rare letter of theirs."""
-_END = operator.itemgetter(slice(-12, None))
+_LAST = operator.itemgetter(slice(-6, None))
+_LONGEST_END, _LOOKED_AT = 4, 12
 _NAME_LENGTH = 64
 _NUMBER_SAID = b" is 00"
 _FOREIGN_LETTER = Lazy("[" + "".join(sorted({max(word) for word in FOREIGN})) + "]")
 """One letter of each word that is looked for in a pass of its own: one search tells that there is none."""
+_TYPED = Lazy(r"(?P<name>[^\W\d_][\w-]{0,48}+)[ ]string[ ]{0,4}\Z")
+"""A variable of Go with its type."""
 _LAST_PART = Lazy(r"(?P<name>[^\W\d_][\w-]{0,48}+)[\s\"'`\\\])*_]{0,8}\Z")
 
 
@@ -80,13 +83,20 @@ def _before_numbers(view: View) -> Iterator[int]:
 
 def _before_separators(view: View) -> Iterator[int]:
     chunks = view.low.translate(_SEPARATORS).split(b"=")
-    tails = list(map(_END, chunks))
-    # The names of a document are few: each is looked at once.
-    named = {tail for tail in set(tails) if _ends_name(tail.rstrip(_CLOSING))}
+    lasts = list(map(_LAST, chunks))
+    # The names of a document are few: each end is looked at once, and what stands before it only if that may be one.
+    named = {
+        last
+        for last in set(lasts)
+        if (name := last.rstrip(_CLOSING))[-3:] in _SHORT
+        or name[-4:] in _LONG
+        or (len(name) < _LONGEST_END and len(name) < len(last))  # and more stands before, which was not looked at
+    }
     if not named:
         return
     ends = map(operator.add, itertools.accumulate(map(len, chunks)), itertools.count())
-    for end in itertools.compress(ends, map(named.__contains__, tails)):
+    for end, chunk in itertools.compress(zip(ends, chunks, strict=True), map(named.__contains__, lasts)):
         window = view.text[max(0, end - _NAME_LENGTH) : end]
-        if name := _LAST_PART.search(window):
-            yield end - len(window) + name.start("name")
+        if _ends_name(chunk[-_LOOKED_AT:].rstrip(_CLOSING)) and (found := _LAST_PART.search(window)):
+            typed = _TYPED.search(window) if found["name"] == "string" else None
+            yield end - len(window) + (typed or found).start("name")

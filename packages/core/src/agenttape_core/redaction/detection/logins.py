@@ -1,4 +1,4 @@
-"""A user and a password in one place: a line of `.pgpass`, `http -a bob:x`, `Credentials: bob / x`."""
+"""A user and a password in one place: a line of `.pgpass`, `Credentials: bob / x`, `smtp.login("bob", "x")`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,8 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
 
-OPTION = b"-a"
-_OPTIONS = (b" -a ", b" --auth")
 PORT, ANY_PORT = b"0000:", b":*:"
 LOGINS = (b"credential", b"login")
-_HTTPIE = Lazy(
-    r"""[ ](?:-a|--auth)[ =]{1,4}(?P<quote>\\{0,3}["'])?[^\s:"'\\-][^\s:"'\\]{0,127}:"""
-    r"""(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\]){1,256})"""
-)
-_REDIS = Lazy(r"""[ ]-a[ ](?P<quote>["'])?(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\-][^\s"'\\]){1,256})""")
-_REDIS_COMMAND = Lazy(r"\b(?:redis|valkey)-cli(?:[ ][^\n|;&]{0,200})?\Z")
-_COMMAND = Lazy(r"""(?:\A|[\s;&|$(`"'])(?:https?|xhs?)(?:[ ][^\n|;&]{0,200})?\Z""")
-"""HTTPie, or xh, which has the same options."""
 _HOST = Lazy(r"""(?:\A|[\s"'`]|\\n)[\w.*\[-][\w.*-]{0,127}\]?\Z""")
 _REST = Lazy(
     r""":(?:543\d|6432|6543|25060|26257|\*):[^\s:"'\\/]{1,64}:[^\s:"'\\/]{1,64}:"""
@@ -37,27 +27,24 @@ _REST = Lazy(
 PostgreSQL, its poolers and hosts."""
 _LONGEST_HOST = 132
 _COLON = ord(":")
-_LONGEST_COMMAND = 240
 _LOGIN = Lazy(
-    r"""(?ix)(?:credentials?|log-?ins?) (?:[ ](?:details|data|info|credentials))? [*_`"']{0,3} (?:[ ](?:is|are))? [ ]?:
+    r"""(?ix)(?:credentials?|log-?ins?) (?:[ ](?:details|data|info|credentials))? [*_`"']{0,3}
+    (?:(?:[ ](?:is|are))?[ ]?: | [ ](?:is|are))
     [*_`"'\ ]{1,6} (?P<user>[a-z][\w.@+-]{1,63}) (?P<between>[ ][/|][ ]|[:/])
     (?P<secret>[^\s"'`<>,;:/()]{6,64})(?![:/\w])"""
 )
 _CALL = Lazy(
-    r"""(?x) login\((?:\s|\\n){0,40} (?:[\w.]{1,60} | \\{0,3}(?P<q>["'])[^"'\\\n]{1,128}\\{0,3}(?P=q)),(?:\s|\\n){0,40}
+    r"""(?x) (?i:login|credentials?)\((?:\s|\\n){0,40}
+    (?:[\w.]{1,60} | \\{0,3}(?P<q>["'])[^"'\\\n]{1,128}\\{0,3}(?P=q)),(?:\s|\\n){0,40}
     \\{0,3}(?P<quote>["'])(?P<secret>[^"'\\\n]{4,256})\\{0,3}(?P=quote)\s{0,4}\)"""
 )
-"""A method that takes user and password, as those of `smtplib`."""
+"""A method that takes user and password, as those of `smtplib`, or what makes credentials of them."""
 _SPECIAL, _SIGN = Lazy("[!@#$%^&*?]"), Lazy("[0-9!@#$%^&*?]")
 
 
 def find_logins(view: View) -> Iterator[Finding]:
     """Find the passwords that stand behind their users."""
     raw = view.raw
-    for end in places(raw, OPTION) if b"-" in raw else ():
-        at = raw.rfind(b" ", max(0, end - 2), end)
-        if at >= 0 and raw.startswith(_OPTIONS, at):
-            yield from _behind_option(view, at)
     if b":" in raw:
         for at in (*_ports(view), *(places(raw, ANY_PORT) if b"*" in raw else ())):
             match = _REST.match(view.text, at)
@@ -65,7 +52,8 @@ def find_logins(view: View) -> Iterator[Finding]:
                 yield view.finding(*match.span("secret"), SECRET)
     for literal in LOGINS if b":" in raw or b"(" in raw else ():
         for at in places(view.low, literal):
-            called = _CALL.match(view.text, at) if view.text[at - 1 : at] == "." else None
+            is_call = literal != b"login" or view.text[at - 1 : at] == "."
+            called = _CALL.match(view.text, at) if is_call else None
             if called and _is_given(called["secret"]) and _SIGN.search(called["secret"]):
                 yield view.finding(*called.span("secret"), SECRET)
             match = _LOGIN.match(view.text, at)
@@ -80,14 +68,6 @@ def _ports(view: View) -> Iterator[int]:
         for before in (at - 1, at - 2):
             if before >= 0 and view.shape[before] == _COLON:
                 yield before
-
-
-def _behind_option(view: View, at: int) -> Iterator[Finding]:
-    before = _before(view, at, _LONGEST_COMMAND)
-    for hints, command, pattern in ((("http", "xh"), _COMMAND, _HTTPIE), (("-cli",), _REDIS_COMMAND, _REDIS)):
-        match = pattern.match(view.text, at) if any(hint in before for hint in hints) else None
-        if match and _is_given(match["secret"]) and command.search(before):
-            yield view.finding(*match.span("secret"), SECRET)
 
 
 def _before(view: View, at: int, most: int) -> str:

@@ -26,6 +26,7 @@ _RUN_TOGETHER = Lazy(
     r"|(?:auth|access|refresh|session|bearer|api|id|identity|registry|csrf|xsrf)token)\Z"
 )
 _WORD = Lazy(r"[A-Z]+(?![a-zß-ÿ])|[A-Z]?[a-zß-ÿ]+|[0-9]+|[^\W\d_]+")
+_FOLDERS = frozenset({"PWD", "OLDPWD"})
 _OF_RAILS = ("secret", "key", "base")
 _BLOB = Lazy(r"[^\w.\- ]")
 
@@ -47,6 +48,12 @@ class Demand(enum.Enum):
     """Letters and digits alternate: the id of a login, not the id that an agent gives to its conversation."""
     CONNECTION = enum.auto()
     """It is no URL with a password, in which the password alone is replaced."""
+    NO_PATH = enum.auto()
+    """It is no path: a shell calls the folder that it is in `PWD`."""
+    MADE_UP = enum.auto()
+    """It is one word with a letter and a digit in it."""
+    UUID = enum.auto()
+    """It is a UUID."""
     QUERIED = enum.auto()
     """It looks like a key and stands among the pairs of a query or a form."""
 
@@ -55,10 +62,12 @@ _PAIRS = {
     **dict.fromkeys(vocabulary.WHATEVER_PAIRS, Demand.NOTHING),
     **dict.fromkeys(vocabulary.CONNECTIONS, Demand.CONNECTION),
     **dict.fromkeys(vocabulary.IDS, Demand.MIXED),
+    ("secret", "id"): Demand.UUID,
 }
 _LASTS = {
     "dsn": Demand.CONNECTION,
     "psk": Demand.TEXT,
+    "mdp": Demand.MADE_UP,  # French for a password, and a process of Markov's
     **dict.fromkeys(vocabulary.OPAQUE, Demand.OPAQUE),
     **dict.fromkeys(vocabulary.QUERIED, Demand.QUERIED),
 }
@@ -78,6 +87,8 @@ def demand_of(name: str) -> Demand | None:
     """Return what a value under this name must be to be a secret, or `None` if the name promises none."""
     if len(name) > MAX_NAME or _BLOB.search(name):
         return None
+    if name in _FOLDERS:
+        return Demand.NO_PATH
     words = words_of(name)
     if len(words) > 1 and words[-1] in vocabulary.QUALIFIERS:
         demand = _demand(words[:-1])

@@ -9,6 +9,7 @@ import re
 import string
 from typing import TYPE_CHECKING
 
+from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.literals import holds, places
 
@@ -106,6 +107,11 @@ _PHONE = Lazy(
 _SSN = Lazy(_START + r"(?:(?!000|666|9)\d{3}-(?!00)\d\d|9\d\d-[1-4]\d)-(?!0000)\d{4}(?![\w/-])(?!\.\d)", re.ASCII)
 _IBAN = Lazy(_START + r"[A-Z]{2}\d\d(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,4})?)(?![A-Za-z0-9])")
 
+_CODE_BEHIND = Lazy(
+    r"\b(?:cv[cv]2?|csc|security code|card code)[ ](?:is[ ])?(?P<code>\d{3,4})(?![\w.-])", re.IGNORECASE
+)
+"""The code of a payment card, where only a blank parts it from its name: `4539…, 04/27, cvv 731`."""
+_NEAR_CARD = 80
 _DIGIT = ord("0")
 _MIN_PHONE, _MAX_PHONE = 9, 15
 
@@ -114,7 +120,11 @@ def find_numbers(view: View) -> Iterator[Finding]:
     """Find payment cards, phone numbers, social security numbers and bank accounts."""
     if holds(view.shape, b"0000"):  # each of these has so many digits in a row
         cards = (b"0" * 14, b"0000 0000 0000 0000", b"0000-0000-0000-0000", b"0000 000000 0000", b"0000-000000-0000")
-        yield from _find_shapes(view, "card", cards, _CARD, passes_luhn)
+        for card in _find_shapes(view, "card", cards, _CARD, passes_luhn):
+            yield card
+            end = view.end_of(card)
+            if code := _CODE_BEHIND.search(view.text, end, end + _NEAR_CARD):
+                yield view.finding(*code.span("code"), SECRET)
         yield from _find_shapes(view, "ssn", (b"000-00-0000",), _SSN)
         yield from _find_shapes(view, "phone", (b"000-000-0000", b"000.000.0000", b"(000)"), _PHONE)
     if b"+" in view.raw:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.encoded import has_pseudonym
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, is_denied
 from agenttape_core.redaction.detection.vocabulary import STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PLACEHOLDER = Lazy(
     r"""(?ix:
@@ -36,6 +40,10 @@ _RUN = Lazy(r"(?=(?:[A-Za-z]*[0-9]){3})(?=[0-9]*[A-Za-z][0-9]*[A-Za-z])[A-Za-z0-
 _ALTERNATING = Lazy(r"(?![0-9a-fA-F]+\Z)(?=\w{6})[A-Za-z0-9]*[A-Za-z][0-9]+[A-Za-z][A-Za-z0-9]*")
 _PART = Lazy(r"[A-Za-z0-9]+")
 _DIGITS = Lazy(r"[-+]?[0-9]+(?:[.,][0-9]+)?")
+_VERSION = Lazy(r"v?[0-9]{1,4}(?:\.[0-9]{1,4}){1,3}")
+_FOLDER = Lazy(r"[/~.$]|[A-Za-z]:[\\/]")
+_MADE_UP = Lazy(r"(?=\S*[0-9])(?=\S*[^\W\d_])\S{6,128}")
+_UUID = Lazy(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _URL_WITH_PASSWORD = Lazy(r"://[^/@\s]{0,256}:[^/@\s]{0,256}(?:@|\Z)")
 _MIN_BITS = 3.5
 _MIN_DIGITS = 3
@@ -76,17 +84,17 @@ def is_mixed(value: str) -> bool:
 
 def satisfies(value: str, demand: Demand) -> bool:
     """Return True if a value is what a name demands of it to be a secret."""
-    if demand is Demand.NOTHING:
-        return True
-    if demand is Demand.TEXT:
-        return not _DIGITS.fullmatch(value.strip()) and value.strip().lower() not in STATES
-    if demand is Demand.DIGITS:
-        return len(value.strip()) >= _MIN_DIGITS and value.strip().lower() not in STATES
-    if demand is Demand.RANDOM:
-        return is_random(value)
-    if demand is Demand.CONNECTION:
-        return not _URL_WITH_PASSWORD.search(value)
-    return is_alternating(value) if demand is Demand.MIXED else is_opaque(value)
+    return _SATISFIES[demand](value)
+
+
+def _is_text(value: str) -> bool:
+    stripped = value.strip()
+    return not _DIGITS.fullmatch(stripped) and stripped.lower() not in STATES
+
+
+def _is_number_of_people(value: str) -> bool:
+    stripped = value.strip()
+    return len(stripped) >= _MIN_DIGITS and stripped.lower() not in STATES and not _VERSION.fullmatch(stripped)
 
 
 def is_opaque(value: str) -> bool:
@@ -113,3 +121,18 @@ def is_random(value: str) -> bool:
         return False
     counts = Counter(value).values()
     return -sum(n / len(value) * math.log2(n / len(value)) for n in counts) >= _MIN_BITS
+
+
+_SATISFIES: dict[Demand, Callable[[str], bool]] = {
+    Demand.NOTHING: lambda _: True,
+    Demand.TEXT: _is_text,
+    Demand.DIGITS: _is_number_of_people,
+    Demand.OPAQUE: is_opaque,
+    Demand.QUERIED: is_opaque,
+    Demand.RANDOM: is_random,
+    Demand.MIXED: is_alternating,
+    Demand.CONNECTION: lambda value: _URL_WITH_PASSWORD.search(value) is None,
+    Demand.NO_PATH: lambda value: _FOLDER.match(value.strip()) is None,
+    Demand.MADE_UP: lambda value: _MADE_UP.fullmatch(value.strip()) is not None,
+    Demand.UUID: lambda value: _UUID.fullmatch(value.strip()) is not None,
+}
