@@ -23,29 +23,29 @@ _ROUNDS = 3
 _CONFIG: Any = {"configurable": {"thread_id": "1"}, "recursion_limit": 10_000}
 
 
-def _replies(steps: int) -> list[AIMessage]:
-    """Answers of about 600 characters that no compression makes of each other."""
-    draw = random.Random(1)  # noqa: S311 - the same words in every run
+def replies(steps: int, seed: str = "1") -> list[AIMessage]:
+    """Return answers of about 600 characters that no compression makes of each other, others for each seed."""
+    draw = random.Random(seed)  # noqa: S311 - the same words in every run
     words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 9))) for _ in range(3_000)]
     return [AIMessage(" ".join(draw.choices(words, k=90)), id=f"answer-{step}") for step in range(steps)]
 
 
-def _graph(saver: BaseCheckpointSaver[Any], replies: list[AIMessage]) -> Any:
+def graph_of(saver: BaseCheckpointSaver[Any], answers: list[AIMessage]) -> Any:
     """A graph that loops, with one more message at each step."""
     builder = StateGraph(MessagesState)
-    builder.add_node("answer", lambda state: {"messages": [replies[len(state["messages"]) - 1]]})
+    builder.add_node("answer", lambda state: {"messages": [answers[len(state["messages"]) - 1]]})
     builder.add_edge(START, "answer")
-    builder.add_conditional_edges("answer", lambda state: "answer" if len(state["messages"]) <= len(replies) else END)
+    builder.add_conditional_edges("answer", lambda state: "answer" if len(state["messages"]) <= len(answers) else END)
     return builder.compile(checkpointer=saver)
 
 
 def _kept(make: Callable[[Path], Any], folder: Path, name: str, steps: int) -> tuple[float, float, float]:
     """The size of the file in MB, and the least time for running and for reading the history, in ms."""
-    replies, runs, reads, size = _replies(steps), [], [], 0.0
+    answers, runs, reads, size = replies(steps), [], [], 0.0
     for attempt in range(_ROUNDS):
         path = folder / f"{name}-{steps}-{attempt}.sqlite"
         with make(path) as saver:
-            graph = _graph(saver, replies)
+            graph = graph_of(saver, answers)
             began = time.perf_counter()
             graph.invoke({"messages": [HumanMessage("Plan my trip.", id="question")]}, _CONFIG)
             ran = time.perf_counter()
@@ -79,28 +79,33 @@ def _place(thread: int) -> Any:
 
 def _served(saver: Any, threads: int) -> dict[str, float]:
     """Return the least time in ms of what a service does with many short threads."""
-    graph, replies = _graph(saver, _replies(_TURNS)), range(threads)
+    graph, places = graph_of(saver, replies(_TURNS)), range(threads)
     question = {"messages": [HumanMessage("Plan my trip.", id="question")]}
     return {
-        f"run {threads} threads": _least(lambda: [graph.invoke(question, _place(one)) for one in replies], 1),
-        "read the latest state of each": _least(lambda: [saver.get_tuple(_place(one)) for one in replies]),
+        f"run {threads} threads": _least(lambda: [graph.invoke(question, _place(one)) for one in places], 1),
+        "read the latest state of each": _least(lambda: [saver.get_tuple(_place(one)) for one in places]),
         "list all checkpoints": _least(lambda: list(saver.list(None))),
         "list those of one step": _least(lambda: list(saver.list(None, filter={"step": 3}))),
         "list the inputs": _least(lambda: list(saver.list(None, filter={"source": "input"}))),
-        "delete half of the threads": _least(lambda: [saver.delete_thread(str(one)) for one in replies[::2]], 1),
+        "delete half of the threads": _least(lambda: [saver.delete_thread(str(one)) for one in places[::2]], 1),
     }
 
 
-def _large(saver: Any, steps: int) -> dict[str, float]:
-    """Return the least time in ms of running and reading a thread with a large value that does not change."""
+def large_graph(saver: BaseCheckpointSaver[Any], steps: int, seed: str = "1") -> tuple[Any, dict[str, Any]]:
+    """Return a graph that loops with a large value that does not change, and its input."""
     builder = StateGraph(dict)
     builder.add_node("count", lambda state: {**state, "n": state["n"] + 1})
     builder.add_edge(START, "count")
     builder.add_conditional_edges("count", lambda state: "count" if state["n"] < steps else END)
-    graph = builder.compile(checkpointer=saver)
-    text = " ".join(str(reply.content) for reply in _replies(_LARGE // 500))[:_LARGE]
+    text = " ".join(str(reply.content) for reply in replies(_LARGE // 500, seed))[:_LARGE]
+    return builder.compile(checkpointer=saver), {"n": 0, "text": text}
+
+
+def _large(saver: Any, steps: int) -> dict[str, float]:
+    """Return the least time in ms of running and reading a thread with a large value that does not change."""
+    graph, start = large_graph(saver, steps)
     return {
-        f"run {steps} steps with a value of 1 MB": _least(lambda: graph.invoke({"n": 0, "text": text}, _CONFIG), 1),
+        f"run {steps} steps with a value of 1 MB": _least(lambda: graph.invoke(start, _CONFIG), 1),
         "read that state": _least(lambda: saver.get_tuple(_CONFIG)),
     }
 

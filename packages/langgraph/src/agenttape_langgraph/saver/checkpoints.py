@@ -23,10 +23,10 @@ _TEXTS, _LARGE = (str, bytes), 1 << 14
 """Values that cannot change, and the length from which on they are not prepared again at every step."""
 
 VALUES = "channel_values"
+PLACES = "FROM checkpoints c JOIN namespaces n ON n.id = c.namespace"
 COLUMNS = (
     "SELECT c.id, n.thread_id, n.checkpoint_ns, c.checkpoint_id, c.parent_id, c.namespace,"
-    " coalesce(c.parent_id, c.pruned_parent), c.slots, c.body, c.metadata"
-    " FROM checkpoints c JOIN namespaces n ON n.id = c.namespace"
+    f" coalesce(c.parent_id, c.pruned_parent), c.slots, c.body, c.metadata {PLACES}"
 )
 
 
@@ -54,6 +54,10 @@ class Row(NamedTuple):
         """Return the config of a checkpoint in the same place."""
         place = {"thread_id": self.thread_id, "checkpoint_ns": self.checkpoint_ns, "checkpoint_id": checkpoint_id}
         return {"configurable": place}
+
+
+METADATA = Row._fields.index("metadata")
+"""The place of the metadata in what `COLUMNS` selects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +108,9 @@ def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Save
     Returns:
         The contents that it has, by their numbers.
     """
-    before = contents_of(
-        connection,
-        "SELECT id FROM checkpoints WHERE namespace = ? AND checkpoint_id = ?",
-        (namespace, saved.checkpoint_id),
-    )
-    if before is not None:
-        forget(connection, before.rows)
+    query = "SELECT id FROM checkpoints WHERE namespace = ? AND checkpoint_id = ?"
+    before = connection.execute(query, (namespace, saved.checkpoint_id)).fetchone()
+    released = forget(connection, before) if before else set()
     slots = None if saved.values is None else [store(connection, seal, value) for value in saved.values]
     body, metadata = (write_slots([store(connection, seal, typed)]) for typed in (saved.body, saved.metadata))
     number = connection.execute(
@@ -128,8 +128,7 @@ def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Save
     ).lastrowid
     uses = [(slot.content, number) for slot in slots or () if slot.content]
     connection.executemany("INSERT OR IGNORE INTO uses (content, checkpoint) VALUES (?, ?)", uses)
-    if before is not None:
-        release(connection, before.contents)
+    release(connection, released)
     return [
         (slot.content, value.typed)
         for slot, value in zip(slots or (), saved.values or (), strict=True)
@@ -137,30 +136,15 @@ def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Save
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Rows of checkpoints, and the contents that they use."""
-
-    rows: tuple[int, ...]
-    contents: tuple[int, ...]
-
-
-def contents_of(connection: sqlite3.Connection, query: str, values: Sequence[Any]) -> Held | None:
-    """Return the rows of checkpoints that a query selects with their contents, or `None` if there are none."""
-    found = connection.execute(f"SELECT id, slots FROM checkpoints WHERE id IN ({query})", values).fetchall()  # noqa: S608 - our own query
-    if not found:
-        return None
-    used = {slot.content for _, slots in found if slots for slot in read_slots(slots) if slot.content}
-    return Held(tuple(row[0] for row in found), tuple(used))
-
-
-def forget(connection: sqlite3.Connection, rows: Iterable[int]) -> None:
-    """Delete rows of checkpoints; the caller releases their contents."""
+def forget(connection: sqlite3.Connection, rows: Iterable[int]) -> set[int]:
+    """Delete rows of checkpoints, and return their contents, which the caller releases."""
+    used: set[tuple[int, int]] = set()
     for row in rows:
-        slots = connection.execute("SELECT slots FROM checkpoints WHERE id = ?", (row,)).fetchone()[0]
-        used = {(slot.content, row) for slot in (read_slots(slots) if slots else ()) if slot.content}
-        connection.executemany("DELETE FROM uses WHERE content = ? AND checkpoint = ?", used)
+        (slots,) = connection.execute("SELECT slots FROM checkpoints WHERE id = ?", (row,)).fetchone()
+        used.update((slot.content, row) for slot in (read_slots(slots) if slots else ()) if slot.content)
         connection.execute("DELETE FROM checkpoints WHERE id = ?", (row,))
+    connection.executemany("DELETE FROM uses WHERE content = ? AND checkpoint = ?", sorted(used))
+    return {content for content, _ in used}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +193,8 @@ def save_write(
 
 def tuples_of(connection: sqlite3.Connection, reader: Reader, rows: Sequence[Row]) -> list[CheckpointTuple]:
     """Return stored checkpoints as LangGraph's tuples."""
+    if not rows:
+        return []
     places = [(row.namespace, row.checkpoint_id) for row in rows]
     writes: dict[tuple[int, str], list[PendingWrite]] = {place: [] for place in places}
     for place, write in _writes(connection, reader, places):
@@ -238,14 +224,14 @@ def checkpoint_of(
     body: dict[str, Any] = reader.seal.loads(reader.only(connection, row.body))
     if row.slots is not None:
         names: list[str] = body[VALUES]
-        slots = reader.slots(row.slots)
-        if len(names) != len(slots):
-            problem = f"checkpoint {row.checkpoint_id} names {len(names)} channels, and has {len(slots)} values"
+        values = reader.values(row.slots)
+        if len(names) != len(values):
+            problem = f"checkpoint {row.checkpoint_id} names {len(names)} channels, and has {len(values)} values"
             raise CassetteFormatError(reader.path, problem)
         wanted = names if only is None else set(only)
         body[VALUES] = {
-            name: reader.seal.loads(reader.typed(connection, slot))
-            for name, slot in zip(names, slots, strict=True)
+            name: reader.seal.loads(reader.typed(connection, value))
+            for name, value in zip(names, values, strict=True)
             if name in wanted
         }
     return cast("Checkpoint", body)
@@ -269,13 +255,16 @@ def _writes(
     connection: sqlite3.Connection, reader: Reader, places: Sequence[tuple[int, str]], channels: Collection[str] = ()
 ) -> Iterator[tuple[tuple[int, str], PendingWrite]]:
     """Yield the pending writes of checkpoints, those of each in the order in which they are applied."""
-    marks = ",".join(["(?,?)"] * len(places))
-    rows = connection.execute(
-        f"SELECT namespace, checkpoint_id, task_id, channel, slot FROM (VALUES {marks}) AS places"  # noqa: S608 - our own words
-        " CROSS JOIN writes ON namespace = places.column1 AND checkpoint_id = places.column2"
-        " ORDER BY task_path, task_id, idx",
-        [part for place in places for part in place],
-    )
+    columns, order = "namespace, checkpoint_id, task_id, channel, slot", "ORDER BY task_path, task_id, idx"
+    if len(places) == 1:
+        query = f"SELECT {columns} FROM writes WHERE namespace = ? AND checkpoint_id = ? {order}"  # noqa: S608
+    else:
+        marks = ",".join(["(?,?)"] * len(places))
+        query = (
+            f"SELECT {columns} FROM (VALUES {marks}) AS places"  # noqa: S608 - our own words
+            f" CROSS JOIN writes ON namespace = places.column1 AND checkpoint_id = places.column2 {order}"
+        )
+    rows = connection.execute(query, [part for place in places for part in place])
     for namespace, checkpoint_id, task_id, channel, slot in rows.fetchall():
         if not channels or channel in channels:
             yield (namespace, checkpoint_id), (task_id, channel, reader.seal.loads(reader.only(connection, slot)))

@@ -29,6 +29,15 @@ WITH RECURSIVE chain (id, previous, piece) AS (
 )
 SELECT pieces.id, pieces.data FROM chain JOIN pieces ON pieces.id = chain.piece ORDER BY chain.id
 """
+_UNUSED_CONTENT = (
+    "SELECT last FROM contents WHERE id = :it AND NOT EXISTS (SELECT 1 FROM uses WHERE content = :it)"
+    " AND NOT EXISTS (SELECT 1 FROM writes WHERE content = :it)"
+)
+_UNUSED_LINK = (
+    "SELECT previous, piece FROM links WHERE id = :it AND NOT EXISTS (SELECT 1 FROM contents WHERE last = :it)"
+    " AND NOT EXISTS (SELECT 1 FROM links WHERE previous = :it)"
+)
+_DELETE_UNUSED_PIECE = "DELETE FROM pieces WHERE id = :it AND NOT EXISTS (SELECT 1 FROM links WHERE piece = :it)"
 _HELD = 16 << 20
 
 Value = Typed | Content
@@ -109,17 +118,17 @@ class Reader:
         self._pieces: dict[int, tuple[bytes, bytes]] = {}
         self._held = 0
 
-    def typed(self, connection: sqlite3.Connection, slot: Slot) -> Typed:
-        """Return the serialised value of a slot.
+    def typed(self, connection: sqlite3.Connection, value: Typed | int) -> Typed:
+        """Return a serialised value, which `values` may have given by the number of its content.
 
         Raises:
             CassetteFormatError: It is damaged or missing.
             UnreadableValueError: It is encrypted or packed in a way that cannot be read here.
         """
+        if isinstance(value, Typed):
+            return value
         try:
-            if not slot.content:
-                return Typed(slot.kind, self.seal.open(slot.data))
-            return self._whole(connection, slot.content)
+            return self._whole(connection, value)
         except ValueError as error:
             if self.seal.encrypts:
                 raise  # by the cipher, which has another key
@@ -127,21 +136,33 @@ class Reader:
 
     def only(self, connection: sqlite3.Connection, data: bytes) -> Typed:
         """Return the serialised value of the only slot of a row."""
-        slots = self.slots(data)
-        if len(slots) != 1:
-            raise CassetteFormatError(self.path, f"a stored row is damaged: expected one value, found {len(slots)}")
-        return self.typed(connection, slots[0])
+        values = self.values(data)
+        if len(values) != 1:
+            raise CassetteFormatError(self.path, f"a stored row is damaged: expected one value, found {len(values)}")
+        return self.typed(connection, values[0])
 
-    def slots(self, data: bytes) -> list[Slot]:
-        """Return the slots of a row.
+    def values(self, data: bytes) -> tuple[Typed | int, ...]:
+        """Return the serialised values of the slots of a row: those among the contents by their numbers.
 
         Raises:
             CassetteFormatError: They are damaged.
+            UnreadableValueError: One is encrypted or packed in a way that cannot be read here.
         """
-        try:
-            return read_slots(data)
-        except ValueError as error:
-            raise CassetteFormatError(self.path, f"a stored row is damaged: {error}") from error
+        found = None if self._kept is None else self._kept.of_row(data)
+        if found is None:
+            try:
+                slots = read_slots(data)
+            except ValueError as error:
+                raise CassetteFormatError(self.path, f"a stored row is damaged: {error}") from error
+            try:
+                found = tuple(slot.content or Typed(slot.kind, self.seal.open(slot.data)) for slot in slots)
+            except ValueError as error:
+                if self.seal.encrypts:
+                    raise  # by the cipher, which has another key
+                raise CassetteFormatError(self.path, f"a stored value is damaged: {error}") from error
+            if self._kept is not None:
+                self._kept.add_row(data, found)
+        return found
 
     def _whole(self, connection: sqlite3.Connection, number: int) -> Typed:
         found = self._kept.get(number) if self._kept is not None else None
@@ -180,12 +201,7 @@ class Reader:
 def release(connection: sqlite3.Connection, contents: Iterable[int]) -> None:
     """Delete the contents that are no longer in use, with the links and pieces that only they had."""
     for number in sorted(set(contents), reverse=True):
-        used = connection.execute(
-            "SELECT 1 WHERE EXISTS (SELECT 1 FROM uses WHERE content = :it)"
-            " OR EXISTS (SELECT 1 FROM writes WHERE content = :it)",
-            {"it": number},
-        ).fetchone()
-        row = None if used else connection.execute("SELECT last FROM contents WHERE id = ?", (number,)).fetchone()
+        row = connection.execute(_UNUSED_CONTENT, {"it": number}).fetchone()
         if row:
             connection.execute("DELETE FROM contents WHERE id = ?", (number,))
             _release_chain(connection, int(row[0]))
@@ -193,16 +209,9 @@ def release(connection: sqlite3.Connection, contents: Iterable[int]) -> None:
 
 def _release_chain(connection: sqlite3.Connection, last: int | None) -> None:
     while last is not None:
-        used = connection.execute(
-            "SELECT 1 WHERE EXISTS (SELECT 1 FROM contents WHERE last = :it)"
-            " OR EXISTS (SELECT 1 FROM links WHERE previous = :it)",
-            {"it": last},
-        ).fetchone()
-        row = None if used else connection.execute("SELECT previous, piece FROM links WHERE id = ?", (last,)).fetchone()
+        row = connection.execute(_UNUSED_LINK, {"it": last}).fetchone()
         if row is None:
             return
         connection.execute("DELETE FROM links WHERE id = ?", (last,))
-        connection.execute(
-            "DELETE FROM pieces WHERE id = :it AND NOT EXISTS (SELECT 1 FROM links WHERE piece = :it)", {"it": row[1]}
-        )
+        connection.execute(_DELETE_UNUSED_PIECE, {"it": row[1]})
         last = row[0]

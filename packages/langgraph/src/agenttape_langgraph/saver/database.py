@@ -12,13 +12,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from agenttape_core import CassetteFormatError, CassetteNotFoundError, CassetteWriteError, SessionStateError
 from agenttape_langgraph.saver.schema import VERSION, add_part, bring_up_to_date, found_version
-from agenttape_langgraph.saver.sqlite_errors import translated
+from agenttape_langgraph.saver.sqlite_errors import as_cassette_error, translated
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -101,21 +101,17 @@ class Database:
                 with translated(self.path):
                     connection.close()
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """Open a transaction that sees the file as it is now, whatever others write meanwhile."""
-        with self._transaction("BEGIN") as connection:
-            yield connection
+        return self._transaction("BEGIN")
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that writes all, or `None` if the block raises or the process is killed."""
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Open a transaction that writes all, and leaves no trace if the block raises or the process is killed."""
         if self.read_only:
             raise CassetteWriteError(
                 self.path, "it was opened for reading only", remedy="copy it, and write to the copy"
             )
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
+        return self._transaction("BEGIN IMMEDIATE")
 
     def add_part(self, name: str, steps: Sequence[str]) -> None:
         """Make or update the tables of another part of the library in this file.
@@ -199,18 +195,21 @@ class Database:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         self._after_fork()
-        with self._lock, translated(self.path):
-            connection = self._opened()
-            if connection.in_transaction:  # a block within a block is part of it
-                yield connection
-                return
-            connection.execute(begin)
+        with self._lock:
             try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.rollback()  # does nothing if SQLite did so by itself
-                raise
+                connection = self._opened()
+                if connection.in_transaction:  # a block within a block is part of it
+                    yield connection
+                    return
+                connection.execute(begin)
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    connection.rollback()  # does nothing if SQLite did so by itself
+                    raise
+            except (sqlite3.Error, UnicodeDecodeError) as error:  # `translated`, without its price
+                raise as_cassette_error(self.path, error) from error
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agenttape_langgraph.saver.checkpoints import COLUMNS, VALUES, Row, contents_of, forget, metadata_of
+from agenttape_langgraph.saver.checkpoints import COLUMNS, VALUES, Row, forget, metadata_of
 from agenttape_langgraph.saver.contents import Reader, release
 
 _COPIED = "checkpoint_id, parent_id, run_id, pruned, pruned_parent, slots, body, metadata"
@@ -18,9 +18,10 @@ def delete_thread(connection: sqlite3.Connection, thread_id: str) -> None:
     """Delete a thread."""
     namespaces = _namespaces(connection, thread_id)
     for number, _ in namespaces:
-        rows = connection.execute("SELECT id, checkpoint_id FROM checkpoints WHERE namespace = ?", (number,)).fetchall()
-        _delete(connection, number, rows)
-        _delete_writes(connection, "namespace = ?", (number,))  # also writes for checkpoints that were never stored
+        rows = connection.execute("SELECT id FROM checkpoints WHERE namespace = ?", (number,)).fetchall()
+        held = forget(connection, [row[0] for row in rows])
+        # All writes of the namespace, also for checkpoints that were never stored.
+        release(connection, held | _forget_writes(connection, "namespace = ?", (number,)))
     connection.executemany("DELETE FROM namespaces WHERE id = ?", [(number,) for number, _ in namespaces])
 
 
@@ -151,14 +152,15 @@ def _namespaces(connection: sqlite3.Connection, thread_id: str) -> list[tuple[in
 
 def _delete(connection: sqlite3.Connection, namespace: int, rows: Iterable[tuple[int, str]]) -> None:
     """Delete checkpoints of a namespace with their writes, and contents that are no longer in use."""
-    for row, checkpoint_id in rows:
-        held = contents_of(connection, "?", (row,))
-        forget(connection, [row])
-        _delete_writes(connection, "namespace = ? AND checkpoint_id = ?", (namespace, checkpoint_id))
-        release(connection, held.contents if held else ())
+    deleted = list(rows)
+    held = forget(connection, [row for row, _ in deleted])
+    for _, checkpoint_id in deleted:
+        held |= _forget_writes(connection, "namespace = ? AND checkpoint_id = ?", (namespace, checkpoint_id))
+    release(connection, held)
 
 
-def _delete_writes(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> None:
+def _forget_writes(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> set[int]:
+    """Delete pending writes, and return their contents, which the caller releases."""
     used = connection.execute(f"SELECT content FROM writes WHERE {where} AND content IS NOT NULL", values).fetchall()  # noqa: S608 - our own words
     connection.execute(f"DELETE FROM writes WHERE {where}", values)  # noqa: S608 - our own words
-    release(connection, (row[0] for row in used))
+    return {row[0] for row in used}

@@ -1,7 +1,9 @@
 """Values that were written or read lately, so that the latest state of a thread is not unpacked each time it is read.
 
 A value is kept by the number of its content. SQLite gives no number twice, so what a number stands for never changes
-once its transaction is committed. Nothing is kept of a file whose values are encrypted.
+once its transaction is committed. Small values are kept by the very bytes that their row has in the file, which say all
+of them. So nothing that is kept depends on what other threads and processes write. Nothing is kept of a file whose
+values are encrypted.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from agenttape_langgraph.saver.sealing import Typed
 _MOST = 16 << 20
 """Bytes that are kept for a saver."""
 _TEXTS = 4
+_ROWS, _ROW = 2048, 2048
+"""Rows of small values that are kept by their bytes, and the most bytes of one."""
 
 
 class Kept:
@@ -28,7 +32,20 @@ class Kept:
         self._values: OrderedDict[int, Typed] = OrderedDict()
         self._size = 0
         self._prepared: dict[int, tuple[str | bytes, Any]] = {}
+        self._rows: dict[bytes, tuple[Typed | int, ...]] = {}
         self._lock = Lock()
+
+    def of_row(self, data: bytes) -> tuple[Typed | int, ...] | None:
+        """Return the values that the bytes of a row stand for, or the numbers of their contents, if they are kept."""
+        return self._rows.get(data)
+
+    def add_row(self, data: bytes, values: tuple[Typed | int, ...]) -> None:
+        """Keep the small values that the bytes of a row stand for."""
+        if len(data) + sum(len(value.data) for value in values if isinstance(value, Typed)) > _ROW:
+            return
+        if len(self._rows) >= _ROWS:
+            self._rows = {}
+        self._rows[data] = values
 
     def prepared(self, text: str | bytes, prepare: Callable[[Any], Any]) -> Any:
         """Return what was prepared of a large text, if it was the very same object; else prepare it.

@@ -39,14 +39,12 @@ from agenttape_langgraph.saver.database import Database
 from agenttape_langgraph.saver.history import delta_history
 from agenttape_langgraph.saver.kept import Kept
 from agenttape_langgraph.saver.keys import digest_key
+from agenttape_langgraph.saver.listing import PAGE, listed
 from agenttape_langgraph.saver.redacting import Redacted
 from agenttape_langgraph.saver.sealing import Seal
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_PAGE = 16
-_LOOKED_AT = 256
-"""Checkpoints whose metadata are compared at once."""
 
 
 class LocalSaver(BaseCheckpointSaver[str]):
@@ -64,6 +62,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serde)
         self.database = database
         self._redacted = redacted
+        self._plain: Seal | None = None
         self._key: tuple[SerializerProtocol, bytes] | None = None
         self._kept = Kept()
 
@@ -100,10 +99,12 @@ class LocalSaver(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that a config names, or the latest of its thread and namespace."""
-        reader = self._reader()
+        seal = self._seal()
         with self.database.reading() as connection:
             found = connection.execute(*_one(config)).fetchone()
-            return None if found is None else tuples_of(connection, reader, [Row.of(found)])[0]
+            if found is None:
+                return None
+            return tuples_of(connection, Reader(self.path, seal, self._kept), [Row.of(found)])[0]
 
     def list(
         self,
@@ -124,34 +125,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
             before: The checkpoint that all must be older than.
             limit: The most checkpoints to yield.
         """
-        reader = self._reader()
-        with self.database.reading() as connection:
-            numbers = [row[0] for row in connection.execute(*_many(config, before))]
-        waiting = self._with_metadata(reader, numbers, filter) if filter else iter(numbers)
-        left = len(numbers) if limit is None else limit
-        while left > 0 and (page := [*islice(waiting, min(left, _PAGE))]):
-            for found in self._page(reader, page):
-                left -= 1
-                yield found
-
-    def _with_metadata(self, reader: Reader, rows: Sequence[int], wanted: Mapping[str, Any]) -> Iterator[int]:
-        """Yield the numbers of the checkpoints with metadata that have all these values."""
-        fits: dict[bytes, bool] = {}
-        for start in range(0, len(rows), _LOOKED_AT):
-            looked_at = rows[start : start + _LOOKED_AT]
-            with self.database.reading() as connection:
-                query = f"SELECT id, metadata FROM checkpoints {_in(looked_at)}"  # noqa: S608 - our own words
-                stored = dict(connection.execute(query, looked_at).fetchall())
-                for data in {*stored.values()} - fits.keys():  # those of a step are often the same in many threads
-                    found = reader.seal.loads(reader.only(connection, data))
-                    fits[data] = all(_value_at(found, key) == value for key, value in wanted.items())
-            yield from (number for number in looked_at if fits.get(stored.get(number, b"")))
-
-    def _page(self, reader: Reader, rows: Sequence[int]) -> Sequence[CheckpointTuple]:
-        """Return the checkpoints of these numbers that are still there, in this order."""
-        with self.database.reading() as connection:
-            stored = {row[0]: row for row in connection.execute(f"{COLUMNS} {_in(rows, 'c.')} AND c.pruned = 0", rows)}
-            return tuples_of(connection, reader, [Row.of(stored[number]) for number in rows if number in stored])
+        yield from listed(self.database, self._reader(), _many(config, before), filter or {}, limit)
 
     def put(
         self,
@@ -287,7 +261,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
     ) -> AsyncIterator[CheckpointTuple]:
         """See `list`."""
         found = self.list(config, filter=filter, before=before, limit=limit)
-        while page := await self._run(lambda: [*islice(found, _PAGE)]):
+        while page := await self._run(lambda: [*islice(found, PAGE)]):
             for checkpoint in page:
                 yield checkpoint
 
@@ -342,26 +316,15 @@ class LocalSaver(BaseCheckpointSaver[str]):
 
     def _seal(self) -> Seal:
         """Return the seal of the current serialiser; LangGraph replaces it in clones (`with_allowlist`)."""
+        if self._plain is not None and self._plain.serde is self.serde:
+            return self._plain
         plain = Seal(self.serde)
         if not plain.encrypts:
+            self._plain = plain
             return plain
         if self._key is None or self._key[0] is not self.serde:
             self._key = (self.serde, digest_key(self.database, plain))
         return Seal(self.serde, self._key[1])
-
-
-def _value_at(metadata: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a key, or of a path such as `user.name`: LangGraph's saver for SQLite reads both."""
-    if key in metadata or "." not in key:
-        return metadata.get(key)
-    name, _, rest = key.partition(".")
-    inside = metadata.get(name)
-    return _value_at(inside, rest) if isinstance(inside, Mapping) else None
-
-
-def _in(rows: Sequence[int], prefix: str = "") -> str:
-    """Return the condition for the rows of these numbers."""
-    return f"WHERE {prefix}id IN ({','.join('?' * len(rows))})"
 
 
 def _are_ids(ids: Sequence[str]) -> None:
@@ -369,18 +332,21 @@ def _are_ids(ids: Sequence[str]) -> None:
         raise ConfigurationError(f"{ids!r}: expected a list of ids, found one")
 
 
+_HERE = f"{COLUMNS} WHERE n.thread_id = ? AND n.checkpoint_ns = ? AND c.pruned = 0"
+_NAMED, _LATEST = f"{_HERE} AND c.checkpoint_id = ?", f"{_HERE} ORDER BY c.checkpoint_id DESC LIMIT 1"
+
+
 def _one(config: RunnableConfig) -> tuple[str, tuple[Any, ...]]:
     """Return the query for the checkpoint of a config."""
     place = config["configurable"]
     values = (str(place["thread_id"]), place.get("checkpoint_ns") or "")
-    where = f"{COLUMNS} WHERE n.thread_id = ? AND n.checkpoint_ns = ? AND c.pruned = 0"
     if checkpoint_id := get_checkpoint_id(config):
-        return f"{where} AND c.checkpoint_id = ?", (*values, str(checkpoint_id))
-    return f"{where} ORDER BY c.checkpoint_id DESC LIMIT 1", values
+        return _NAMED, (*values, str(checkpoint_id))
+    return _LATEST, values
 
 
 def _many(config: RunnableConfig | None, before: RunnableConfig | None) -> tuple[str, tuple[Any, ...]]:
-    """Return the query for the numbers of the checkpoints of a listing."""
+    """Return the condition and the order of a listing, with its values."""
     place = {} if config is None else config["configurable"]
     last = None if before is None else get_checkpoint_id(before)
     conditions = {
@@ -391,5 +357,5 @@ def _many(config: RunnableConfig | None, before: RunnableConfig | None) -> tuple
     }
     given = {words: value for words, value in conditions.items() if value is not None}
     where = " AND ".join(["c.pruned = 0", *(f"{words} ?" for words in given)])
-    query = f"SELECT c.id FROM checkpoints c JOIN namespaces n ON n.id = c.namespace WHERE {where}"  # noqa: S608 - our own words
-    return f"{query} ORDER BY c.checkpoint_id DESC, n.checkpoint_ns, n.thread_id", tuple(given.values())
+    order = "c.checkpoint_id DESC, n.checkpoint_ns, n.thread_id"
+    return f"WHERE {where} ORDER BY {order}", tuple(given.values())

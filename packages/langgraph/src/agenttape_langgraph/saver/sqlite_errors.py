@@ -25,8 +25,10 @@ _KINDS: dict[int, tuple[type[CassetteError], str, str]] = {
 _PRIMARY = 0xFF
 
 
-def as_cassette_error(path: Path | str, error: sqlite3.Error) -> CassetteError:
+def as_cassette_error(path: Path | str, error: sqlite3.Error | UnicodeDecodeError) -> CassetteError:
     """Return an error of SQLite as one of ours."""
+    if isinstance(error, UnicodeDecodeError):  # in a damaged text, or in SQLite's message about one
+        return CassetteFormatError(path, f"the database is damaged ({error})")
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # raised by the module itself: invalid text, a value too large to bind
         kind = CassetteFormatError if isinstance(error, sqlite3.OperationalError) else CassetteError
@@ -40,7 +42,5 @@ def translated(path: Path | str) -> Iterator[None]:
     """Raise what SQLite raises in the block as an error of ours."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise as_cassette_error(path, error) from error
-    except UnicodeDecodeError as error:  # in a damaged text, or in SQLite's message about one
-        raise CassetteFormatError(path, f"the database is damaged ({error})") from error
