@@ -204,10 +204,11 @@ def _natural(value: dict[str, Any], key: str) -> int | None:
 def _stored(record: Record) -> dict[str, Any]:
     """The fields of a record that differ from their defaults, nested records as dicts."""
     stored: dict[str, Any] = {}
+    fields = vars(record)
     for name, default in _defaults(type(record)):
-        value = getattr(record, name)
+        value = fields[name]
         if default is _REQUIRED or value != default:
-            stored[name] = _stored_field(value)
+            stored[name] = value if type(value) is str else _stored_field(value)
     return stored
 
 

@@ -26,10 +26,12 @@ from agenttape_core.format.stamp_rules import (
 from agenttape_core.format.written_steps import Stored, WrittenStep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 MAX_TEXT = 8 << 20
 """Stamps of more characters stay in their records: nobody reviews such a cassette, and a header has to be small."""
+_MANY = 2_000
+"""The number of records beyond which it pays to see early that there is too much."""
 _MAX_WHOLE = 4096
 _ASSET = b"$asset"
 _REFERENCE = re.compile(r"(\$+)\{(s?[1-9][0-9]{0,8})\.([A-Za-z_][A-Za-z0-9_]*(?:~[0-9]{1,9})?)\}")
@@ -42,26 +44,29 @@ _NESTED = (str, dict, list)
 class Stamped(NamedTuple):
     """Records with references, and the text of their stamps; empty if there are none."""
 
-    records: list[Any]
+    records: Collection[Any]
     text: str
 
 
-def stamped(records: Sequence[Stored]) -> Stamped:
+def stamped(records: Collection[Stored], collected: Callable[[Iterable[Stored]], Collection[Stored]] = list) -> Stamped:
     """Take the stamps out of records.
 
     Args:
         records: All records of a cassette as they are stored, in the order of the file. They are not changed.
+        collected: Makes a collection of those with references, like that of the records.
     """
-    plain = list(records)
     taking = _Taking()
-    calls = [record for record in plain if not isinstance(record, WrittenStep) and "interaction" in record]
-    outcomes = {record["interaction"]: taking.outcome(record) for record in calls}
-    quiet = [
-        taking.step(record) if isinstance(record, WrittenStep) or "step" in record else taking.rest(record, outcomes)
-        for record in plain
-    ]
+    for record in records:
+        if not isinstance(record, WrittenStep) and "interaction" in record:
+            taking.outcome(record)
+    if len(records) > _MANY and len(taking.text()) > MAX_TEXT:
+        return Stamped(records, "")
+    quiet = collected(
+        taking.step(record) if isinstance(record, WrittenStep) or "step" in record else taking.rest(record)
+        for record in records
+    )
     text = taking.text()
-    return Stamped(quiet, text) if text and len(text) <= MAX_TEXT else Stamped(plain, "")
+    return Stamped(quiet, text) if text and len(text) <= MAX_TEXT else Stamped(records, "")
 
 
 class _Taking:
@@ -72,19 +77,22 @@ class _Taking:
         self._below: dict[str, list[_Walk]] = {}
         self._ids: dict[str, str] = {}
         self._fingerprints: dict[int, str] = {}
+        self._outcomes: dict[int, dict[str, Any]] = {}
+        """The outcomes that differ from those of the records."""
 
-    def outcome(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return the outcome of an interaction with references."""
-        number, kind, outcome = str(record["interaction"]), record["kind"], record["outcome"]
-        walk = self._walks[number] = _Walk(self._ids, number, in_text=kind == "http")
-        place = Setting.of_kind(kind)
+    def outcome(self, record: dict[str, Any]) -> None:
+        """Take the stamps out of the outcome of an interaction."""
+        outcome, walk = record["outcome"], _walk_of(record, self._ids)
+        place = Setting.of_kind(record["kind"])
         quiet = {key: walk.value(item, place) if key != "usage" else item for key, item in outcome.items()}
         if "usage" in quiet and walk.stamps:  # it was read from them
             quiet["usage"] = walk.taken("usage", outcome["usage"])
         if walk.stamps:
+            self._walks[str(record["interaction"])] = walk
             for above in accumulate(record["address"].split("/"), "{}/{}".format):
                 self._below.setdefault(above, []).append(walk)
-        return quiet
+        if quiet != outcome:
+            self._outcomes[record["interaction"]] = quiet
 
     def step(self, record: Stored) -> Stored:
         """Return a step with references; what it repeats of the one answer below it has the stamps of that."""
@@ -100,19 +108,22 @@ class _Taking:
         walk = self._walks[key] = _Walk(self._ids, key, repeated=below[0] if len(below) == 1 else None)
         return {**record, **{part: walk.value(value, STRICT) for part, value in carried.items()}}
 
-    def rest(self, record: dict[str, Any], outcomes: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    def rest(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return an interaction with references, also in its request: what that repeats of an answer."""
         number = record["interaction"]
-        walk = self._walks[str(number)]
+        known = self._walks.get(str(number))
+        walk = known if known is not None else _walk_of(record, self._ids)
         walk.referred = False
         places = {_MESSAGES: STRICT}
         request = {key: walk.value(item, places.get(key)) for key, item in record["request"].items()}
-        quiet = {**record, "request": request, "outcome": outcomes[number]}
+        quiet = {**record, "request": request, "outcome": self._outcomes.pop(number, record["outcome"])}
         if walk.referred or record.get("continues") in self._fingerprints:
             self._fingerprints[number] = record[_FINGERPRINT]
             quiet[_FINGERPRINT] = f"${{{number}.{_FINGERPRINT}}}"
         if "ids" in record:
             quiet["ids"] = [walk.text(item) for item in record["ids"]]
+        if known is None and (walk.stamps or number in self._fingerprints):
+            self._walks[str(number)] = walk
         return quiet
 
     def text(self) -> str:
@@ -125,6 +136,10 @@ class _Taking:
             stamps = [dump_line(walk.stamps)] if walk.stamps else []
             if fingerprint or stamps:
                 yield " ".join([key, *([fingerprint] if fingerprint else []), *stamps]) + "\n"
+
+
+def _walk_of(record: dict[str, Any], ids: dict[str, str]) -> _Walk:
+    return _Walk(ids, str(record["interaction"]), in_text=record["kind"] == "http")
 
 
 class _Walk:

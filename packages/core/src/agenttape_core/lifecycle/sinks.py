@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import _thread
 import json
+import logging
 import os
 import sys
 import threading
+from _thread import LockType, allocate_lock
 from collections import deque
 from collections.abc import Callable
 from importlib.metadata import entry_points
@@ -23,8 +25,12 @@ from agenttape_core.guard import let_through
 from agenttape_core.session import Event, EventSink
 from agenttape_core.settings import STDERR
 
+_log = logging.getLogger("agenttape")
+
 GROUP = "agenttape.sinks"
 """The entry points of further sinks, each by the scheme of its URLs: a function from a URL to an `EventSink`."""
+
+_ENCODER = json.JSONEncoder(default=str)  # `json.dumps` would make one for each event
 
 EventsOption = str | Path | Callable[[Event], object]
 """The place of events: a file, `stderr`, a URL such as `nats://127.0.0.1:4222`, or a function that takes them."""
@@ -34,7 +40,7 @@ _WAITING = 10_000
 _PATIENCE = 2.0
 """Seconds that a slow sink has to pass on the rest when a session ends."""
 _DELAY = 0.5
-"""Seconds of a run that a function may take, until a thread of its own calls it."""
+"""Seconds that a run waits for a function in all."""
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """For a pipe that nobody reads: it is refused, or drops, and nobody waits."""
 
@@ -52,7 +58,7 @@ def sink_of(option: EventsOption) -> EventSink:
         return Calling(option)
     named = str(option)
     if named == STDERR:
-        return Calling(_to_stderr)
+        return ToStderr()
     if "://" in named:
         return _of_scheme(named)
     if not named.endswith(".jsonl"):
@@ -72,17 +78,16 @@ def _of_scheme(url: str) -> EventSink:
     return sink
 
 
-def _to_stderr(event: Event) -> None:
-    sys.stderr.write(line_of(event))
-
-
 def line_of(event: Event) -> str:
     """Return an event as a line of JSON, in ASCII: whatever a name holds cannot do anything to a terminal."""
-    return json.dumps(event, default=str) + "\n"
+    return _ENCODER.encode(event) + "\n"
 
 
 class Calling:
-    """Calls a function with each event, in the thread in which it happens, or in another one if that is slow.
+    """Calls a function with each event, in a thread of its own, which the run waits for as long as it is fast.
+
+    Once the run has waited for half a second, another thread calls the function, and nobody waits: a call that never
+    returns costs its own event, and no other.
 
     Args:
         function: The function. What it raises counts as a dropped event.
@@ -90,33 +95,83 @@ class Calling:
 
     def __init__(self, function: Callable[[Event], Any]) -> None:
         self._function = function
+        self._process = os.getpid()
         self._failed = 0
-        self._spent = 0.0
+        self._left = _DELAY
+        self._awaited = Queued(lambda: (function, _nothing), "events")
         self._queued: Queued | None = None
 
     @property
     def dropped(self) -> int:
         """The events that were not taken."""
-        return self._failed + (self._queued.dropped if self._queued is not None else 0)
+        return self._failed + self._awaited.dropped + (self._queued.dropped if self._queued is not None else 0)
 
     def put(self, event: Event) -> None:
-        """Call the function, or let it be called."""
-        if self._queued is not None:
+        """Let the function be called."""
+        if os.getpid() != self._process:
+            self._call(event)
+        elif self._queued is not None:
             self._queued.put(event)
+        else:
+            began = perf_counter()
+            awaited = self._awaited.put(event)
+            awaited.acquire(timeout=max(self._left, 0.0))
+            self._left -= perf_counter() - began
+            if self._left <= 0:
+                self._queued = Queued(lambda: (self._after(awaited), _nothing), "events")
+
+    def close(self) -> None:
+        """Wait until all was passed on, two seconds at most, and tell what was not."""
+        if os.getpid() != self._process:
             return
-        began = perf_counter()
+        left = self._queued.end(_PATIENCE) if self._queued is not None else 0
+        _tell(left + self._awaited.end(_PATIENCE if self._queued is None else 0.0), "a function that takes events")
+
+    def _call(self, event: Event) -> None:
+        """Call the function here: in a forked process, which has none of the threads."""
         try:
             self._function(event)
         except Exception:  # noqa: BLE001 - a dashboard that is down must not fail a test
             self._failed += 1
-        self._spent += perf_counter() - began
-        if self._spent > _DELAY:
-            self._queued = Queued(lambda: (self._function, lambda: None), "events")
+
+    def _after(self, awaited: LockType) -> Callable[[Event], object]:
+        """Return the function, which first gives the call that took too long two seconds more to end."""
+        has_waited = False
+
+        def calling(event: Event) -> None:
+            nonlocal has_waited
+            if not has_waited:
+                awaited.acquire(timeout=_PATIENCE)
+                has_waited = True
+            self._function(event)
+
+        return calling
+
+
+class ToStderr:
+    """Writes a line to standard error for each event, where it happens: the lines of the program stand between them."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+
+    def put(self, event: Event) -> None:
+        """Write a line."""
+        try:
+            sys.stderr.write(line_of(event))
+        except Exception:  # noqa: BLE001 - whatever stands there must not fail a test
+            self.dropped += 1
 
     def close(self) -> None:
-        """Wait until all was passed on, two seconds at most."""
-        if self._queued is not None:
-            self._queued.close()
+        """Leave it open."""
+
+
+def _tell(left: int, where: str) -> None:
+    if left:
+        _log.warning("%s: %d events of a run had not been taken when it ended", where, left)
+
+
+def _nothing() -> None:
+    """End a function's events: there is nothing to close."""
 
 
 class ToFile:
@@ -165,7 +220,9 @@ class Queued:
     def __init__(self, begin: Callable[[], tuple[Callable[[Event], object], Callable[[], object]]], name: str) -> None:
         self.dropped = 0
         self._begin = begin
-        self._waiting: deque[Event] = deque(maxlen=_WAITING)
+        self._name = name
+        self._waiting: deque[tuple[Event, LockType]] = deque(maxlen=_WAITING)
+        self._is_passing = False
         self._more = threading.Event()
         self._ready = threading.Event()
         self._is_closing = False
@@ -177,17 +234,35 @@ class Queued:
         if self._problem is not None:
             raise self._problem
 
-    def put(self, event: Event) -> None:
-        """Let an event wait for the thread."""
+    def put(self, event: Event) -> LockType:
+        """Let an event wait for the thread.
+
+        Returns:
+            A lock, which is held until the event was passed on.
+        """
+        held = allocate_lock()
+        held.acquire()
         self.dropped += len(self._waiting) == _WAITING
-        self._waiting.append(event)
+        self._waiting.append((event, held))
         self._more.set()
+        return held
 
     def close(self) -> None:
-        """Wait until all was passed on, two seconds at most."""
+        """Wait until all was passed on, two seconds at most, and tell what was not."""
+        _tell(self.end(_PATIENCE), self._name)
+
+    def end(self, patience: float) -> int:
+        """Wait until all was passed on, and leave the thread behind.
+
+        Args:
+            patience: How long to wait at most, in seconds.
+
+        Returns:
+            The number of events that were not passed on.
+        """
         self._is_closing = True
         self._more.set()
-        self._ended.wait(_PATIENCE)
+        return 0 if self._ended.wait(patience) else len(self._waiting) + self._is_passing
 
     def _work(self) -> None:
         let_through()
@@ -202,9 +277,13 @@ class Queued:
             self._more.wait()
             self._more.clear()
             while self._waiting:
+                self._is_passing = True  # before it is taken out, so that one of the two always says that it is there
+                event, held = self._waiting.popleft()
                 try:
-                    pass_on(self._waiting.popleft())
+                    pass_on(event)
                 except Exception:  # noqa: BLE001 - as above
                     self.dropped += 1
+                self._is_passing = False
+                held.release()
         end()
         self._ended.set()

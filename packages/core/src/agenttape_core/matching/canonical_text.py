@@ -15,13 +15,15 @@ from agenttape_core.schema import Plain
 
 _json_text = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _HEX = b"0123456789abcdefABCDEF"
+_ESCAPED = b'\\"\n'
 _CLASSES = bytes(
-    ord("0") if byte in _HEX else ord("a") if b" " <= bytes([byte]) <= b"~" or byte == ord("\n") else 0
+    ord("0") if byte in _HEX else 1 if byte in _ESCAPED else ord("a") if b" " <= bytes([byte]) <= b"~" else 0
     for byte in range(256)
 )
-"""Hex digits, characters that JSON escapes in a way of their own (as zero), and all others."""
-_BACKSLASH, _QUOTE, _BREAK = b'\\"\n'
+"""Hex digits, characters with a short escape (as one), those that JSON escapes in another way (as zero), all others."""
 _SHORT = 32
+_FEW = 16
+"""Only dicts with so few keys have theirs remembered: those of messages, not those of data."""
 
 
 def canonical_json(plain: Plain) -> str:
@@ -33,14 +35,21 @@ def canonical_bytes(plain: Plain) -> tuple[bytes, bool]:
     """Return the canonical JSON as bytes, and whether it may hold a run-specific id."""
     if type(plain) is not dict:
         return _written(plain)
-    parts, may_hold = [], False
-    for key in sorted(plain):
+    names, may_hold = (_names if len(plain) <= _FEW else _names.__wrapped__)(*plain)
+    parts = []
+    for key, name in names:
         value = plain[key]
-        name, in_name = _short_text(key)
         written, in_value = _short_text(value) if type(value) is str and len(value) < _SHORT else _written(value)
-        parts.append(name + b":" + written)
-        may_hold = may_hold or in_name or in_value
+        parts.append(name + written)
+        may_hold = may_hold or in_value
     return b"{" + b",".join(parts) + b"}", may_hold
+
+
+@lru_cache(maxsize=256)
+def _names(*keys: str) -> tuple[list[tuple[str, bytes]], bool]:
+    """Return the keys of a dict in order, each with its JSON and a colon, and whether one may hold an id."""
+    written = [(key, *_written(key)) for key in sorted(keys)]
+    return [(key, name + b":") for key, name, _ in written], any(may_hold for _, _, may_hold in written)
 
 
 def _written(value: Plain) -> tuple[bytes, bool]:
@@ -48,18 +57,14 @@ def _written(value: Plain) -> tuple[bytes, bool]:
         raw = value.encode()
         classes = raw.translate(_CLASSES)
         if 0 not in classes:
-            if _BACKSLASH in raw:
-                raw = raw.replace(b"\\", b"\\\\")
-            if _QUOTE in raw:
-                raw = raw.replace(b'"', b'\\"')
-            if _BREAK in raw:
-                raw = raw.replace(b"\n", b"\\n")
+            if 1 in classes:
+                raw = raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
             written = b'"' + raw + b'"'
             note_written(value, written.decode())  # what is recorded is written to the journal as well
-            return written, classes.find(FIRST_GROUP) >= 0
+            return written, classes.rfind(FIRST_GROUP) >= 0
     written = _json_text(value).encode()
     return written, may_hold_id(written)
 
 
 _short_text = lru_cache(maxsize=1024)(_written)
-"""Keys, roles and names are few, and the same in all requests."""
+"""Roles and names are few, and the same in all requests."""

@@ -4,8 +4,9 @@ The recipe, which `docs/fingerprint.md` spells out for other implementations:
 
 1. The body of a request is plain data, already redacted. Each of its top-level values is one *part*; of a top-level
    list, each item is a part of its own.
-2. A part is written as JSON: ASCII, keys sorted, no white space. In that text every run-specific id (a UUID or a word
-   of 32 hex digits) is replaced by `<id>`, and remembered.
+2. A part is written as JSON: ASCII, keys sorted, no white space. In that text a pseudonym as it is written in a URL
+   (`%5BREDACTED%3Akind%3Adigest%5D`) is put into brackets, and every run-specific id (a UUID or a word of 32 hex
+   digits) is replaced by `<id>`, and remembered.
 3. A part contributes the line `key digest n n n`: the top-level key (with `[]` for an item of a list), the SHA-256 of
    the text, and for each remembered id its number in order of first appearance in the *whole* request.
    What the session ignores (`ignored_paths.py`) is left out before the text is written; a part that is ignored whole
@@ -19,6 +20,7 @@ digested once and looked up for ever after: agents send the same messages again 
 from __future__ import annotations
 
 import marshal
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +34,9 @@ from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID
 from agenttape_core.schema import Plain
 
 _CACHED_PARTS = 8192
+_IN_URL_MARK = b"%5BREDACTED%3A"
+_IN_URL = re.compile(rb"%5BREDACTED%3A([a-z0-9_-]{1,32})%3A([0-9a-f]{8})%5D")
+"""A pseudonym as it stands in a URL, which a program may have put there, or taken from there."""
 _KEYABLE = (str, int, float, bool, list, dict, tuple, bytes, type(None))
 
 
@@ -245,6 +250,8 @@ def _digest(plain: Plain, paths: Paths = ()) -> Part:
     if paths and ignores(paths):
         return Part(plain, "", ())
     written, may_hold_id = canonical_bytes(stripped(plain, paths) if paths else plain)
+    if b"%" in written and _IN_URL_MARK in written:
+        written = _IN_URL.sub(rb"[REDACTED:\1:\2]", written)
     ids = tuple(RUN_SPECIFIC_ID.findall(written.decode())) if may_hold_id else ()
     if ids:
         written = RUN_SPECIFIC_ID.sub("<id>", written.decode()).encode()

@@ -64,7 +64,7 @@ class Volatile(Record):
     """The time at which the recording began: UTC, ISO 8601."""
     run_id: str = ""
     """The id of the run that was recorded, as its events have it."""
-    entry: Entry = Entry()
+    entry: Entry = Entry.model_construct()
     """The call that began the run: two recordings of it may be synchronous and asynchronous, or of two threads."""
     clock: float | None = None
     """The frozen time at which the run began, in seconds since the epoch, if either clock is frozen."""
@@ -107,10 +107,10 @@ class Header(Record):
     """The inbound input of the run as plain data, so that it can be started again without the test."""
     payload: Literal["full", "none"] = "full"
     """`none` if the calls were recorded without their content: such a cassette cannot be replayed."""
-    freeze: Freeze = Freeze()
-    redaction: Redaction = Redaction()
+    freeze: Freeze = Freeze.model_construct()
+    redaction: Redaction = Redaction.model_construct()
     ignore: list[str] = Field(default_factory=list)
     """The paths of requests that the fingerprints of this file leave out."""
     http: bool = False
     """True if requests of HTTP clients were taped that the user had not taped; a replay then does the same."""
-    volatile: Volatile = Volatile()
+    volatile: Volatile = Volatile.model_construct()

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from agenttape_core.errors import CassetteWriteError, how_to_recover
 
+_LEFTOVER = re.compile(r"\.[0-9]+-[0-9a-f]{8}\.tmp")
+"""The end of the name of a temporary file."""
+
 
 def real_path(path: Path) -> Path:
     """The file behind symbolic links, so that a link to a cassette stays a link when the cassette is replaced."""
@@ -62,12 +65,25 @@ def replace_file(path: Path, data: bytes, *, kept_in: Path | None = None) -> Non
         raise
 
 
+def hidden_beside(folder: Path, name: str) -> list[Path]:
+    """Return the hidden files of a folder that belong to a file: `.NAME.` and more.
+
+    Args:
+        folder: The folder.
+        name: The name of the file.
+
+    Raises:
+        OSError: If the folder cannot be read.
+    """
+    start = f".{name}."
+    return [path for path in folder.iterdir() if path.name.startswith(start)]
+
+
 def remove_leftovers(path: Path) -> None:
     """Remove temporary files that processes left which died while they replaced a file; only its one writer may."""
-    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9]+-[0-9a-f]{{8}}\.tmp")
     with contextlib.suppress(OSError):
-        for found in path.parent.iterdir():
-            if pattern.fullmatch(found.name):
+        for found in hidden_beside(path.parent, path.name):
+            if _LEFTOVER.fullmatch(found.name.removeprefix(f".{path.name}")):
                 _remove(found)
 
 

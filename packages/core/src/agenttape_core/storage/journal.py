@@ -58,6 +58,8 @@ class Journal:
     Args:
         target: The cassette that `commit` will replace. Missing folders are created.
         header: What is known of the header now, for a recovery after a crash.
+        is_unique: Whether the name of the cassette was drawn for this recording, so that nothing can be left there of
+            an earlier one, and nobody has to look through its folder.
 
     Raises:
         CassetteLockedError: Another session records to the same cassette.
@@ -65,8 +67,9 @@ class Journal:
         ConfigurationError: The suffix of the target is not known.
     """
 
-    def __init__(self, target: Location, header: Header) -> None:
+    def __init__(self, target: Location, header: Header, *, is_unique: bool = False) -> None:
         file_kind(target)
+        self.is_unique = is_unique
         self.target = real_location(target)
         name = f".{self.target.name}.{os.getpid()}-{secrets.token_hex(4)}.journal"
         path = beside(self.target, name)
@@ -211,7 +214,7 @@ class Journal:
                     full_header, records = assemble(header, keep, lines, standing_for, retaken)
                     write_cassette(self.target, full_header, records, kept_in=self.path, are_plain=True)
                     del lines, records
-                if isinstance(self.target, Path):
+                if isinstance(self.target, Path) and not self.is_unique:
                     remove_leftovers(self.target)
                 written = True
             finally:

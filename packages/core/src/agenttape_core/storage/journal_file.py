@@ -29,8 +29,10 @@ class _Written(NamedTuple):
     numbered: int
 
     def plus(self, size: int, lines: list[_Held]) -> _Written:
-        numbered = sum(held.is_numbered for held in lines)
-        return _Written(self.size + size, self.lines + len(lines), self.numbered + numbered)
+        numbered = self.numbered
+        for held in lines:
+            numbered += held.is_numbered
+        return _Written(self.size + size, self.lines + len(lines), numbered)
 
 
 class JournalFile:

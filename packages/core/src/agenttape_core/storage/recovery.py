@@ -17,6 +17,7 @@ from agenttape_core.errors import (
 from agenttape_core.format.assembly import assemble
 from agenttape_core.format.journal_text import read_journal
 from agenttape_core.storage.asset_files import AssetFolder
+from agenttape_core.storage.atomic import hidden_beside
 from agenttape_core.storage.cassette import open_cassette
 from agenttape_core.storage.files import packed_bytes
 from agenttape_core.storage.location import Location, location_of
@@ -94,7 +95,7 @@ def leftover_journals(target: Location) -> list[Path]:
     found: list[tuple[float, Path]] = []
     for folder in {beside(target, target.name).parent, *elsewhere(target)}:
         with contextlib.suppress(OSError):
-            for path in folder.iterdir():
+            for path in hidden_beside(folder, target.name):
                 match = _NAME.fullmatch(path.name)
                 if match and match["target"] == target.name:
                     found.append((path.stat().st_mtime, path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from agenttape_core.errors import CassetteWriteError
@@ -12,6 +13,7 @@ from agenttape_core.format.continuation import Compactor
 from agenttape_core.format.json_text import has_too_many_values
 from agenttape_core.format.plain import check_plain, is_plain
 from agenttape_core.format.records import header_to_dict, interaction_to_dict, step_to_dict, version_of
+from agenttape_core.format.shelf import Shelf
 from agenttape_core.format.stamps import Stamped, stamped
 from agenttape_core.format.written_steps import AnyRecord, Stored, WrittenStep
 from agenttape_core.schema import FORMAT_VERSION, Interaction, Step
@@ -23,7 +25,7 @@ from agenttape_core.storage.lock import WriterLock, prepare_beside, real_locatio
 from agenttape_core.storage.stores import exists, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from agenttape_core.schema import Header
@@ -48,7 +50,7 @@ class Composed(NamedTuple):
 def write_cassette(
     path: Location,
     header: Header,
-    records: Sequence[AnyRecord],
+    records: Iterable[AnyRecord],
     *,
     kept_in: Path | None = None,
     are_plain: bool = False,
@@ -86,13 +88,13 @@ def write_cassette(
 def compose(
     path: Location,
     header: Header,
-    records: Sequence[AnyRecord],
+    records: Iterable[AnyRecord],
     *,
     kept_in: Path | None = None,
     are_plain: bool = False,
 ) -> Composed:
     """Return what `write_cassette` would write. Takes and raises the same, and touches no file."""
-    stored, stamps = stamped(list(stored_records(path, records, are_plain=are_plain)))
+    stored, stamps = stamped(Shelf(stored_records(path, records, are_plain=are_plain)), Shelf)
     version = FORMAT_VERSION if stamps else version_of(header, stored)
     stored, assets = _detached(stored, always=version >= FORMAT_VERSION)
     version = FORMAT_VERSION if assets else version
@@ -119,52 +121,58 @@ def pieces_of(
         UnrecordableValueError: Something in it is not plain data.
         ConfigurationError: The suffix is not known.
     """
-    stored = list(stored_records(path, records))
-    stored, stamps = Stamped(stored, "") if whole else stamped(stored)
+    own = list(stored_records(path, records))
+    stored, stamps = Stamped(own, "") if whole else stamped(own)
     is_second = stamps or any(map(names_assets, stored))
     version = FORMAT_VERSION if is_second else version_of(header, stored)
     head = header_to_dict(header, version=version, stamps=stamps)
     return list(LAYOUTS[file_kind(path).layout].dump(head, stored))
 
 
-def _detached(records: list[Stored], *, always: bool) -> tuple[list[Stored], dict[str, bytes]]:
+def _detached(records: Collection[Stored], *, always: bool) -> tuple[Collection[Stored], dict[str, bytes]]:
     """The records with their assets apart; without any, as they are unless what looks like one must be told from it."""
     assets: dict[str, bytes] = {}
-    detached = [detach(record, assets) for record in records]
+    changed: list[Stored] = []
+
+    def apart(record: Stored) -> Stored:
+        found = detach(record, assets)
+        if found is not record:
+            changed.append(found)
+        return found
+
+    detached = Shelf(map(apart, records))
     if not assets and not always:
         return records, assets
-    for record, before in zip(detached, records, strict=True):
-        if record is not before:
-            check_plain(record, "record")
+    for record in changed:
+        check_plain(record, "record")
     return detached, assets
 
 
-def _text(path: Location, header: dict[str, Any], records: list[Stored], kept_in: Path | None) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
+def _text(path: Location, header: dict[str, Any], records: Collection[Stored], kept_in: Path | None) -> bytes:
+    whole = BytesIO()
     check_plain(header)
     kind = file_kind(path)
     is_jsonl = kind.layout == "jsonl"
-    for piece in LAYOUTS[kind.layout].dump(header, records):
-        size += len(piece)
+    for count, piece in enumerate(LAYOUTS[kind.layout].dump(header, records)):
+        size = whole.tell() + len(piece)
         too_many = has_too_many_values(piece) if is_jsonl else piece.count(b"\n") > limits.MAX_VALUES
         if too_many or len(piece) > limits.MAX_RECORD_BYTES or size > limits.MAX_FILE_BYTES:
-            raise _too_large(path, len(pieces), kept_in)
-        pieces.append(piece)
-    return b"".join(pieces)
+            raise _too_large(path, count, kept_in)
+        whole.write(piece)
+    return whole.getvalue()
 
 
 @overload
 def stored_records(
-    path: Location, records: Sequence[Interaction | Step], *, are_plain: bool = False
+    path: Location, records: Iterable[Interaction | Step], *, are_plain: bool = False
 ) -> Iterator[dict[str, Any]]: ...
 
 
 @overload
-def stored_records(path: Location, records: Sequence[AnyRecord], *, are_plain: bool = False) -> Iterator[Stored]: ...
+def stored_records(path: Location, records: Iterable[AnyRecord], *, are_plain: bool = False) -> Iterator[Stored]: ...
 
 
-def stored_records(path: Location, records: Sequence[AnyRecord], *, are_plain: bool = False) -> Iterator[Stored]:
+def stored_records(path: Location, records: Iterable[AnyRecord], *, are_plain: bool = False) -> Iterator[Stored]:
     """The records as they are stored, checked unless they are known to be plain data."""
     compactor = Compactor(checks=not are_plain)
     last = {Interaction: 0, Step: 0}
@@ -252,7 +260,7 @@ def convert(source: Cassette | Path | str, target: Path | str, *, overwrite: boo
         if not overwrite and exists(written):
             remedy = "pass overwrite=True to replace it (--overwrite in a shell), or name another target"
             raise CassetteWriteError(written, "there is a cassette already", remedy=remedy)
-        write_cassette(written, cassette.header, list(cassette.records()))
+        write_cassette(written, cassette.header, cassette.records())
     finally:
         lock.release()
     return written
