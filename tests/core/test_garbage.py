@@ -66,12 +66,39 @@ with collecting_late():
 print([*found, gc.get_freeze_count() > before + 2_000])
 """
 
+LOOKED_AT = """
+import gc
+from agenttape_core.garbage import OneLook
+
+before, found = gc.get_freeze_count(), []
+for generation in (1, 2):
+    look = OneLook()
+    with look.made_in():
+        gc.collect(generation)
+    found.append(gc.get_freeze_count() > before + 2_000)
+    look.put_back()
+    found.append(gc.get_freeze_count() <= before)
+gc.freeze()
+frozen = gc.get_freeze_count()
+with look.made_in():
+    gc.collect()
+look.put_back()
+print([*found, gc.get_freeze_count() == frozen])
+"""
+
 
 @pytest.mark.process
 def test_nothing_is_kept_alive_by_the_block() -> None:
     """The garbage of the block counts as old: a full collection ends it. What the block freezes stays frozen."""
     done = subprocess.run([sys.executable, "-c", AFTERWARDS], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[True, False, True, True]"
+
+
+@pytest.mark.process
+def test_all_is_looked_at_once() -> None:
+    """What a full collection found alive is set aside until it is put back; what a program has frozen stays frozen."""
+    done = subprocess.run([sys.executable, "-c", LOOKED_AT], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[False, True, True, True, True]"
 
 
 def test_blocks_may_overlap() -> None:

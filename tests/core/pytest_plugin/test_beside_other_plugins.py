@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from ...kit import forks
 from .conftest import INI, LOADED, Project
 
 pytestmark = pytest.mark.process
@@ -70,17 +73,34 @@ def test_agent():
 
 
 class Apart(Project):
-    """A project whose runs are processes of their own: these plugins change the process that they are loaded into."""
+    """A project whose runs are processes of their own: these plugins change the process that they are loaded into.
+
+    Args:
+        pytester: Where it lies.
+        commands: The folder of the command `pytest`.
+    """
+
+    def __init__(self, pytester: pytest.Pytester, commands: Path) -> None:
+        super().__init__(pytester)
+        self._pytest = commands / "pytest"
 
     def run(self, *args: str) -> pytest.RunResult:
-        return self.pytester.runpytest_subprocess(*args)
+        return self.pytester.run(self._pytest, f"--basetemp={self.path / 'runs'}", *args)
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give a folder with `pytest`, which begins with itself and a session's modules loaded."""
+    loaded = ("pytest", *(f"agenttape_core.lifecycle.{name}" for name in ("cassette_in_use", "judgement", "missing")))
+    with forks.commands(tmp_path_factory.mktemp("commands"), loaded, "pytest") as folder:
+        yield folder
 
 
 @pytest.fixture
-def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(project: Project, commands: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Give an empty project, whose runs load our plugin alone."""
     monkeypatch.setenv("PYTEST_PLUGINS", LOADED[0])
-    apart = Apart(project.pytester)
+    apart = Apart(project.pytester, commands)
     apart.pytester.makefile(
         ".ini", pytest="".join(line for line in INI.splitlines(keepends=True) if "asyncio" not in line)
     )

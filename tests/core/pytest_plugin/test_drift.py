@@ -49,6 +49,12 @@ def test_unchanged_services(recorded: Project, capsys: pytest.CaptureFixture[str
     verified = json.loads((recorded.path / ".agenttape" / "verified.json").read_text(encoding="utf-8"))
     assert list(verified) == ["cassettes/test_it/test_city.yaml"]
     assert run(["stale", "--check", "verified", "--max-age", "30d", "cassettes"]) == 0
+    whole = Path("cassettes/test_it/test_city.yaml").read_text(encoding="utf-8")
+    Path("cassettes/derived.yaml").write_text(
+        whole.replace("\nvolatile:", "\nderived_from: test_it/test_city\nvolatile:")
+    )
+    assert run(["stale", "--check", "verified", "cassettes"]) == 0  # no test repeats a sample of a candidate
+    Path("cassettes/derived.yaml").unlink()
     assert run(["stale", "--check", "verified", "--max-age", "0h", "cassettes"]) == 1
 
 

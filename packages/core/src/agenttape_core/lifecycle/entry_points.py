@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distribution, distributions
 from itertools import chain
 from threading import RLock, local
 
@@ -131,7 +131,23 @@ _loading = local()
 
 @cache
 def _installed(group: str) -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=group))
+    return tuple(point for point in _all_installed() if point.group == group)
+
+
+@cache
+def _all_installed() -> tuple[EntryPoint, ...]:
+    """Return the entry points of all distributions that have some for us.
+
+    `importlib.metadata.entry_points` parses those of all others, too, and once for each group: 50 ms in a large
+    environment. Of two distributions of one name, the first one on the path counts, as it does there.
+    """
+    ours = (each for each in distributions() if _OURS in (each.read_text("entry_points.txt") or ""))
+    names = dict.fromkeys(each.name for each in ours)
+    return tuple(point for name in names for point in distribution(name).entry_points)
+
+
+_OURS = "[agenttape."
+"""The beginning of all of our groups, as the file of a distribution has them."""
 
 
 def installed_names() -> frozenset[str]:

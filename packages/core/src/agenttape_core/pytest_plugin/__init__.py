@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from agenttape_core.pytest_plugin.replayed import KEEPS_SESSIONS
 
 if TYPE_CHECKING:
     from agenttape_core.engine import Mode
+    from agenttape_core.garbage import OneLook
     from agenttape_core.pytest_plugin.fixture import TestCassette
     from agenttape_core.pytest_plugin.running import Running
     from agenttape_core.storage import Location
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["TestCassette", "cassette", "cassette_config"]
 
 MARKER = "cassette"
+_MODULE = "agenttape_core.pytest_plugin.running"
+"""The module that the first test with a cassette imports, and nearly all others with it."""
 RUNNING: pytest.StashKey[Running] = pytest.StashKey()
 """The cassette of a test item, while it is in use."""
+_LOOK: pytest.StashKey[OneLook] = pytest.StashKey()
 _PASSED: pytest.StashKey[bool] = pytest.StashKey()
 """Of a test that has passed, and whose calls are to fail: true until they do."""
 
@@ -47,8 +52,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and the plugin that sees the run as a whole."""
+    from agenttape_core.garbage import OneLook
+
+    look = config.stash[_LOOK] = OneLook()
+    config.add_cleanup(look.put_back)  # the last of all: what was added first
     config.addinivalue_line(
         "markers",
         f"{MARKER}(name=None, **options): replay the test's agent from a cassette; options are those of use_cassette",
@@ -94,6 +104,16 @@ def pytest_runtestloop() -> Generator[None, Any, Any]:
         return (yield)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_unconfigure(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Spare the run a second collection of all its garbage, straight after the first."""
+    look = config.stash.get(_LOOK, None)
+    if look is None:  # the options were refused
+        return (yield)
+    with look.made_in():
+        return (yield)
+
+
 @pytest.fixture
 def cassette_config() -> dict[str, Any]:
     """Return options of `use_cassette` for the cassettes of tests; override it in a module or a `conftest.py`."""
@@ -122,9 +142,11 @@ def cassette(request: pytest.FixtureRequest, _cassette_of_the_test: TestCassette
 
 def _opened(request: pytest.FixtureRequest) -> Iterator[TestCassette]:
     from agenttape_core.garbage import collecting_late_before
+    from agenttape_core.pytest_plugin.plain_imports import importing_plainly
 
     config = request.getfixturevalue("cassette_config")
-    with collecting_late_before("agenttape_core.pytest_plugin.running"):
+    is_first = _MODULE not in sys.modules
+    with collecting_late_before(_MODULE), importing_plainly(request.config) if is_first else nullcontext():
         from agenttape_core.pytest_plugin.running import Running, plainly
 
         running = plainly(lambda: Running(request, config), request.node)
@@ -149,6 +171,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
         return places_among(getattr(item, "funcargs", {}))
 
+    def is_part() -> bool:
+        from agenttape_core.pytest_plugin import wider_fixtures
+
+        return wider_fixtures.is_part(item.config)
+
     try:
         option, started_in = item.config.option, item.config.invocation_params.dir
         test = RunningTest(
@@ -159,6 +186,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             places,
             pace=option.cassette_pace,
             order=option.cassette_order,
+            is_part=is_part,
         )
         if _wants_faults(item) or _wants_orders(item) or item.config.stash.get(KEEPS_SESSIONS, False):
             test = replace(test, sessions=[])
@@ -176,9 +204,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
-    """Let a miss in a fixture fail those tests that use it, and no others."""
+    """Let a miss in a fixture fail those tests that use it, and no others; note those that serve several tests."""
+    from agenttape_core.pytest_plugin.wider_fixtures import setting_up
+
     try:
-        return (yield)
+        with setting_up(fixturedef, request.config):
+            return (yield)
     except BaseException as raised:
         errors = sys.modules.get("agenttape_core.errors")
         if errors is not None and isinstance(raised, errors.AgentTapeHalt):

@@ -14,7 +14,6 @@ from agenttape_core.pytest_plugin.golden import Golden
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Report, Session
-from agenttape_core.tools.reading.answer import last_answer
 from agenttape_core.tools.reading.summary import MODELS
 
 if TYPE_CHECKING:  # imported by the first test that checks
@@ -112,6 +111,8 @@ class TestCassette:
     @property
     def final_output(self) -> str:
         """The text of the last answer of a model in the run."""
+        from agenttape_core.tools.reading.answer import last_answer
+
         return last_answer(self.interactions)
 
     def check(self, *checks: AnyCheck) -> Checked:

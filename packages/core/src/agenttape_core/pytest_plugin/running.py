@@ -29,7 +29,6 @@ from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.pytest_plugin.again import AGAIN, caught_by_unittest
-from agenttape_core.pytest_plugin.artifacts import keep_artifacts
 from agenttape_core.pytest_plugin.cassette_options import (
     Chosen,
     chosen_by,
@@ -39,22 +38,16 @@ from agenttape_core.pytest_plugin.cassette_options import (
     places_of,
     too_old,
 )
-from agenttape_core.pytest_plugin.caught import of_the_program
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
 from agenttape_core.pytest_plugin.inside import run_inside
-from agenttape_core.pytest_plugin.orphans import renamed
-from agenttape_core.pytest_plugin.planning import keep_plan
-from agenttape_core.pytest_plugin.proof import ADVICE, difference_of
 from agenttape_core.pytest_plugin.replayed import REPLAYED
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Aftermath, Report, Session
 from agenttape_core.settings import Prove, prove_of
-from agenttape_core.storage.asset_files import assets_of
-from agenttape_core.tools.heal.plans import PLANNING
 
 Result = TypeVar("Result")
 
@@ -101,6 +94,8 @@ class Running:
 
             options = {**options, **options_of(item)}
         if self.plans:
+            from agenttape_core.tools.heal.plans import PLANNING
+
             options = {**options, **PLANNING, "on_miss": "raise"}
         live = None
         if item.config.option.cassette_drift:
@@ -178,7 +173,10 @@ class Running:
     @property
     def failed_inside(self) -> list[str]:
         """The failures of sessions that the program opened itself, a line each, if the test was run again."""
-        failed = self._block.failed if isinstance(self._block, ContainedBlock) else []
+        if not isinstance(self._block, ContainedBlock) or not (failed := self._block.failed):
+            return []
+        from agenttape_core.pytest_plugin.caught import of_the_program
+
         return [block.line for block in of_the_program(self._item, failed)]
 
     def end(self, error: BaseException | None) -> None:
@@ -230,6 +228,8 @@ class Running:
             nextitem: The next test.
             key: The place of this among the stashed objects of the test.
         """
+        from agenttape_core.pytest_plugin.proof import ADVICE, difference_of
+
         began = perf_counter()
         try:
             found = difference_of(self._item, nextitem, key, _command(self._item))
@@ -277,6 +277,8 @@ class Running:
             if is_wanted(self._item.config):
                 self._item.user_properties[:] = keep_checked(self._item.user_properties, self._cassette.checked)
         if report.failed and folder is not None and self._cassette is not None:
+            from agenttape_core.pytest_plugin.artifacts import keep_artifacts
+
             kept = keep_artifacts(Path(folder), self._cassette, report)
             report.sections.append(("AgentTape", f"the calls of the run are kept in {kept}"))
 
@@ -308,6 +310,8 @@ class Running:
                 verdict = Verdict.of(session, served, seconds, config.rootpath, prices=prices, failed=has_failed)
                 _keep(verdict, self._item)
                 if self.plans:
+                    from agenttape_core.pytest_plugin.planning import keep_plan
+
                     keep_plan(self._item, _test(self._item), session)
 
 
@@ -359,6 +363,9 @@ def _moves(item: pytest.Item, chosen: Chosen) -> list[str]:
     """Return how to move the cassette of a test that was most likely renamed, a line each; no line if there is none."""
     if chosen.is_named or not isinstance(chosen.path, Path):
         return []
+    from agenttape_core.pytest_plugin.orphans import renamed
+    from agenttape_core.storage.asset_files import assets_of
+
     old = renamed(chosen.path, item.path)
     if old is None:
         return []

@@ -137,6 +137,8 @@ def _trying(item: pytest.Item, session: Session) -> _Trying | None:
     plans: list[TrialPlan] = []
     for name in option.cassette_candidate:
         chosen = candidates_of(models_by_place(name), path, cassette, Mode.NONE)
+        if option.cassette_plan is None and option.cassette_max_usd is None:
+            continue
         counts = {"samples": option.cassette_samples, "baseline": 0 if plans else _baseline(item)}
         plans.append(planned(item.nodeid, cassette, (name, chosen), **counts, prices=prices))
         if option.cassette_max_usd is not None:

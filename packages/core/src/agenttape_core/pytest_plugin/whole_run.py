@@ -64,6 +64,10 @@ class WholeRun:
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember deselected tests: their cassettes are no orphans."""
         self._deselected += items
+        if items:
+            from agenttape_core.pytest_plugin.wider_fixtures import note_deselected
+
+            note_deselected(self._config)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
