@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
@@ -16,6 +17,7 @@ from pydantic import BaseModel, Field
 from agenttape_core import use_cassette
 
 MAIL = "ann.lee@acme-mail.com"
+DATABASE = "postgresql://app:hunter2hunter@db.internal/shop"
 VALID = r"^[^@\s]+@[^@\s]+\.[a-z]{2,4}$"
 
 
@@ -24,14 +26,15 @@ class Contact(BaseModel):
 
     email: str = Field(pattern=VALID)
     card: str = Field(pattern=r"^\d{4}( \d{4}){3}$")
+    database: str
 
 
 def structured() -> str:
-    """Let a model make up a contact, parse it, and return the domain."""
-    answer = f'{{"email": "{MAIL}", "card": "4556 7375 8689 9855"}}'
+    """Let a model make up a contact, parse it, and return the domain and the host."""
+    answer = f'{{"email": "{MAIL}", "card": "4556 7375 8689 9855", "database": "{DATABASE}"}}'
     model = GenericFakeChatModel(messages=iter([AIMessage(answer)]))
     found: Contact = (model | PydanticOutputParser(pydantic_object=Contact)).invoke("Invent a contact")
-    return found.email.split("@")[1].rpartition(".")[2]
+    return f"{found.email.split('@')[1].rpartition('.')[2]} {urlsplit(found.database).hostname}"
 
 
 def agent() -> str:
@@ -69,10 +72,11 @@ def test_structured_output_with_a_validated_address(tmp_path: Path) -> None:
     """The parser takes the pseudonym as it took the address."""
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
-        assert structured() == "com"
+        assert structured() == "com db.internal"
     assert MAIL not in path.read_text("utf-8")
+    assert "hunter2" not in path.read_text("utf-8")
     with use_cassette(path):
-        assert structured() == "com"
+        assert structured() == "com db.internal"
 
 
 def test_tools_that_hand_an_address_on(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import AsyncSqliteStore
 
 from agenttape_core import CassetteMissError, ServedWriteError, open_cassette, use_cassette
 from agenttape_langgraph import tape
@@ -140,6 +141,20 @@ async def test_a_store_that_reaches_outside_is_served(
     assert recorded.facts[0][1]["value"] == {"food": "tea"}
     kinds = [crossed.kind for crossed in replayed.session.report.served]
     assert kinds == ["memory"] * len(world.reached) == ["memory"] * 9
+
+
+async def test_what_the_thread_of_a_database_does_for_a_served_call_is_not_waited_for(tmp_path: Path) -> None:
+    """A replay of a store in a database, which answers from a thread of its own, is in the recorded order at once."""
+    found = []
+    for mode in ("all", "none"):
+        opened = AsyncSqliteStore.from_conn_string(":memory:")
+        async with use_cassette(tmp_path / "c.yaml", mode=mode) as session, opened as store:
+            await store.setup()
+            await store.aput(USERS, "likes", {"food": "tea"})
+            found.append(await asyncio.gather(*(store.aget(USERS, key) for key in ("likes", "nothing"))))
+        assert session.report.disorder == ()
+    assert facts(found[0]) == facts(found[1])
+    assert not any("p" in group.order for group in open_cassette(tmp_path / "c.yaml").header.volatile.schedule)
 
 
 def test_the_file_says_what_was_asked(world: World, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from pydantic import BaseModel, Field
@@ -124,3 +125,37 @@ def test_a_misspelt_kind_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="did you mean 'email'") as refused:
         use_cassette("c", redaction_off=["emial"]).__enter__()
     assert not isinstance(refused.value, CassetteNotFoundError)
+
+
+@boundary("tool")
+def settings() -> dict[str, str]:
+    """Return where the database is."""
+    return {"url": "postgresql://app:Tr0ub4dor@db.internal:5432/shop"}
+
+
+@boundary("tool")
+def connect(host: str, url: str, password: str) -> str:
+    """Connect to a database."""
+    return f"{host} with {len(url)} and {len(password)}"
+
+
+def taken_apart() -> str:
+    """Take a URL apart, and make another one of its parts, of its password as it stands and of the decoded one."""
+    parts = urlsplit(settings()["url"])
+    assert parts.hostname is not None
+    password = unquote(parts.password or "")
+    return "".join(
+        connect(parts.hostname, f"mysql://{parts.username}:{each}@{parts.hostname}/copy", password)
+        for each in (parts.password, password)
+    )
+
+
+def test_urls_are_taken_apart(tmp_path: Path) -> None:
+    """What takes the password out of a URL and makes another one of it replays green; the password is in no file."""
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        assert taken_apart() == "db.internal with 38 and 9" * 2
+    recorded = path.read_text("utf-8")
+    assert "Tr0ub4dor" not in recorded
+    with use_cassette(path):
+        assert taken_apart().startswith("db.internal with ")

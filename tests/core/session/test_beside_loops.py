@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 import threading
@@ -13,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 import pytest
 
 from agenttape_core import boundary, use_cassette
+from agenttape_core.session.order.cancellation import real_timer
+from agenttape_core.session.order.handles import owner_of
 from agenttape_core.session.order.interleaving import delivery_of
 
 REPLAYS = 4
@@ -115,6 +119,20 @@ async def of_anyio(world: World) -> Any:
     return out
 
 
+async def of_anyio_alone(world: World) -> Any:
+    """Threads of anyio do nothing but have the loop ask, and write to one list."""
+    out: list[Any] = []
+
+    def work(name: str) -> None:
+        out.append(anyio.from_thread.run(world.aask, name))
+        out.append(name)
+
+    async with anyio.create_task_group() as tasks:
+        for name in "abc":
+            tasks.start_soon(anyio.to_thread.run_sync, work, name)
+    return out
+
+
 async def reading(world: World) -> Any:
     """A thread reads a number that a task counts up."""
     counted, out = {"so far": 0}, list[tuple[str, int]]()
@@ -150,7 +168,7 @@ async def of_a_bare_thread(world: World) -> Any:
     return out
 
 
-PROGRAMS = [of_an_executor, beside_a_timer, over_a_bridge, of_anyio, reading, of_a_bare_thread]
+PROGRAMS = [of_an_executor, beside_a_timer, over_a_bridge, of_anyio, of_anyio_alone, reading, of_a_bare_thread]
 Program = Callable[[World], Awaitable[Any]]
 
 
@@ -172,6 +190,52 @@ def test_what_a_thread_and_a_loop_do_to_one_object_comes_in_its_order(program: P
     world.gone = True
     for _ in range(REPLAYS):
         assert run(program, world, tmp_path / "c.yaml") == (recorded, ())
+
+
+@pytest.mark.parametrize("order", ["1,2,3", "3,1,2", "2,3,1"])
+def test_calls_that_threads_have_the_loop_make_come_in_a_chosen_order(order: str, tmp_path: Path) -> None:
+    """A thread that waits for the loop works for nothing that could be chosen: the loop need not wait for it."""
+
+    async def threads(world: World) -> Any:
+        loop, out = asyncio.get_running_loop(), list[str]()
+
+        def work(name: str) -> None:
+            out.append(asyncio.run_coroutine_threadsafe(world.aask(name), loop).result(LIMIT))
+
+        await asyncio.gather(*(asyncio.to_thread(work, name) for name in "123"))
+        return out
+
+    run(threads, World(), tmp_path / "c.yaml", mode="once")
+    replayed, disorder = run(threads, World(), tmp_path / "c.yaml", order=order)
+    assert (replayed, disorder) == ([f"{name}!" for name in order.split(",")], ())
+
+
+def test_a_replay_says_that_the_loop_watches_a_file(tmp_path: Path) -> None:
+    """When a file is ready is in no order; a function that the loop calls then may do anything to the program."""
+
+    async def watching(world: World) -> Any:
+        loop, out, over = asyncio.get_running_loop(), list[str](), asyncio.Event()
+        reads, writes = os.pipe()
+        loop.add_reader(reads, lambda: (out.append(os.read(reads, 1).decode()), over.set()))
+        os.write(writes, b"x")
+        await world.aask("who?")
+        await asyncio.wait_for(over.wait(), LIMIT)
+        assert loop.remove_reader(reads)
+        os.close(reads)
+        os.close(writes)
+        return out
+
+    run(watching, World(), tmp_path / "c.yaml", mode="once")
+    _, disorder = run(watching, World(), tmp_path / "c.yaml")
+    assert disorder == ("the event loop told the program that a file or a socket was ready, in no recorded order",)
+
+
+async def test_a_timer_of_ours_is_no_step_of_the_program(tmp_path: Path) -> None:
+    """A program is held while a thread is late, but not the timer that ends this: a replay would wait for ever."""
+    with use_cassette(tmp_path / "c.yaml", mode="all") as session:
+        timer = real_timer(asyncio.get_running_loop(), LIMIT, int)
+        assert owner_of(timer, session) is None
+        timer.cancel()
 
 
 def test_a_recording_without_turns_of_loops_replays_as_it_did(tmp_path: Path) -> None:

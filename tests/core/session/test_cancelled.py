@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from time import monotonic
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.kit.gate import Gate
@@ -489,3 +491,40 @@ def test_a_thread_that_is_not_given_up_any_more_is_a_miss() -> None:
     run(timeout_of_a_future, Threaded(), mode="once")  # type: ignore[arg-type]
     with pytest.raises(CassetteMissError, match="the program had given up the thread of the recorded call"):
         run(lambda service: asyncio.sleep(0, service.slow("who")), Threaded(gone=True))  # type: ignore[arg-type]
+
+
+@dataclass
+class Writing:
+    """An answer that is not written down before somebody says so."""
+
+    text: str
+    is_written: ClassVar[Event] = Event()
+    may_go_on: ClassVar[Event] = Event()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "text" and not Writing.is_written.is_set():
+            Writing.is_written.set()
+            assert Writing.may_go_on.wait(10)
+        return super().__getattribute__(name)
+
+
+def test_an_answer_that_nobody_waits_for_is_recorded_though_the_session_ends_while_it_is_written() -> None:
+    """A call in a thread that was given up leaves a record whenever the session ends."""
+
+    @boundary
+    def answer() -> Writing:
+        gate.hold()
+        return Writing("late")
+
+    async def main() -> Any:
+        with use_cassette("c", mode="once") as session:
+            with pytest.raises(TimeoutError):
+                async with gate.timeout():
+                    await asyncio.to_thread(answer)
+            gate.open()
+            assert await asyncio.to_thread(Writing.is_written.wait, 10)
+        Writing.may_go_on.set()
+        return session
+
+    gate = Gate()
+    assert [call.outcome.given_up for call in asyncio.run(main()).interactions] == [0]

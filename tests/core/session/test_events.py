@@ -144,6 +144,56 @@ def test_a_function_that_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({thread for _, thread in got}) == 2
 
 
+@pytest.mark.parametrize("stuck", [1, 2, 3])
+@pytest.mark.usefixtures("project")
+def test_a_function_that_never_returns(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stuck: int
+) -> None:
+    """The run ends as without it, it gets all other events in order, and the one that it keeps is told."""
+    monkeypatch.setattr(sinks, "_DELAY", 0.05)
+    monkeypatch.setattr(sinks, "_PATIENCE", 0.2)
+    got: list[int] = []
+    goes_on, has_all = threading.Event(), threading.Event()
+
+    def take(event: dict[str, Any]) -> None:
+        got.append(event["seq"])
+        if event["event"] == "session.ended":
+            has_all.set()
+        if event["seq"] == stuck:
+            goes_on.wait(60)
+
+    try:
+        with use_cassette("run", mode="once", events=take):
+            assert look("Paris") == f"Paris {CANARY}"
+            look("Oslo")
+        assert has_all.wait(60)
+        assert got == [1, 2, 3, 4]
+        assert "a function that takes events: " in caplog.text
+    finally:
+        goes_on.set()
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_events_of_a_forked_process() -> None:
+    """A forked process has no thread for its events, and calls the function itself."""
+    run(mode="once")
+    reading, writing = os.pipe()
+    with use_cassette("run", events=lambda event: os.write(writing, event["event"].encode() + b"\n")):
+        child = os.fork()
+        if child == 0:
+            try:
+                look("Paris")
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        look("Paris"), look("Oslo")
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        assert told.read().split() == ["session.started", *["call.served"] * 3, "session.ended"]
+
+
 @pytest.mark.usefixtures("project")
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_a_pipe_that_nobody_reads() -> None:

@@ -657,3 +657,46 @@ def test_the_turns_of_older_cassettes_are_kept(tmp_path: Path) -> None:
     assert open_cassette(tmp_path / "old.yaml").header.volatile.scheduled() == [of_ends(ends)]
     with use_cassette(tmp_path / "old.yaml"):
         assert asyncio.run(answering_in("abc", "")) == list("cba")
+
+
+async def rounds(number: int) -> None:
+    """Wait until the loop has gone round so often."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+def test_what_deleted_objects_begin_is_no_step_of_the_program(tmp_path: Path) -> None:
+    """The client of a model, deleted while the program goes on, closes in a task; a replay has no such client."""
+
+    class Client:
+        def __del__(self) -> None:
+            self.closing = asyncio.get_running_loop().create_task(rounds(9))
+
+    @boundary
+    async def ask() -> str:
+        await rounds(30)
+        return "answer"
+
+    async def program(client: Client | None) -> list[Any]:
+        clients, out = [client], list[Any]()
+        del client
+
+        async def asking() -> None:
+            out.append(await ask())
+
+        async def working() -> None:
+            for number in range(80):
+                if number == 9:
+                    clients.clear()
+                out.append(number)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(asking(), working())
+        return out
+
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = asyncio.run(program(Client()))
+    assert recorded[-1] != "answer"
+    with use_cassette(tmp_path / "c.yaml") as session:
+        assert asyncio.run(program(None)) == recorded
+    assert session.report.disorder == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, closing, suppress
 from contextvars import copy_context
@@ -17,6 +18,8 @@ from agenttape_core.integration import Boundary, Usage, executing
 from .world import CHAT, World, acall, astream, call, stream
 
 PIECES = ("one", "two", "three")
+LIMIT = 30
+"""Seconds after which a wait that another thread ends is an error."""
 
 
 def recorded() -> Any:
@@ -92,6 +95,37 @@ def test_closed_early_and_read_further(world: World, reader: Reader) -> None:
         reader.read(world, 2)
     with pytest.raises(CassetteMissError, match="closed by its reader after 2 chunks"), use_cassette("s"):
         reader.read(world, 3)
+
+
+def test_a_thread_wants_more_of_a_stream_when_its_session_ends() -> None:
+    """A part that the recorded program was not given any more is no miss, where a thread gets it for an event loop."""
+    rest = threading.Event()
+
+    async def ended(wanted: asyncio.Future[str]) -> Any:
+        return (await asyncio.gather(wanted, return_exceptions=True))[0]
+
+    def pieces() -> Iterator[str]:
+        yield "a"
+        assert rest.wait(LIMIT)
+        yield "b"
+
+    def run(mode: str) -> Any:
+        async def program(chunks: Iterator[str]) -> tuple[str, asyncio.Future[str]]:
+            loop = asyncio.get_running_loop()
+            first = await loop.run_in_executor(None, next, chunks)
+            wanted = loop.run_in_executor(None, next, chunks)
+            await asyncio.wait([wanted], timeout=0.05)  # it comes neither in the recording nor in a replay
+            return first, wanted
+
+        with asyncio.Runner() as runner:
+            with use_cassette("c", mode=mode):
+                first, wanted = runner.run(program(stream("model", pieces)))
+                assert (first, wanted.done()) == ("a", False)
+            rest.set()
+            return runner.run(asyncio.wait_for(ended(wanted), LIMIT))
+
+    assert run("all") == "b"
+    assert isinstance(run("none"), asyncio.CancelledError)
 
 
 def test_closed_early_and_asked_whole(world: World) -> None:
@@ -292,6 +326,16 @@ def test_usage_and_times(world: World) -> None:
     assert len(timing.offsets_ms) == 3
     assert timing.offsets_ms == sorted(timing.offsets_ms)
     assert timing.duration_ms >= timing.offsets_ms[-1]
+
+
+def test_a_stub_in_the_place_of_a_provider_has_no_usage() -> None:
+    """What is of another type than the values of its family is recorded and served, without a count of its tokens."""
+    counting = Boundary("chat", join=lambda chunks: chunks[0].joined, usage=lambda value: value.usage)
+    for mode in ("all", "none"):
+        with use_cassette("s", mode=mode):
+            assert list(stream("m", lambda: iter(PIECES), counting)) == list(PIECES)
+            assert call("plain", lambda: "text", counting) == "text"
+    assert [interaction.outcome.usage for interaction in open_cassette("cassettes/s.yaml").interactions()] == [None] * 2
 
 
 @pytest.mark.parametrize("streamed", [True, False])

@@ -56,21 +56,19 @@ class Driver:
         self._thread.start()
 
     def _run(self) -> None:
-        while True:
-            future, function = self._work.get()
-            if function is None:
-                return
+        while (work := self._work.get()) is not None:
+            future, function = work if type(work) is tuple else work()
             future.get_loop().call_soon_threadsafe(future.set_result, function())
 
-    def do(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Have the thread call a function, and return the future of the result."""
+    def do(self, function: Callable[[], Any], *, is_hidden: bool = False) -> asyncio.Future[Any]:
+        """Have the thread call a function, and return the future of the result, which the queue may not show."""
         future = asyncio.get_running_loop().create_future()
-        self._work.put_nowait((future, function))
+        self._work.put_nowait((lambda: (future, function)) if is_hidden else (future, function))
         return future
 
     def close(self) -> None:
         """End the thread."""
-        self._work.put((None, None))
+        self._work.put(None)
         self._thread.join(LIMIT)
 
 
@@ -297,6 +295,45 @@ def test_threads_inside_of_a_call_deliver_nothing(tmp_path: Path, way: str) -> N
     assert cassette.report.disorder == ()
 
 
+@pytest.mark.parametrize("is_hidden", [False, True], ids=["in the queue", "in a function"])
+def test_a_driver_of_the_program_delivers_nothing_for_a_call(tmp_path: Path, *, is_hidden: bool) -> None:
+    """What the thread of an open database answers to a call that is recorded is no part of the order of the program."""
+
+    @boundary("memory", drop={"driver"})
+    async def ask(question: str, driver: Driver) -> str:
+        return str(await driver.do(lambda: question, is_hidden=is_hidden))
+
+    async def program() -> list[str]:
+        with drivers(1) as (driver,):
+            before = str(await driver.do(lambda: "before"))
+            return [before, *await asyncio.gather(ask("a", driver), ask("b", driver)), await ask("c", driver)]
+
+    path = tmp_path / "tape.yaml"
+    with use_cassette(path, mode="all"):
+        assert asyncio.run(program()) == ["before", "a", "b", "c"]
+    assert not any("p" in group.order for group in open_cassette(path).header.volatile.schedule)
+
+
+def test_a_call_in_a_thread_that_asks_its_loop_delivers_nothing_else(tmp_path: Path) -> None:
+    """A plain call of a client that is a coroutine of the loop inside leaves no more in the order than its thread."""
+
+    @boundary("memory", drop={"loop"})
+    def ask(question: str, loop: asyncio.AbstractEventLoop) -> str:
+        return asyncio.run_coroutine_threadsafe(echo(question), loop).result(LIMIT)
+
+    async def asking(name: str) -> list[str]:
+        loop = asyncio.get_running_loop()
+        return [await asyncio.to_thread(ask, f"{name}{number}", loop) for number in range(3)]
+
+    async def program() -> list[list[str]]:
+        return await asyncio.gather(asking("a"), asking("b"))
+
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
+            assert asyncio.run(program()) == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
+        assert session.report.disorder == ()
+
+
 async def a_coroutine_of_a_thread() -> str:
     """Await a thread that waits for a coroutine of the loop."""
     loop = asyncio.get_running_loop()
@@ -338,3 +375,33 @@ def test_without_a_recorded_order_nobody_waits_for_a_thread_that_waits(
     with use_cassette(path) as session:
         assert asyncio.run(program()) == "who"
     assert session.report.disorder == ()  # a thread for which the loop has waited in vain is told
+
+
+async def test_an_order_goes_on_where_it_was_left(tmp_path: Path) -> None:
+    """In a replay nothing may be awaited between two calls of one order; the second one does not begin it anew."""
+    path = tmp_path / "c.yaml"
+
+    @boundary("call", name="ask")
+    async def ask(question: str) -> str:
+        return f"{question}!"
+
+    async def program() -> list[str]:
+        loop, log = asyncio.get_running_loop(), list[str]()
+        loop.call_later(0.001, log.append, "tick")
+        log.append(await ask("a"))
+        await asyncio.sleep(0)
+        deadline = loop.call_later(LIMIT, log.append, "late")
+        log.append(await ask("b"))
+        deadline.cancel()
+        return log
+
+    with use_cassette(path, mode="once"):
+        await program()
+    recorded, found, rest = path.read_text().partition("  timings:")
+    assert found
+    assert "schedule:" not in recorded
+    order = "  schedule:\n  - calls:\n    - ask\n    - ask#2\n    order: t0 0+0 1\n"
+    path.write_text(recorded + order + found + rest)
+    with use_cassette(path) as session:
+        assert await program() == ["tick", "a!", "b!"]
+    assert session.report.disorder == ()

@@ -34,6 +34,7 @@ Limits. C code that asks the system cannot be reached, such as pydantic's `PastD
 
 from agenttape_core.freeze.backoff import has_turn, register_backoff
 from agenttape_core.freeze.callers import is_drawn_by_program
+from agenttape_core.freeze.collecting import is_collecting
 from agenttape_core.freeze.environment import Environment
 from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.frozen_function import Replacement, current, register_real_draws
@@ -53,6 +54,7 @@ __all__ = [
     "current",
     "freezing",
     "has_turn",
+    "is_collecting",
     "is_drawn_by_program",
     "register_backoff",
     "register_real_draws",

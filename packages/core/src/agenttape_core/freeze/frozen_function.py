@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agenttape_core.freeze.callers import MAKERS, calling_frame
+from agenttape_core.freeze.collecting import is_collecting
 from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.reentrancy import ask, is_asking
 from agenttape_core.freeze.references import unexchanged
@@ -51,13 +52,15 @@ def active(kind: str) -> Frozen | None:
     """Give what the caller's session keeps fixed, if it freezes this kind.
 
     Not for a tracer: its spans have real times, and ids of their own; and what the program draws must be the same
-    whether it is traced or not.
+    whether it is traced or not. Nor for what the garbage collector deletes: see `collecting`.
     """
     frozen = current()
-    if frozen is None or kind not in frozen.kinds:
-        if frozen is None and kind in _DRAWN and installed.lookup is not None and not is_asking():
+    if frozen is None or (kind in _DRAWN and is_collecting()):
+        if kind in _DRAWN and installed.lookup is not None and not is_asking():
             for listener in _listeners:
                 ask(functools.partial(listener, kind))
+        return None
+    if kind not in frozen.kinds:
         return None
     frame = calling_frame(_PASSING)
     return None if frame is not None and is_tracer(str(frame.f_globals.get("__name__", ""))) else frozen

@@ -39,7 +39,7 @@ class _Maker(NamedTuple):
 
     def make(self, frozen: Frozen, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Give the session's next id for the arguments of a call."""
-        given = self.signature.bind(*args, **kwargs).arguments
+        given = self.signature.bind(*args, **kwargs).arguments if args or kwargs else {}
         made = frozen.next_uuid(
             self.key,
             int(self.key[-1]),

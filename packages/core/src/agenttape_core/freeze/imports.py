@@ -44,12 +44,14 @@ class ImportFinder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec that the other finders have for a wanted module, with a loader that reports."""
+        """Return the spec that the finders after it have for a wanted module, with a loader that reports."""
         if not self._is_wanted(fullname):
             return None
-        for finder in sys.meta_path:
+        finders = list(sys.meta_path)
+        # Those before it have been asked, and one of its kind asks only those after itself: no two ask each other.
+        for finder in finders[finders.index(self) + 1 if self in finders else 0 :]:
             # Some entries of meta_path are old and have no find_spec.
-            find = None if finder is self else getattr(finder, "find_spec", None)
+            find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(fullname, path, target) if find else None
             if spec is not None:
                 loader = _ReportingLoader(spec.loader or _namespace_loader(spec), self._around, self._loaded)

@@ -8,7 +8,18 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import SessionStateError
-from agenttape_core.freeze import arrays, dates, ids, modules, randomness, sleeping, time_machine, variables, waiting
+from agenttape_core.freeze import (
+    arrays,
+    collecting,
+    dates,
+    ids,
+    modules,
+    randomness,
+    sleeping,
+    time_machine,
+    variables,
+    waiting,
+)
 from agenttape_core.freeze.frozen import Lookup
 from agenttape_core.freeze.frozen_function import Replacement, installed
 from agenttape_core.freeze.imports import ImportFinder
@@ -23,7 +34,7 @@ _LATE = frozenset({*ids.MODULES, arrays.MODULE})
 """The modules that are covered when somebody else imports them."""
 _IN_C = frozenset({"_time_machine"})
 """Modules in C that take the functions apart which they find when they are imported: they must find the real ones."""
-_SWAPPED = (dates, ids, sleeping, waiting, randomness, modules.references)
+_SWAPPED = (collecting, dates, ids, sleeping, waiting, randomness, modules.references)
 """The modules whose functions and classes are replaced from inside, without a search."""
 
 

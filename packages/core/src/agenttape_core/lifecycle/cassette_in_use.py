@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, halt_in
@@ -22,6 +22,14 @@ from agenttape_core.settings import Settings
 
 if TYPE_CHECKING:  # most sessions change nothing
     from agenttape_core.interventions import Placed
+
+
+_watchers: list[Callable[[Session], None]] = []
+
+
+def watch_sessions(watcher: Callable[[Session], None]) -> None:
+    """Call this with each session of this process that has ended from now on, before its cassette is written."""
+    _watchers.append(watcher)
 
 
 class CassetteInUse:
@@ -88,6 +96,8 @@ class CassetteInUse:
             test.reports.append(self.session.report)
             if test.sessions is not None:
                 test.sessions.append(self.session)
+        for watcher in tuple(_watchers):
+            watcher(self.session)
 
     def settle(self, error: BaseException | None) -> None:
         """Write what was recorded, or put it aside where the run failed.

@@ -66,7 +66,7 @@ def _settle(opened: Opened, journal: Journal, failed: BaseException | None) -> N
         unreadable = put_aside(journal.target, kept_in=journal.path) if opened.prepared.is_broken else None
         _commit(opened.prepared, session, journal)
         session.completed(open_cassette(journal.target), journal.target, unreadable)
-        for superseded in leftover_journals(journal.target):
+        for superseded in leftover_journals(journal.target) if not journal.is_unique else ():
             superseded.unlink(missing_ok=True)
         _note_pending(opened.prepared, session)
         if failed is not None and session.policy.records:
@@ -108,7 +108,7 @@ def _keeps_first(opened: Opened, failed: BaseException) -> bool:
 def _has_nothing_to_write(opened: Opened, journal: Journal) -> bool:
     session, request = opened.session, opened.prepared.request
     if request.leaves_empty and journal.is_empty and not (session.report.served or session.report.ran_through):
-        return True
+        return not (session.policy.replaces and request.has_others())
     if request.derivation is not None or session.report.executed or session.policy.replaces:
         return False
     if session.policy.updates:

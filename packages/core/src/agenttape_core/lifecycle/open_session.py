@@ -121,6 +121,8 @@ def _settings(project: Project, request: SessionRequest) -> Settings:
     settings = project.settings(options)
     if request.is_current and (test := this_test()) is not None:
         given = {"pending": test.leaves_pending or None, "pace": None if project.replays_only else test.pace}
+        if "unused" not in request.options and test.is_part():
+            given["unused"] = "ignore"  # the tests that do not run here may ask for it
         settings = settings.chosen({name: value for name, value in given.items() if value is not None})
     return settings.chosen({name: (*(getattr(settings, name) or ()), *more) for name, more in request.added.items()})
 

@@ -112,10 +112,12 @@ class SessionRequest(NamedTuple):
         is_of_process: Whether all that the process does belongs to the session, in threads without a context too.
         takes_strays: Whether a thread without a context belongs to the session where it is the only open one. To that
             of a request of a server it does not.
+        is_unique: Whether the name of the cassette was drawn for this recording, as for a request of a server.
         ambient: Whether integrations tape in it what the user did not tape.
         reads: Whether recordings that are there are opened; if not, they are replaced unread.
         may_be_missing: Whether a replay without a cassette begins all the same: each call is then a miss.
         leaves_empty: Whether the file is left as it is, where nothing was recorded and nothing was served.
+        has_others: Returns whether the run has made calls in sessions of its own: an empty recording is whole then.
         keeps_first: Returns whether a first recording is kept if its run failed like this. All its calls have ended.
         write_to: The file to write; by default the cassette itself, or a derived one beside it.
         derive_to: Returns the file of the derived cassette that a replay with something live writes.
@@ -146,10 +148,12 @@ class SessionRequest(NamedTuple):
     is_current: bool = True
     is_of_process: bool = False
     takes_strays: bool = True
+    is_unique: bool = False
     ambient: bool = True
     reads: bool = True
     may_be_missing: bool = False
     leaves_empty: bool = False
+    has_others: Callable[[], bool] = bool
     keeps_first: Callable[[BaseException], bool] = _never
     write_to: Location | None = None
     derive_to: Callable[[Location], Location] = derived_path

@@ -64,6 +64,7 @@ class RunningTest:
         pace: The time that its replays take, if the command line says so.
         order: The order in which calls of its replays are answered, if the command line says so.
         imposed: The orders that are imposed on its replays while it is explored, the innermost last.
+        is_part: Returns whether a session that is opened now serves several tests, of which only some run here.
     """
 
     folder: Path
@@ -79,6 +80,7 @@ class RunningTest:
     pace: str | None = None
     order: str | None = None
     imposed: list[Imposing] = field(default_factory=list)
+    is_part: Callable[[], bool] = bool
 
 
 _running: RunningTest | None = None

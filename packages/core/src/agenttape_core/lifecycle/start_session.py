@@ -95,7 +95,7 @@ def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None)
     if not policy.offline or request.derivation is not None:
         target = _target(prepared)
         refuse_read_only(target)
-        journal = Journal(target, prepared.header)
+        journal = Journal(target, prepared.header, is_unique=prepared.request.is_unique)
     try:
         opened = Opened(prepared, _session(prepared, journal, run_id, events), journal)
         if request.is_current and (on_open := this_project().on_open) is not None:
@@ -184,6 +184,8 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
             threads=header.volatile.threads if keeps_order else "",
             loose=header.volatile.loose if keeps_order else "",
             imposes_threads=derivation is None,
+            # An observer freezes nothing, and knows no order of threads.
+            goes_by_times=keeps_order and policy.offline and not (header.freeze.kinds or header.volatile.threads),
             scheduled=header.volatile.scheduled() if keeps_order else (),
             is_current=request.is_current,
             takes_strays=request.takes_strays,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from agenttape_core.errors import NetworkBlockedError
-from agenttape_core.freeze import Frozen, freezing, is_drawn_by_program, register_real_draws
+from agenttape_core.freeze import Frozen, freezing, is_collecting, is_drawn_by_program, register_real_draws
 from agenttape_core.guard import Guard, guarding, in_telemetry, tracer_hosts, warn_of_late
 from agenttape_core.lifecycle.children import inherited
 from agenttape_core.lifecycle.entry_points import http_clients, integrations
@@ -276,13 +276,15 @@ def _frozen_here() -> Frozen | None:
 
 def _is_drawn(kind: str) -> None:
     """Tell of what a replay draws that is real, as a thread without a context draws it: it is another one each time."""
-    session = session_of_bare_thread()
+    is_garbage = is_collecting()
+    session = session_of_bare_thread() or (context_session() if is_garbage else None)
     if session is None or not session.is_replay or session.frozen is None or kind not in session.frozen.kinds:
         return
     if is_drawn_by_program():
-        session.report.add_disorder(_BARE.format(drawn=_DRAWN[kind]))
+        session.report.add_disorder((_GARBAGE if is_garbage else _BARE).format(drawn=_DRAWN[kind]))
 
 
 _DRAWN = {"clock": "times", "numpy": "random numbers of numpy", "random": "random numbers", "uuid": "ids"}
 _BARE = "{drawn} in a thread without a context are real (begin it with `contextvars.copy_context().run`)"
+_GARBAGE = "{drawn} drawn by what the garbage collector deletes are real (it does that at any time)"
 register_real_draws(_is_drawn)

@@ -18,7 +18,7 @@ from agenttape_core.matching import (
     RecordingIndex,
     differences,
 )
-from agenttape_core.schema import Timing, ValueCodec
+from agenttape_core.schema import GAP, Timing, ValueCodec
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.drift import Drift
 from agenttape_core.session.failure import FirstFailure
@@ -27,6 +27,7 @@ from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.miss import differences_around, explanation, nearest_to
 from agenttape_core.session.order.cancellation import Patience
 from agenttape_core.session.order.choosing_threads import ChoosingStrands
+from agenttape_core.session.order.observed_threads import ObservedStrands
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.order.taking_turns import Strands
 from agenttape_core.session.report import Crossed, Departure, Landed, Report, answered_without, why_not_run
@@ -209,6 +210,8 @@ class BaseSession:
     def _new_strands(self, setup: Setup) -> Strands:
         if setup.choices is not None and setup.choices.holds_threads:
             return ChoosingStrands(setup.choices, self._tell_disorder)
+        if setup.goes_by_times and setup.source.has_step(GAP):
+            return ObservedStrands(setup.source.entries, setup.timings, self._tell_disorder)
         return Strands(
             setup.threads,
             unordered=setup.loose,

@@ -52,6 +52,20 @@ class Boundary:
     faked: Callable[[Any, Any], Any] = _as_it_is
     told: Callable[[Any, Any], Any] = _as_it_is
 
+    def usage_of(self, value: Any) -> Usage | None:
+        """Return the token counts of a value; `None` if it is none of this family, as that of a stub in a test."""
+        try:
+            return self.usage(value)
+        except (AttributeError, TypeError):
+            return None
+
+    def usage_of_stream(self, chunks: list[Any]) -> Usage | None:
+        """Return the token counts of the chunks of an exhausted stream, in the same way."""
+        try:
+            return self.usage(self.join(chunks)) if chunks else None
+        except (AttributeError, TypeError):
+            return None
+
 
 class BaseCrossing:
     """The facts that every crossing has, whatever happens on it.
@@ -118,6 +132,13 @@ class AnsweredCrossing(BaseCrossing):
 
         Args:
             after: Only if it was when so many chunks of a stream had arrived; by default in any case.
+        """
+
+    def wait_to_be_left(self, after: int) -> None:
+        """Wait in a thread that works for an event loop, if the recorded reader of the stream left it here.
+
+        Args:
+            after: The number of chunks that have arrived.
         """
 
     async def await_to_be_given_up(self, after: int | None = None) -> None:

@@ -34,7 +34,7 @@ class EndingCrossing(BaseCrossing, ABC):
         """
         with self.session.latching(), writing_answers():
             plain = self.session.redactor.value(self._written(value))
-            self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage(value)))
+            self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage_of(value)))
 
     def _written(self, value: Any) -> Plain:
         return self.session.codec.encode(value)

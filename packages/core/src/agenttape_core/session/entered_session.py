@@ -13,7 +13,7 @@ from agenttape_core.freeze import Frozen
 from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
 from agenttape_core.session.executed_around import executing
-from agenttape_core.session.executed_crossing import RUNNING
+from agenttape_core.session.executed_crossing import IN_THREADS
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.run_session import RunSession
 from agenttape_core.session.scopes import SCOPES, Membership
@@ -144,7 +144,8 @@ class EnteredSession(RunSession):
         for close in list(self._unfinished):
             with suppress(AgentTapeError):  # latched where it was raised
                 close()
-        for crossing in self.extension(RUNNING)[:]:
+        in_threads = self.extension(IN_THREADS)
+        for crossing in list(in_threads):
             if crossing.is_real and crossing.is_given_up:  # its thread goes on, and nobody waits for it
                 crossing.cancelled()
         self.close()

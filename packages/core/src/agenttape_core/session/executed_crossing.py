@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -22,9 +23,9 @@ from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_metadata, plain_tags, plain_value
 from agenttape_core.session.ending_crossing import EndingCrossing
 from agenttape_core.session.kept_parts import kept_ids, redacted_effects
+from agenttape_core.session.order.call_turn import NO_TURN, Turn
 from agenttape_core.session.order.executing import EXECUTING
 from agenttape_core.session.order.giving_up import Work, current_work
-from agenttape_core.session.order.schedule import NO_TURN, Turn
 
 _MAKING_WORLDS = Lock()
 _KEEPING = Lock()
@@ -179,18 +180,27 @@ class ExecutedCrossing(EndingCrossing):
         EXECUTING.set(self)
         self._work = current_work()
         running.append(self)
+        if self._work is not None:
+            self.session.extension(IN_THREADS)[self] = None
         try:
             leaves = self.is_real and (self.boundary.kind not in ACTING or bool(self.acted))
             with self.session.strands.inside(self.inside, leaves=leaves, is_real=self.is_real):
                 yield
-        except BaseException:
+        except BaseException as error:
             self.has_ended = True
+            if not isinstance(error, Exception | CancelledError):
+                self._is_over()
             raise
         finally:
             running.remove(self)
             # An abandoned coroutine is closed in the context of its collector, where nothing was set.
             if EXECUTING.get() is self:
                 EXECUTING.set(outside)
+
+    def _is_over(self) -> None:
+        """Note that the end of the session need not look at it: it is recorded, or leaves no record."""
+        if self._work is not None:
+            self.session.extension(IN_THREADS).pop(self, None)
 
     def is_below(self, other: ExecutedCrossing) -> bool:
         """True if this crossing is the other one or was begun inside it."""
@@ -282,6 +292,7 @@ class ExecutedCrossing(EndingCrossing):
     def ran(self) -> None:
         """End a call that is not recorded: a replay runs its code, as it did nothing but what a program does."""
         self.has_ended = self._is_run_again = self.acted.has_ended = True
+        self._is_over()
 
     def _written(self, value: Any) -> Plain:
         """Return a value as plain data, or a text in its place if the user says that a replay runs the code."""
@@ -313,6 +324,7 @@ class ExecutedCrossing(EndingCrossing):
         if around is not None:
             around.has_made_calls = True
         self.session.ledger.keep(interaction, self._timing(now), self.position.order)
+        self._is_over()
 
     def _number_around(self) -> int | None:
         around = self._around()
@@ -401,6 +413,7 @@ class PartCrossing(ExecutedCrossing):
 
     def _keep(self, outcome: Outcome) -> None:
         self.outcome = outcome
+        self._is_over()
 
 
 _UNSEEN: Slot[Unseen] = Slot(lambda _: Unseen())
@@ -408,3 +421,6 @@ _UNSEEN: Slot[Unseen] = Slot(lambda _: Unseen())
 
 RUNNING: Slot[list[ExecutedCrossing]] = Slot(lambda _: [])
 """The crossings of a session that are being executed for real now, in the order in which they began."""
+
+IN_THREADS: Slot[dict[ExecutedCrossing, None]] = Slot(lambda _: {})
+"""Those whose code runs in work that may be given up, until they are recorded: longer than their code runs."""

@@ -14,8 +14,8 @@ from agenttape_core.session.boundary import AnsweredCrossing
 from agenttape_core.session.crossing import Crossing, answered
 from agenttape_core.session.ending_crossing import Failure
 from agenttape_core.session.executed_crossing import ExecutedCrossing
+from agenttape_core.session.order.call_turn import Turn
 from agenttape_core.session.order.handles import answering
-from agenttape_core.session.order.schedule import Turn
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]
@@ -122,6 +122,7 @@ def serve_stream(
                         strands.effect(crossing.inside)
                         apply(effect)
                 crossing.wait_to_be_given_up(number)
+                crossing.wait_to_be_left(number)
                 chunk = next(chunks, _DONE)
                 if receive is not None and chunk is not _DONE:
                     chunk = receive(chunk)
@@ -247,8 +248,7 @@ class _Stream:
         """Record that nothing more came."""
         decode = self._crossing.session.codec.decode
         with self._crossing.session.latching():
-            join = self._crossing.boundary.join
-            usage = self._crossing.boundary.usage(join([decode(c) for c in self._chunks])) if self._chunks else None
+            usage = self._crossing.boundary.usage_of_stream([decode(chunk) for chunk in self._chunks])
         self._end("exhausted", usage=usage)
 
     def close(self) -> None:

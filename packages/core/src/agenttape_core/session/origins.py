@@ -1,13 +1,16 @@
 """Threads remember the session that they were started in: one without a context of its own belongs to it.
 
 Every class of threads comes down to `Thread.start`, which is wrapped while sessions are open. The threads of
-`ThreadPoolExecutor` serve whoever submits work to them, so it is the work that remembers there: see `thread_pools`.
+`ThreadPoolExecutor` serve whoever submits work to them, so it is the work that remembers there (see `thread_pools`),
+the callbacks of its futures, and what a pool begins its threads with.
 """
 
 from __future__ import annotations
 
+import _thread
 import functools
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from threading import Lock, Thread, Timer
 from typing import Any
@@ -15,7 +18,15 @@ from typing import Any
 from agenttape_core.guard.patching import patch
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import ExecutedCrossing
-from agenttape_core.session.order.strands import Strand, begun_here, being, starting
+from agenttape_core.session.order.strands import (
+    Strand,
+    begun_here,
+    being,
+    current_strand,
+    in_loop,
+    is_of_program,
+    starting,
+)
 from agenttape_core.session.passed_on import is_passed_on
 from agenttape_core.session.scopes import Origin
 from agenttape_core.session.session import SCOPES, Session
@@ -47,14 +58,19 @@ def owning_session() -> Session | None:
 
 
 def session_of_bare_thread() -> Session | None:
-    """Return the session whose program has begun the caller's thread, or the work in it, without a context.
+    """Return the session whose program has begun what runs here without a context: a thread, work in one, a callback.
 
     `None` for code that runs in a context of a session, or for a boundary that is being executed.
     """
     origin = SCOPES.origin()
-    if origin is None or origin.crossing is not None or SCOPES.membership() is not None or executing() is not None:
+    if SCOPES.membership() is not None or executing() is not None:
         return None
-    found: Session | None = origin.membership.innermost()
+    if origin is None:
+        strand = current_strand()
+        if strand is None or strand.is_real or in_loop():
+            return None
+        return next((session for session in SCOPES.open() if session.strands is strand.strands), None)
+    found: Session | None = origin.membership.innermost() if origin.crossing is None else None
     return found
 
 
@@ -84,6 +100,8 @@ class _Starts:
             if not self._uses:
                 patch(self._wrapper, Thread, "__init__", _noting)
                 patch(self._wrapper, Thread, "start", _remembering)
+                patch(self._wrapper, Future, "add_done_callback", _calling_back)
+                patch(self._wrapper, _thread, "start_new_thread", _starting_by_hand)
             self._uses += 1
 
     def unwrap(self) -> None:
@@ -134,6 +152,8 @@ def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
     @functools.wraps(real)
     def start(self: Thread) -> None:
         serves_a_pool = getattr(getattr(self, "_target", None), "__module__", "") == _POOLS
+        if serves_a_pool:
+            _let_initializer_remember(self)
         origin = None if serves_a_pool else origin_here(is_work=False) or _origin_of_making(self)
         vars(self).pop(_MADE_IN, None)
         if origin is not None:
@@ -142,6 +162,59 @@ def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
             real(self)
 
     return start
+
+
+class _Once:
+    """A function that is called once, in a thread of others, and has an origin there.
+
+    Args:
+        function: The function.
+        origin: Its origin, which it forgets when it is called: a future keeps its callbacks.
+    """
+
+    __slots__ = ("_function", "_origin")
+
+    def __init__(self, function: Callable[..., Any], origin: Origin | None) -> None:
+        self._function = function
+        self._origin = origin
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        origin, self._origin = self._origin, None
+        if origin is None or SCOPES.membership() is not None:
+            return self._function(*args, **kwargs)
+        with SCOPES.beginning(origin):
+            return self._function(*args, **kwargs)
+
+
+def _calling_back(real: Callable[[Any, Callable[..., Any]], None]) -> Callable[..., None]:
+    """Let what the program wants to be called with a result remember the session: a pool calls it after the work."""
+
+    @functools.wraps(real)
+    def add_done_callback(self: Any, fn: Callable[..., Any]) -> None:
+        origin = origin_here(is_work=True) if is_of_program(fn) else None
+        real(self, fn if origin is None else _Once(fn, origin))
+
+    return add_done_callback
+
+
+def _starting_by_hand(real: Callable[..., int]) -> Callable[..., int]:
+    @functools.wraps(real)
+    def start_new_thread(function: Callable[..., Any], /, *args: Any) -> int:
+        return real(_Once(function, origin_here(is_work=False)), *args)
+
+    return start_new_thread
+
+
+_INITIALIZER = 2
+"""The place of the initializer of a pool among the arguments of its threads."""
+
+
+def _let_initializer_remember(thread: Any) -> None:
+    """Let the function that a pool begins each of its threads with remember the session of whoever needs the thread."""
+    args = thread._args  # noqa: SLF001 - a pool tells it to nobody else
+    function = args[_INITIALIZER] if len(args) > _INITIALIZER else None
+    if callable(function) and (origin := origin_here(is_work=True)) is not None:
+        thread._args = (*args[:_INITIALIZER], _Once(function, origin), *args[_INITIALIZER + 1 :])  # noqa: SLF001
 
 
 def _code_of(thread: Any) -> Any:
@@ -156,7 +229,8 @@ def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
 
     def run_from_origin() -> None:
         vars(thread).pop("run", None)
-        with SCOPES.beginning(origin), being(strand):
+        SCOPES.begin(origin)  # also for what follows: hooks for errors, and what is deleted with the thread
+        with being(strand):
             run()
 
     thread.run, thread._agenttape_strand = run_from_origin, strand  # noqa: SLF001 - by our own name

@@ -12,7 +12,7 @@ from agenttape_core.schema import Outcome
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
 from agenttape_core.session.kept_answers import keep_answer
-from agenttape_core.session.order.schedule import NO_TURN, Turn
+from agenttape_core.session.order.call_turn import NO_TURN, Turn
 
 
 class RefusedCrossing(AnsweredCrossing):

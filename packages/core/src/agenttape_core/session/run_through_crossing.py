@@ -11,7 +11,7 @@ from agenttape_core.schema import Outcome
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.executed_crossing import ExecutedCrossing
-from agenttape_core.session.order.schedule import Turn
+from agenttape_core.session.order.call_turn import Turn
 
 
 class RunThroughCrossing(ExecutedCrossing):

@@ -185,6 +185,10 @@ class Scopes(Generic[S]):
             self._outlived.add(membership)
         return mine
 
+    def open(self) -> tuple[S, ...]:
+        """Return the sessions that are open, but for those that take no strays."""
+        return tuple(self._open)
+
     def hand_on(self, context: Context) -> None:
         """Let what begins in a context belong to the replay in which a stream was made that the caller reads late."""
         membership = UNREAD.membership()
@@ -201,6 +205,10 @@ class Scopes(Generic[S]):
     def origin(self) -> Origin | None:
         """Return the origin of this thread, or of the work in it."""
         return self._origin.get()
+
+    def begin(self, origin: Origin) -> None:
+        """Let the caller's thread have an origin until its end."""
+        self._origin.set(origin)
 
     @contextmanager
     def beginning(self, origin: Origin) -> Iterator[None]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from asyncio import CancelledError
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from agenttape_core.errors import DriftError, counted
@@ -14,9 +15,9 @@ from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
 from agenttape_core.session.ids_of_run import Asked, id_map
 from agenttape_core.session.landing import answered_with, recorded_value
+from agenttape_core.session.order.call_turn import Turn
 from agenttape_core.session.order.cancellation import Patience, until_cancelled
-from agenttape_core.session.order.giving_up import auntil_given_up, until_given_up
-from agenttape_core.session.order.schedule import Turn
+from agenttape_core.session.order.giving_up import auntil_given_up, current_work, until_given_up
 from agenttape_core.session.pacing import Paced, Tempo
 from agenttape_core.session.recorded_errors import rebuild_error
 from agenttape_core.session.sources import Edited, original
@@ -68,14 +69,20 @@ class ServedCrossing(AnsweredCrossing):
         with session.latching():
             return Paced(session.pace or Tempo(0, {}), original(session.source, number), late=late)
 
-    @contextmanager
-    def in_turn(self) -> Iterator[Turn]:
+    def in_turn(self) -> AbstractContextManager[Turn]:
         """Give the call its place among all that its event loop waits for, while inside."""
+        return self._in_turn(is_opening=False)
+
+    def opening(self) -> AbstractContextManager[Turn]:
+        """Give a stream that is awaited before it is read its place meanwhile; while it is read, it has another one."""
+        return self._in_turn(is_opening=True)
+
+    def _in_turn(self, *, is_opening: bool) -> AbstractContextManager[Turn]:
         address = self.session.source.interaction(self.found.number).address  # not where it is made in this run
         answers = len(self.outcome().chunks or ()) + 1 if self.outcome().effects else 0
-        schedule = self.session.schedule
-        with schedule.turn(self, address, is_executed=False, answers=answers, during=self._under_way) as turn:
-            yield turn
+        return self.session.schedule.turn(
+            self, address, is_executed=False, answers=answers, is_opening=is_opening, during=self._under_way
+        )
 
     def _under_way(self) -> AbstractContextManager[None]:
         return under_way(self.session)
@@ -131,6 +138,32 @@ class ServedCrossing(AnsweredCrossing):
             with under_way(self.session):
                 if not until_given_up(self._patience(), passes_time=self._passes_time()):
                     raise self._not_given_up()
+
+    def wait_to_be_left(self, after: int) -> None:
+        """Wait in a thread that works for an event loop, if the recorded reader of the stream left it here.
+
+        A loop may have a thread get another part of a stream that the program has left, or is about to leave with the
+        session: in the recording, the thread had not come to it.
+
+        Args:
+            after: The number of chunks that have arrived.
+
+        Raises:
+            CancelledError: If the program leaves it, or the session ends: nobody waits for the thread any more.
+        """
+        work = current_work()
+        if work is None or work.loop is None or not self.is_left_after(after):
+            return
+        over = threading.Event()
+        end = over.set
+        self.session.watch(end)
+        try:
+            with under_way(self.session):
+                is_left = until_given_up(self._patience(), passes_time=self._passes_time(), over=over)
+        finally:
+            self.session.unwatch(end)
+        if is_left or self.session.closed:
+            raise CancelledError
 
     async def await_to_be_given_up(self, after: int | None = None) -> None:
         """Like `wait_to_be_given_up`, in an event loop that runs in the thread."""

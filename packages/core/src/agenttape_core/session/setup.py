@@ -54,6 +54,7 @@ class Setup:
         threads: The order in which threads came to what others could see, where it was recorded.
         loose: The labels of what threads did in no order then.
         imposes_threads: Whether this run is to follow it.
+        goes_by_times: Whether threads are answered in the order of recorded times, if the run was only observed.
         root: The position below which the run stands.
         hash_seed: The hash seed of the process that recorded, as far as it is known.
         began: When the recording began, by `time.perf_counter()`; calls and steps are timed from here.
@@ -88,6 +89,7 @@ class Setup:
     threads: str = ""
     loose: str = ""
     imposes_threads: bool = False
+    goes_by_times: bool = False
     root: Position = field(default_factory=Position)
     hash_seed: int | None = None
     began: float = field(default_factory=perf_counter)

@@ -81,15 +81,15 @@ def _step(session: BaseSession, event: StepEvent) -> Step:
         kind=event.kind,
         name=event.name,
         address=event.address,
-        tags=plain_tags(event.tags, redactor),
-        metadata=plain_metadata(event.metadata, redactor),
+        tags=plain_tags(event.tags, redactor) if event.tags else [],
+        metadata=plain_metadata(event.metadata, redactor) if event.metadata else {},
         status=event.status,
         error=_plain_error(event.error, redactor, event.error_ids),
         fidelity="missing" if event.missing else "exact",
-        fidelity_note=redactor.text(event.missing),
+        fidelity_note=redactor.text(event.missing) if event.missing else "",
         input=shown(event.input),
         output=shown(event.output),
-        data=event.data if event.is_redacted else redactor.value(event.data),
+        data=event.data if event.is_redacted or event.data is None else redactor.value(event.data),
     )
 
 

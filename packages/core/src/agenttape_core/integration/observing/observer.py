@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import RLock, local
 from time import perf_counter
@@ -92,23 +93,29 @@ class Observer(Generic[RunT]):
 
     # -- runs --------------------------------------------------------------------------------------------------
 
-    def receive(self, report: Callable[[], None]) -> None:
+    def receive(self, report: Callable[..., None], *arguments: Any) -> None:
         """Handle a report of the framework, which would swallow our errors; here they are noted.
 
         A finaliser may report the end of a stream from wherever its memory is freed, also from amid our own code: that
         report waits until the one in progress is done.
+
+        Args:
+            report: Handles it.
+            *arguments: What it is called with.
         """
-        if getattr(self._receiving, "now", False):
-            self._later.append(report)
+        receiving = self._receiving
+        if getattr(receiving, "now", False):
+            self._later.append(partial(report, *arguments))
             return
-        self._receiving.now = True
+        receiving.now = True
         try:
-            self.noted(self.before_writing)
-            self.noted(report)
+            if self.has_unreported:
+                self.noted(self.before_writing)
+            self.noted(report, *arguments)
             while self._later:
                 self.noted(self._later.popleft())
         finally:
-            self._receiving.now = False
+            receiving.now = False
 
     def begin_call(self, run: RunT, begin: Callable[[], ObservedCall | None]) -> None:
         """Begin the call that a run is; where that fails, the run keeps the reason."""
@@ -182,6 +189,11 @@ class Observer(Generic[RunT]):
     def forget(self, run: RunT) -> None:
         """Take out a run. A subclass may know more of it to forget."""
         self.open_runs.pop(run.key, None)
+
+    @property
+    def has_unreported(self) -> bool:
+        """True if something has ended that was not reported."""
+        return False
 
     def before_writing(self) -> None:
         """Record what has ended and was not reported yet."""
@@ -274,10 +286,10 @@ class Observer(Generic[RunT]):
             if not again:
                 self.could_not_record(error)
 
-    def noted(self, act: Callable[[], None], *, again: bool = False) -> None:
+    def noted(self, act: Callable[..., None], *arguments: Any, again: bool = False) -> None:
         """Call a function of ours as within `noting`: most of a handler's work passes here."""
         try:
-            act()
+            act(*arguments)
         except Exception as error:  # noqa: BLE001 - as in `noting`
             if not again:
                 self.could_not_record(error)

@@ -2,7 +2,7 @@
 
 An observer is not in the event loop, so it knows only the ends of calls, and not what the program did in between. A
 replay answers them in that order. It does know which calls answered without letting the loop go on, as those of a
-cache do.
+cache do. Calls of threads are answered by their recorded times: see `observed_threads`.
 """
 
 from __future__ import annotations

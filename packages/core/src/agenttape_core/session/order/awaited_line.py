@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
+from agenttape_core.schema import Scheduled
 from agenttape_core.session.order.delivery_log import DeliveryLog, Logged
 from agenttape_core.session.order.handles import (
     ACTIVE,
@@ -94,15 +95,25 @@ class AwaitedLine(ABC):
 
     # -- what is awaited from outside --------------------------------------------------------------------------
 
-    def begin(self, address: str, *, is_served: bool) -> None:
-        """Note that a call begins."""
+    def begin(self, address: str, group: Scheduled | None, *, is_served: bool, made: int = 0) -> None:
+        """Note that a call begins.
+
+        Args:
+            address: Where its recording stands, or will stand.
+            group: The recorded group that it belongs to; `None` if there is none.
+            is_served: Whether it is served.
+            made: As for `Script.begins`.
+        """
         self._open()
         self._has_calls = True
         is_whole = is_served and self.schedule.has_inside(address)
         if self._script is None:
-            self._script = (self.schedule.script_around if is_whole else self.schedule.script_of)(address)
+            around = self.schedule.script_around(address) if is_whole else None
+            self._script = around if is_whole else self.schedule.script(group, address, made)
             if self._script is not None:
                 self._script.begins_after(self._delivered)
+        else:
+            self._script.begins(address, made)
         if is_whole and self._script is not None:
             self._script.serve_whole(address)
 
@@ -175,8 +186,8 @@ class AwaitedLine(ABC):
             post(function, context=_NOWHERE)
 
     def works(self) -> bool:
-        """Return True if threads work for the loop that do not wait until a time has passed in it."""
-        return len(self._threads.beside()) > len(self._asleep)
+        """Return True if threads work for the loop that wait neither for it, nor until a time has passed in it."""
+        return sum(1 for _ in self._threads.going_on()) > len(self._asleep)
 
     def is_slept_in(self) -> bool:
         """Return True if threads wait until a time has passed in the loop."""

@@ -12,6 +12,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, NamedTuple
@@ -103,9 +104,13 @@ def passing_time(loop: asyncio.AbstractEventLoop, patience: Patience, pool: Any)
 
 
 def real_timer(loop: asyncio.AbstractEventLoop, seconds: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
-    """Set a timer of ours that no clock passes to. It comes early where the clock passes on to one of the program's."""
+    """Set a timer of ours that no clock passes to. It comes early where the clock passes on to one of the program's.
+
+    It is called in an empty context: in one of the session it would be a step of the program, which is held back while
+    a thread is late, and the timer is to end just that.
+    """
     with timers_of_ours():
-        timer = loop.call_later(seconds, callback)
+        timer = loop.call_later(seconds, callback, context=Context())
     _real_timers.add(timer)
     return timer
 

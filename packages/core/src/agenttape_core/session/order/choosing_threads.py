@@ -106,13 +106,17 @@ class ChoosingStrands(Strands):
         free = [strand for strand in self._waiting if strand not in self._answers]
         if free:
             self._hold(min(free, key=_number))
-        elif self._waiting:
+        elif self._waiting and not self._time_passes_first():
             self._hold(self._chosen())
         elif (sleeper := self._first_sleeper()) is not None:
             sleeper.wait.expire()
             sleeper.state = WAITING
             self._waiting[sleeper] = None
             self._hold(sleeper)
+
+    def _time_passes_first(self) -> bool:
+        """Return whether the time of a strand that sleeps passes before the next answer comes."""
+        return False
 
     def _chosen(self) -> Strand:
         """Choose among the calls that wait."""

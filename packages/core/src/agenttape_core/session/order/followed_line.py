@@ -76,6 +76,13 @@ class FollowedLine(AwaitedLine):
         if not self.schedule.is_kept:
             self.schedule.note("a thread in no recorded order put something into the event loop, beside other things")
 
+    def has_ready_file(self) -> None:
+        """Note that a file or a socket is ready for which the program watches: no order is kept of that."""
+        if not self.schedule.is_kept:
+            self.schedule.note(
+                "the event loop told the program that a file or a socket was ready, in no recorded order"
+            )
+
     @contextmanager
     def is_parked(self, number: int) -> Iterator[None]:
         """While inside, a thread that works for the loop waits until that is given up, as by a timer. Thread-safe."""
@@ -170,10 +177,11 @@ class FollowedLine(AwaitedLine):
         if timer is not None:
             return "timer", timer
         callback = handle._callback  # noqa: SLF001 - no public name tells it
-        if type(callback) is not Posted:
+        if type(callback) is not Posted or callback.is_of_call:
             return None
         if callback.work is not None and callback.work.line is self:
             return callback.work.sort, callback.work.number
+        callback.looks(handle._args)  # noqa: SLF001 - as above
         session, strand = self.session(), None if callback.is_inside else callback.strand
         if strand is not None and session is not None and strand.strands is session.strands:
             return "post", thread_number(strand.labels[0])

@@ -202,14 +202,15 @@ class _Awaited(Future[Any]):
             raise
 
 
-def until_given_up(patience: Patience, *, passes_time: bool) -> bool:
+def until_given_up(patience: Patience, *, passes_time: bool, over: threading.Event | None = None) -> bool:
     """Wait until the work of the caller's thread is given up; false if nobody waits for it, or does so for too long.
 
     Args:
         patience: The time to wait.
         passes_time: Whether the clocks of the event loops that wait for it may pass to their next timers.
+        over: Set where the caller need not wait any more either: as good as given up.
     """
-    given_up = threading.Event()
+    given_up = over if over is not None else threading.Event()
     with _listening(given_up.set, patience, passes_time=passes_time) as is_awaited:
         return is_awaited and given_up.wait(patience.longest)
 

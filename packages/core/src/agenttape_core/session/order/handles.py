@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from agenttape_core.session.order.executing import EXECUTING
+from agenttape_core.session.order.executing import EXECUTING, is_awaited_outside_program, runs_outside_program
 from agenttape_core.session.order.strands import current_strand
 from agenttape_core.session.scopes import SCOPES
 
@@ -41,7 +41,18 @@ class Posted:
         is_result: Whether it hands over the result of the work.
     """
 
-    __slots__ = ("callback", "handed", "is_inside", "is_let_through", "is_result", "label", "line", "strand", "work")
+    __slots__ = (
+        "callback",
+        "handed",
+        "is_inside",
+        "is_let_through",
+        "is_of_call",
+        "is_result",
+        "label",
+        "line",
+        "strand",
+        "work",
+    )
 
     def __init__(self, callback: Callable[..., Any], work: Any, *, is_result: bool) -> None:
         self.is_result = is_result
@@ -51,8 +62,10 @@ class Posted:
         """The label under which the strand passed gates then."""
         self.callback = callback
         self.work = work
-        self.is_inside: bool = work is not None and work.is_inside
-        """True if the code of a call that is executed for real has submitted the work: nothing of the program."""
+        self.is_of_call = not is_result and runs_outside_program()
+        """True if the code of a call that is executed for real has put it there; a replay serves the call."""
+        self.is_inside: bool = self.is_of_call or (work is not None and work.is_inside)
+        """True if such code has put it there, or has submitted the work: nothing of the program."""
         self.line: Any = None
         """The line of the loop, of a thread that belongs to a session."""
         self.is_let_through = False
@@ -62,6 +75,16 @@ class Posted:
     def __call__(self, *args: Any) -> Any:
         """Call it."""
         return self.callback(*args)
+
+    def looks(self, args: tuple[Any, ...]) -> None:
+        """Look who awaits the future that it answers: a call that is executed for real, and nothing of the program?
+
+        Args:
+            args: The arguments that it is called with.
+        """
+        if not self.is_inside and self.work is None:
+            futures = (getattr(self.callback, "__self__", None), *args[:1])
+            self.is_inside = any(map(is_awaited_outside_program, futures))
 
     def __repr__(self) -> str:
         return repr(self.callback)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable
+from concurrent.futures import Future
 
 from agenttape_core.guard.caller import is_own
 from agenttape_core.session.order.limits import LONGEST
@@ -29,6 +30,7 @@ _SHARED = ("202 ", "98 ", "240 ", "422 ")
 """The numbers of `futex` on the processors that Linux runs on; locks are waited for by it."""
 
 
+_RESULT = Future.result.__code__
 _Place = tuple[int, int] | None
 
 
@@ -74,6 +76,15 @@ def is_waiting(strand: Strand) -> bool:
     while frame is not None and is_own(frame):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename == threading.__file__
+
+
+def waits_for_loop(strand: Strand) -> bool:
+    """Return whether the thread of a strand waits for a future that no thread pool answers: an event loop does."""
+    frame = sys._current_frames().get(strand.thread)  # noqa: SLF001 - as above
+    while frame is not None and frame.f_code is not _RESULT:
+        frame = frame.f_back
+    future = frame.f_locals.get("self") if frame is not None else None
+    return type(future) is Future and not future.done()
 
 
 class Holding:

@@ -218,7 +218,8 @@ class Line(FollowedLine):
         work = following.sender, self._number_of(following)
         is_open = self._threads.is_open(work) and not self._threads.is_parked(work)
         is_open = is_open or (work[0] == "post" and session is not None and session.strands.may_post(work[1]))
-        if is_open or (following.sender == "call" and not is_due and (self._threads.beside() or is_paced)):
+        may_be_made = self._threads.beside() or is_paced or (session is not None and session.strands.may_hand_over())
+        if is_open or (following.sender == "call" and not is_due and may_be_made):
             self._stalled = is_due
             self._be_patient()
             return True
@@ -254,14 +255,18 @@ class Line(FollowedLine):
 
         seconds = max((wait.call.crossing.seconds() for wait in self._waiting), default=0.0)
         self._patience = real_timer(self.loop, seconds + _GRACE, end)
-        if self._script is None:
+        if self._is_free():
             self._look_after_threads(_SOON)
+
+    def _is_free(self) -> bool:
+        """Return True if no recorded order says what comes next."""
+        return self._script is None
 
     def _look_after_threads(self, seconds: float) -> None:
         """Go on without threads that begin to wait themselves, as for what the loop is to deliver: nobody tells it."""
 
         def look() -> None:
-            if self._patience is None or self._script is not None:
+            if self._patience is None or not self._is_free():
                 return
             if self._threads.is_quick or self._threads_come_first():
                 self._look_after_threads(min(2 * seconds, _SELDOM))

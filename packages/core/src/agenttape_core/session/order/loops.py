@@ -8,20 +8,24 @@ kept, and the number of steps between them is not.
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from asyncio import events
+from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any
 
 from agenttape_core.freeze.backoff import register_turns
-from agenttape_core.session.order import futures_in_order
+from agenttape_core.session.order import futures_in_order, overdue
 from agenttape_core.session.order.executing import EXECUTING, is_outside_program
+from agenttape_core.session.order.finalizers import is_in_finalizer
 from agenttape_core.session.order.futures_in_order import number
 from agenttape_core.session.order.giving_up import awaited_by_loop, current_work
 from agenttape_core.session.order.handing_over import HANDED, HandedOver, settle
 from agenttape_core.session.order.handles import ACTIVE, TIMED, Posted, are_timers_ours
+from agenttape_core.session.order.lent_contexts import lend
 from agenttape_core.session.order.line import Line
 from agenttape_core.session.order.strands import Strand, in_loop
 from agenttape_core.session.order.virtual_time import VIRTUAL
@@ -94,6 +98,7 @@ def _is_early(timer: Any) -> bool:
 def _is_put_alone(handle: Any) -> None:
     """Take the turn for what a thread has put into a loop that awaits nothing; note it if other things go on there."""
     post, loop = handle._callback, handle._loop  # noqa: SLF001 - no public name tells it
+    post.looks(handle._args)  # noqa: SLF001 - as above
     strand = post.strand if not post.is_inside else None
     if strand is None:
         return
@@ -138,8 +143,9 @@ def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = No
     if result_of is not None or is_of_thread:
         work = result_of or current_work()
         callback = Posted(callback, work, is_result=result_of is not None)
+        callback.looks(args)
         strand = callback.strand
-        if strand is not None and is_of_thread and result_of is None:
+        if strand is not None and is_of_thread and result_of is None and not callback.is_inside:
             callback.line = _line_of_thread(self, strand, work)
         if strand is not None and is_of_thread and result_of is None and _hands_over(self, callback, strand):
             handle = _real_post(self, callback, *args, context=context)
@@ -222,10 +228,46 @@ def _in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
 def _create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
     if VIRTUAL:
         line_of_program(None, self)  # time stands still from the first task on
+    if is_in_finalizer():  # a client that closes its connections makes no step of the program
+        return number(_real_create(self, *args, **{**kwargs, "context": Context()}))
     if UNREAD:
         kwargs["context"] = context = kwargs.get("context") or copy_context()
         SCOPES.hand_on(context)
-    return number(_real_create(self, *args, **kwargs))
+    given = kwargs.get("context")
+    take_back = lend(given) if given is not None else None
+    task = number(_real_create(self, *args, **kwargs))
+    if take_back is not None:
+        task.add_done_callback(take_back, context=Context())
+    return task
+
+
+class _Watcher:
+    """A function that a loop calls when a file or a socket is ready: the order of calls says nothing of when that is.
+
+    Args:
+        loop: The loop.
+        function: The function.
+    """
+
+    __slots__ = ("_function", "_loop")
+
+    def __init__(self, loop: Any, function: Callable[..., Any]) -> None:
+        self._loop = loop
+        self._function = function
+
+    def __call__(self, *args: Any) -> Any:
+        line, _ = line_of_program(None, self._loop)
+        if line is not None:
+            line.has_ready_file()
+        return self._function(*args)
+
+
+def _watching(real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
+    def add(self: Any, fd: Any, callback: Callable[..., Any], *args: Any) -> Any:
+        return real(self, fd, _Watcher(self, callback), *args)
+
+    return add
 
 
 _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
@@ -234,6 +276,19 @@ _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
     (_Loop, "call_soon_threadsafe", _real_post, _post),
     (_Loop, "run_in_executor", _real_in_executor, _in_executor),
     (_Loop, "create_task", _real_create, _create_task),
+    (
+        BaseSelectorEventLoop,
+        "add_reader",
+        BaseSelectorEventLoop.add_reader,
+        _watching(BaseSelectorEventLoop.add_reader),
+    ),
+    (
+        BaseSelectorEventLoop,
+        "add_writer",
+        BaseSelectorEventLoop.add_writer,
+        _watching(BaseSelectorEventLoop.add_writer),
+    ),
+    *overdue.SEAMS,
 )
 _lock = threading.Lock()
 _uses: list[None] = []

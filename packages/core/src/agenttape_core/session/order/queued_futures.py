@@ -8,18 +8,15 @@ loop, as it is for the threads of an executor.
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextvars import Context
-from types import FrameType
 from typing import Any
 
+from agenttape_core.session.order.executing import runs_outside_program
+from agenttape_core.session.order.finalizers import is_in_finalizer
 from agenttape_core.session.order.loops import line_of_program
 
 ANSWERED = "_agenttape_work"
 """The attribute of a future for the work of the thread that answers it."""
-_NOWHERE = Context()
-_NEAR = 6
-"""Frames between a queue and the method of an object that is deleted."""
 
 
 class QueuedFuture:
@@ -42,8 +39,8 @@ class QueuedFuture:
         self.number: int = line.makes_work(self, owner)
 
 
-class _OfCollector:
-    """The work of a thread for an object that is deleted: nothing of the program, and in no order."""
+class _Outside:
+    """The work of a thread for an object that is deleted, or a call that is executed: nothing of the program."""
 
     __slots__ = ()
 
@@ -53,7 +50,7 @@ class _OfCollector:
     is_inside = True
 
 
-_OF_COLLECTOR = _OfCollector()
+_OUTSIDE = _Outside()
 
 
 def is_put(item: Any) -> None:
@@ -63,24 +60,11 @@ def is_put(item: Any) -> None:
         return
     for part in item if type(item) is tuple else (item,):
         if isinstance(part, asyncio.Future) and part.get_loop() is loop and not part.done():
-            if _is_in_finalizer():
-                setattr(part, ANSWERED, _OF_COLLECTOR)
-                continue
             line, owner = line_of_program(None, loop)
-            if line is not None:
+            if is_in_finalizer() or (line is None and runs_outside_program()):
+                setattr(part, ANSWERED, _OUTSIDE)
+            elif line is not None:
                 _watch(part, line, owner)
-
-
-def _is_in_finalizer() -> bool:
-    """Return whether an object is deleted here: the collector does that at any time, in any code."""
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - gives the stack without building a list
-    for _ in range(_NEAR):
-        if frame is None:
-            return False
-        if frame.f_code.co_name == "__del__":
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _watch(future: asyncio.Future[Any], line: Any, owner: Any) -> None:
@@ -91,4 +75,4 @@ def _watch(future: asyncio.Future[Any], line: Any, owner: Any) -> None:
         if done.cancelled():  # the thread may answer it all the same, or never
             line.work_is_over((queued.sort, queued.number))
 
-    future.add_done_callback(gone, context=_NOWHERE)
+    future.add_done_callback(gone, context=Context())  # one for each: two threads cannot be in one

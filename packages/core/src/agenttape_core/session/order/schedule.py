@@ -12,80 +12,21 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from agenttape_core.schema import Scheduled, Sender
-from agenttape_core.session.order.answered import AnswersInOrder
+from agenttape_core.schema import Scheduled
+from agenttape_core.session.order.call_turn import NO_TURN, LineTurn, Turn
 from agenttape_core.session.order.choices import Choices
 from agenttape_core.session.order.choosing import ChoosingLine
 from agenttape_core.session.order.delivery_log import Folding, Logged, merged
-from agenttape_core.session.order.handles import answering
 from agenttape_core.session.order.line import Line
+from agenttape_core.session.order.phases import Phase, phases_of
 from agenttape_core.session.order.script import Script
 from agenttape_core.session.order.virtual_time import VIRTUAL
-
-
-class Turn(Protocol):
-    """The place of one awaited call among all that its event loop waits for."""
-
-    def waits(self) -> None:
-        """Note that the call is awaited now, or the next chunk of its stream."""
-
-    def came(self) -> None:
-        """Note that the answer has come, the chunk, or the end of the stream."""
-
-    def effected(self) -> None:
-        """Note that the call has just had an effect. Thread-safe."""
-
-    def told(self) -> None:
-        """Note that the code of the call tells the program of what has come, before it returns that. Thread-safe."""
-
-    @property
-    def knows_effects(self) -> bool:
-        """True if the recording says when the effects of the call came; otherwise they come with its answer."""
-
-    async def comes(self) -> None:
-        """Wait for the moment at which the answer came in the recording, the chunk, an effect, or the end."""
-
-    async def was_cancelled(self) -> None:
-        """Wait for the moment at which the call, which has been cancelled or left, ended in the recording."""
-
-    def leaves(self) -> None:
-        """Note that the reader of a stream leaves it: its code ends now, which may take a while."""
-
-    def has_left(self) -> None:
-        """Note that the code of a stream has ended that its reader has left."""
-
-
-class _NoTurn:
-    """The turn of a call that runs by itself: nothing of it comes from outside."""
-
-    def waits(self) -> None: ...
-
-    def came(self) -> None: ...
-
-    def effected(self) -> None: ...
-
-    def told(self) -> None: ...
-
-    @property
-    def knows_effects(self) -> bool:
-        return False
-
-    async def comes(self) -> None: ...
-
-    async def was_cancelled(self) -> None: ...
-
-    def leaves(self) -> None: ...
-
-    def has_left(self) -> None: ...
-
-
-NO_TURN: Turn = _NoTurn()
 
 
 class Schedule:
@@ -115,25 +56,15 @@ class Schedule:
         self._lines: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
         self._groups: list[Scheduled] = []
         self._unfolded: deque[Folding] = deque()
-        self._of_address: dict[str, Scheduled] = {}
+        self._phases = phases_of(self._recorded)
         self._of_inside: dict[str, Scheduled] | None = None
-        at_once: dict[str, list[bool]] = {}
         self._of_job: dict[str, Scheduled] = {}
-        self._to_come: dict[str, AnswersInOrder] = {}
+        self._scripts: dict[int, Script] = {}
+        """Those on their way through this replay, by the identity of their groups."""
         self._numbers = itertools.count(1)
         for group in self._recorded:
             if group.job:
                 self._of_job.setdefault(group.job, group)
-            answers = None if group.knows_only_ends else AnswersInOrder(group)
-            for address in group.calls:
-                self._of_address.setdefault(address, group)
-                if answers is not None:
-                    self._to_come.setdefault(address, answers)
-            for delivery in group.deliveries():
-                if delivery.sender == "call":
-                    at_once.setdefault(group.calls[delivery.which], []).append(delivery.at_once)
-        self._at_once = {address: iter(flags) for address, flags in at_once.items()}
-        self._answers = Counter({address: len(flags) for address, flags in at_once.items()})
         self.is_kept = is_kept
         self.is_on = False
         """True once the session is entered: for one that never is, as that of a stand-in, nobody follows the loops."""
@@ -155,6 +86,7 @@ class Schedule:
         *,
         is_executed: bool,
         answers: int = 0,
+        is_opening: bool = False,
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> Iterator[Turn]:
         """Give an awaited call its turn while inside.
@@ -164,15 +96,19 @@ class Schedule:
             address: Where its recording stands, or will stand.
             is_executed: Whether it is executed for real.
             answers: The number of its chunks, and one, where it is served.
+            is_opening: Whether it is a stream that is awaited before it is read, which has a turn of its own.
             during: Returns a context that holds while the call waits.
         """
         line = self.line()
         if line is None or (is_executed and not self.is_kept):
             yield NO_TURN
             return
-        call, at_once = Logged(address, crossing, is_executed=is_executed), self._at_once.get(address, iter(()))
-        turn = _LineTurn(line, call, at_once, during, knows_effects=0 < answers < self._answers[address])
-        line.begin(address, is_served=not is_executed)
+        phases = self._phases.get(address)
+        phase = phases.begin(is_opening=is_opening) if phases is not None else None
+        call = Logged(address, crossing, is_executed=is_executed)
+        knows_effects = phase is not None and 0 < answers < phase.length
+        turn = LineTurn(line, call, phase, during, knows_effects=knows_effects)
+        line.begin(address, phase.group if phase is not None else None, is_served=not is_executed, made=id(crossing))
         try:
             yield turn
         finally:
@@ -204,7 +140,8 @@ class Schedule:
 
     def script_of(self, address: str) -> Script | None:
         """Return the script of the group that a recording belongs to."""
-        return _script(self._of_address.get(address))
+        phases = self._phases.get(address)
+        return self.script(phases.group, address) if phases is not None else None
 
     def script_around(self, address: str) -> Script | None:
         """Return the script of the group that calls inside of a recording belong to."""
@@ -219,10 +156,10 @@ class Schedule:
         """Return the groups by all that their calls were made inside of."""
         if self._of_inside is None:
             found: dict[str, Scheduled] = {}
-            for address, group in self._of_address.items():
+            for address, phases in self._phases.items():
                 end = address.rfind("/")
                 while end > 0 and (around := address[:end]) not in found:
-                    found[around] = group
+                    found[around] = phases.group
                     end = address.rfind("/", 0, end)
             self._of_inside = found
         return self._of_inside
@@ -234,7 +171,7 @@ class Schedule:
         Args:
             address: Where its recording stands.
         """
-        line = self.line() if address in self._of_address or self.has_inside(address) else None
+        line = self.line() if address in self._phases or self.has_inside(address) else None
         if line is None:
             yield NO_TURN
             return
@@ -246,12 +183,30 @@ class Schedule:
 
     def script_of_job(self, job: str) -> Script | None:
         """Return the script of the group that began with a job of a thread."""
-        return _script(self._of_job.get(job))
+        return self.script(self._of_job.get(job), job)
 
-    def answered(self, address: str) -> None:
+    def script(self, group: Scheduled | None, begins: str, made: int = 0) -> Script | None:
+        """Return the script of a group, from where it was left: in this run, nothing may be awaited between two calls.
+
+        Args:
+            group: The group; `None` if there is none.
+            begins: The call or the job that begins. One that has begun before does so in another run, from the start.
+            made: As for `Script.begins`.
+
+        Returns:
+            It; `None` if it has nothing to say, or no more.
+        """
+        if group is None:
+            return None
+        script = self._scripts.get(id(group))
+        if script is None or not script.begins(begins, made):
+            script = self._scripts[id(group)] = Script(group)
+            script.begins(begins, made)
+        return script if script.next is not None else None
+
+    def answered(self, address: str, phase: Phase | None) -> None:
         """Note that a call was answered from its recording, or that a chunk or an effect of it came."""
-        answers = self._to_come.get(address)
-        earlier = answers.came(address) if answers is not None else ""
+        earlier = phase.answers.came(address) if phase is not None and phase.answers is not None else ""
         if earlier:
             self.note(f"calls were answered in another order than in the recording, such as {earlier} before {address}")
 
@@ -304,90 +259,3 @@ class Schedule:
         kept = [group for group in self._recorded if mine.isdisjoint(group.calls)]
         jobs = {group.job for group in kept if group.job}
         return kept + [group for group in own if group.calls or group.job not in jobs]
-
-
-def _script(group: Scheduled | None) -> Script | None:
-    script = Script(group) if group is not None else None
-    return script if script is not None and script.next is not None else None
-
-
-class _LineTurn:
-    """The turn of a call in a loop.
-
-    Args:
-        line: The line of the loop.
-        call: The call.
-        at_once: For each chunk, each effect and the end, whether it came at once in the recording.
-        during: Returns a context that holds while the call waits.
-        knows_effects: Whether the recording says when the effects came.
-    """
-
-    def __init__(
-        self,
-        line: Line,
-        call: Logged,
-        at_once: Iterator[bool],
-        during: Callable[[], AbstractContextManager[None]],
-        *,
-        knows_effects: bool,
-    ) -> None:
-        self.knows_effects = knows_effects
-        self._line = line
-        self._during = during
-        self._call = call
-        self._at_once = at_once
-        self._since: int | None = None
-
-    def waits(self) -> None:
-        self._since = self._line.waits(self._call)
-
-    def came(self) -> None:
-        if self._since is not None:
-            self._line.came(self._call, self._since)
-            self._since = None
-
-    def effected(self) -> None:
-        if self._line.is_here():
-            self._has_effected()
-        else:
-            self._line.post(self._has_effected)
-
-    def _has_effected(self) -> None:
-        if self._since is not None:
-            self._line.came(self._call, self._since, is_effect=True)
-            self.waits()
-
-    def told(self) -> None:
-        if self._line.is_here():
-            self.came()
-
-    async def comes(self) -> None:
-        self.waits()
-        if not next(self._at_once, False):
-            await self._comes("call")
-        self.came()
-        self._line.schedule.answered(self._call.address)
-
-    async def was_cancelled(self) -> None:
-        if self._line.knows_end_of(self._call):
-            self.waits()
-            await self._comes("cancelled")
-
-    def leaves(self) -> None:
-        self._call.is_left = True
-        self.waits()
-
-    def has_left(self) -> None:
-        if self._since is not None and self._line.is_at_once(self._since):
-            self._since = None
-
-    async def _comes(self, sender: Sender) -> None:
-        with answering(), self._during():
-            await self._line.comes(self._call, sender)
-
-    def end(self) -> None:
-        """End it."""
-        if self._since is not None:
-            self._line.cancelled(self._call)
-        self._line.delivers_no_more(self._call)
-        self._line.end()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from agenttape_core.schema import Scheduled
 from agenttape_core.session.order.delivery_log import Folding
+from agenttape_core.session.order.phases import Phase
 from agenttape_core.session.order.script import Script
 
 
@@ -22,6 +24,9 @@ class Scheduling(Protocol):
     def script_of(self, address: str) -> Script | None:
         """Return the script of the group that a recording belongs to."""
 
+    def script(self, group: Scheduled | None, begins: str, made: int = 0) -> Script | None:
+        """Return the script of a group, from where it was left."""
+
     def script_around(self, address: str) -> Script | None:
         """Return the script of the group that calls inside of a recording belong to."""
 
@@ -34,7 +39,7 @@ class Scheduling(Protocol):
     def keep(self, folding: Folding) -> None:
         """Keep what was recorded of a loop."""
 
-    def answered(self, address: str) -> None:
+    def answered(self, address: str, phase: Phase | None) -> None:
         """Note that a call was answered from its recording, or that a chunk or an effect of it came."""
 
     def note(self, what: str) -> None:

@@ -18,6 +18,7 @@ class Script:
         self._at = 0
         self.knows_only_ends = group.knows_only_ends
         """True if it has no steps, no timers and no posts of threads: these come whenever they do."""
+        self._begun: dict[str, int] = {}
         self._senders = {one.sender for one in self._deliveries}
 
     @property
@@ -35,6 +36,15 @@ class Script:
     def pass_next(self) -> None:
         """Note that what is next has come, or never will."""
         self._at += 1
+
+    def begins(self, name: str, made: int = 0) -> bool:
+        """Note that one of its calls, or its job, begins; false if it was begun before, by another run.
+
+        Args:
+            name: It.
+            made: The identity of the call in this run, which may be awaited, and then its stream.
+        """
+        return self._begun.setdefault(name, made) == made
 
     def begins_after(self, deliveries: int) -> None:
         """Pass over what has come before the first call of the group."""

@@ -85,6 +85,7 @@ class Strand:
         "began_strands",
         "is_held",
         "is_loose",
+        "is_of_library",
         "is_out",
         "is_own",
         "is_real",
@@ -117,6 +118,7 @@ class Strand:
         self.pool = pool
         self.is_thread = pool is None
         self.is_own = is_own
+        self.is_of_library = not is_own
         self.state = NEW
         self.outer: Strand | None = None
         self.thread = self.native = 0

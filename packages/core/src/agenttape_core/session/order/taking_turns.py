@@ -187,13 +187,20 @@ class Strands(VisitedTurns):
         Args:
             number: The number by which a schedule knows it: see `thread_number`.
         """
-        found = (strand for strand in list(self._live.values()) if thread_number(strand.labels[0]) == number)
-        return any(strand.state != BLOCKING for strand in found)
+        return any(_goes_on(strand) for label, strand in list(self._live.items()) if thread_number(label) == number)
+
+    def may_hand_over(self) -> bool:
+        """Return whether a strand is about to put something into an event loop, as it did in the recording."""
+        script = self._imposed.script if self._imposed is not None else None
+        if script is None:
+            return False
+        return any(_goes_on(strand) and script.has(handed_by(label)) for label, strand in list(self._live.items()))
 
     def hands_over(self, strand: Strand) -> bool:
         """Return whether a strand waits until a loop has come to what it puts there: see `handing_over`."""
         if HERE.is_internal or strand.is_out or not self._forked:
             return False
+        self._may_run_program(strand)
         if self._imposed is not None:
             return self._takes_turns(strand) and self._imposed.script.has(handed_by(strand.label))
         return self._hands_over and (self._notes is not None or not self.recorded)
@@ -363,3 +370,8 @@ class Strands(VisitedTurns):
         self._imposed = None  # and so would others, each for as long
         if strand is not None:
             self._hold(strand)
+
+
+def _goes_on(strand: Strand) -> bool:
+    """Return whether a strand goes on, or is about to: what it waits for is released, and it has not woken yet."""
+    return strand.state != BLOCKING or (strand.wait is not None and strand.wait.is_told)

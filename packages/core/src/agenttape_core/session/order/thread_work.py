@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenttape_core.session.order.held_back import Key
-from agenttape_core.session.order.holder import is_waiting
+from agenttape_core.session.order.holder import is_waiting, waits_for_loop
 from agenttape_core.session.order.strands import BLOCKING, SLEEPING, Strand
 
 BEGINS_WITH = {"job": "", "answer": "a"}
@@ -75,9 +75,16 @@ class ThreadWork:
         """True if something is under way that is worth waiting for."""
         return bool(self._open) and any(True for _ in self.quick())
 
-    def in_time(self) -> tuple[Key, ...]:
-        """Return what is under way and does not take too long, whether or not it waits itself."""
-        return tuple(made for made in tuple(self._open) if made not in self._slow)
+    def in_time(self) -> Iterator[Key]:
+        """Yield what goes on and does not take too long."""
+        return (made for made in self.going_on() if made not in self._slow)
+
+    def going_on(self) -> Iterator[Key]:
+        """Yield what is under way: also what waits itself, but not for what the loop is to answer."""
+        for made, work in tuple(self._open.items()):
+            strand = getattr(work, "strand", None)
+            if strand is None or not strand.has_begun or not waits_for_loop(strand):
+                yield made
 
     def quick(self) -> Iterator[Key]:
         """Yield what is under way that is worth waiting for: not what waits itself, nor what takes too long."""

@@ -24,6 +24,7 @@ from agenttape_core.session.order.strands import (
     in_loop,
 )
 from agenttape_core.session.order.waits import Wait, register, unregister
+from agenttape_core.session.scopes import SCOPES
 
 _POLL = 0.005
 """Seconds between two looks after the turn."""
@@ -200,6 +201,7 @@ class Turns(ABC):
         """
         if not self._forked or self._lock._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nothing public tells
             return None
+        self._may_run_program(strand)
         while self._takes_turns(strand):
             with self._lock:
                 _acquire(strand.wake, False)  # what is left of a wait that was interrupted
@@ -223,6 +225,13 @@ class Turns(ABC):
             if wait.is_over:
                 return False
         return None
+
+    @staticmethod
+    def _may_run_program(strand: Strand) -> None:
+        """Let a thread of a library count as the program's while it runs in a context of the session, as in anyio."""
+        if strand.is_of_library and strand.is_thread:
+            strand.is_own = SCOPES.membership() is not None
+            strand.is_unseen = not strand.is_own
 
     def _takes_turns(self, strand: Strand) -> bool:
         return self.is_on and (self._imposed is None or self._imposed.script.knows(strand.label))
