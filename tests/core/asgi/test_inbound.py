@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -155,6 +156,18 @@ def test_requests_at_once_have_a_cassette_each(tmp_path: Path) -> None:
         assert again.answer.differences == []
         found[flow] = again.answer.text
     assert found == {f"flow-{n}": answer for n, answer in enumerate(answers)}
+
+
+def test_no_request_looks_through_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request costs the same beside ten thousand cassettes as beside none: it looks for none of them."""
+    looked: list[Path] = []
+    for name in ("listdir", "scandir"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda path=".", real=real: looked.append(Path(path)) or real(path))
+    run(taped := TapeInbound(App(), tmp_path), lambda: ask(taped, "Paris"))
+    assert tmp_path not in looked
+    assert list(tmp_path.iterdir())
+    assert tmp_path in looked
 
 
 def test_the_next_request_of_a_connection(tmp_path: Path) -> None:

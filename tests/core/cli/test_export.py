@@ -8,16 +8,14 @@ import io
 import json
 import pkgutil
 import sys
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import opentelemetry.semconv._incubating.attributes
 import opentelemetry.semconv.attributes
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.kit.collector import Receiver
 
 from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Step, StepTiming, Timing, Usage, Volatile
 from agenttape_core.storage import open_cassette, write_cassette
@@ -41,44 +39,11 @@ ANSWER = {
 """An answer of which all is known that a span can say."""
 
 
-class Receiver:
-    """A collector on this machine: what it was sent, and what it answers."""
-
-    def __init__(self) -> None:
-        self.status = 200
-        self.requests: list[tuple[str, Mapping[str, str], ExportTraceServiceRequest]] = []
-        received = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                received.requests.append((self.path, dict(self.headers), ExportTraceServiceRequest.FromString(body)))
-                self.send_response(received.status)
-                self.end_headers()
-
-            def log_message(self, *args: Any) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    @property
-    def spans(self) -> list[Any]:
-        """The spans that came, in their order."""
-        resources = [resource for _, _, request in self.requests for resource in request.resource_spans]
-        return [span for resource in resources for scope in resource.scope_spans for span in scope.spans]
-
-
 @pytest.fixture
 def collector() -> Iterator[Receiver]:
     """A collector that takes spans over OTLP/HTTP."""
-    receiver = Receiver()
-    thread = threading.Thread(target=receiver.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield receiver
-    receiver.server.shutdown()
-    receiver.server.server_close()
-    thread.join()
+    with Receiver() as receiver:
+        yield receiver
 
 
 @pytest.fixture(autouse=True)

@@ -85,8 +85,9 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def desk(folder: Path, incident: str) -> Iterator[Path]:
+def desk(folder: Path, incident: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The program, its cassette and its tests in the folder to work in."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:unraisableexception")  # it looks through all objects after each run
     (folder / "tests").mkdir()
     (folder / "desk_of_minimise.py").write_text(PROGRAM)
     (folder / "tests" / "test_of_minimise.py").write_text(TEST)

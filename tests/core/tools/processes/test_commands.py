@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tests.kit.collector import Receiver
 
 from agenttape_core import open_cassette, use_cassette
 
@@ -135,6 +136,38 @@ def test_spans_of_a_replay_are_marked(program: Program, agenttape: Agenttape, mo
     assert [event["event"] for event in events if "call" in event["event"]] == ["call.executed", "call.served"]
     assert "service.name=desk\n" in attributes["record"]
     assert f"service.name=desk,replay_run_id={events[-1]['run_id']}\n" in attributes["replay"]
+
+
+def test_spans_that_a_program_sends(program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collector that `egress` names gets the spans of the program's own tracer, those of a replay with its id."""
+    traced = program(
+        "traced.py",
+        """
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from tools import look_up
+
+        provider = TracerProvider()
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        for city in ("Paris", "Oslo"):
+            with provider.get_tracer("desk").start_as_current_span(city):
+                look_up(city)
+        provider.shutdown()
+        """,
+    )
+    with Receiver() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        monkeypatch.setenv("AGENTTAPE_EGRESS", "127.0.0.1")
+        found = []
+        for verb in ("record", "replay"):
+            ended = agenttape(verb, "--cassette", "run", "--", "python", traced)
+            assert ended.code == 0, ended.err
+            found.append(([span.name for span in collector.spans], collector.resources("replay_run_id")))
+            collector.requests.clear()
+    (recorded, none), (replayed, ids) = found
+    assert (recorded, none, replayed) == (["Paris", "Oslo"], [""], ["Paris", "Oslo"])
+    assert [len(run_id) for run_id in ids] == [32]
 
 
 def test_function_that_reads_arguments(program: Program, agenttape: Agenttape) -> None:
@@ -265,7 +298,7 @@ def test_nothing_gets_out_while_a_session_opens(program: Program, agenttape: Age
         def connect():
             while not over.is_set():
                 try:
-                    socket.create_connection(("127.0.0.1", int(sys.argv[1]))).close()
+                    socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=5).close()
                 except BaseException as error:
                     refused.append(type(error).__name__)
 
@@ -444,6 +477,22 @@ def test_nothing_to_record(folder: Path, program: Program, agenttape: Agenttape)
     nothing = agenttape("record", *words, program("other.py", "print('hello')"))
     assert (nothing.code, nothing.out, cassettes(folder)) == (0, "hello\n", ["ask.yaml"])
     assert "none of its Python processes made a call that can be recorded" in nothing.err
+
+
+def test_sessions_of_the_program(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """A command whose calls are all in sessions of its own is recorded and replayed, and it is said where they are."""
+    own = """
+        from agenttape_core import use_cassette
+        from tools import look_up
+        with use_cassette("own", mode="once"):
+            print(look_up("Paris"))
+    """
+    words = ("--cassette", "ask", "--", "python", program("own.py", own))
+    recorded = agenttape("record", *words)
+    replayed = agenttape("replay", *words)
+    assert (replayed.code, replayed.out, cassettes(folder)) == (0, recorded.out, ["ask.yaml", "own.yaml"])
+    told = "all its calls were made in sessions that it opens itself: cassettes/own.yaml"
+    assert (told in recorded.err, told in replayed.err) == (True, True)
 
 
 def test_sitecustomize(folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:

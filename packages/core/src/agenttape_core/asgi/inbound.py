@@ -207,6 +207,7 @@ class TapeInbound:
             options=explicit(given),
             redact=self._redact,
             takes_strays=False,
+            is_unique=True,
             payload=self._payload,
             events=self._events,
         )

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import click
 
 from agenttape_core.cli.cassettes import found_in, found_one
-from agenttape_core.errors import CassetteError, CassetteNotFoundError
+from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
 from agenttape_core.lifecycle.restarting import source_of
+from agenttape_core.matching import bare_step
 from agenttape_core.settings import load_settings
+from agenttape_core.storage import Cassette
 from agenttape_core.tools.processes.command import Command
 from agenttape_core.tools.processes.restart_api import SESSION, RestartSpec
 from agenttape_core.tools.verify.target import target_of
@@ -47,10 +49,21 @@ class Restart(NamedTuple):
     Args:
         cassette: The absolute path of its recording.
         command: The command.
+        runs: How many runs of the program the recording holds: each input of a batch has one.
     """
 
     cassette: str
     command: Command
+    runs: int
+
+    @property
+    def advice(self) -> str:
+        """Advice on the runs that were not begun."""
+        return (
+            f"agenttape: this is a recording of {self.runs} runs, as of a batch, with the input of the first.\n"
+            "  To begin another one: --input JSON --unused ignore. For all of them, replay what began them:\n"
+            f"  agenttape replay --cassette {shown_path(Path(self.cassette))} -- python PROGRAM.py"
+        )
 
 
 def restart_of(asked: Again) -> Restart:
@@ -73,13 +86,22 @@ def restart_of(asked: Again) -> Restart:
     path = found.path if found is not None else _of_run(source)
     if path is None:
         raise click.UsageError(f"{source}: expected a cassette in a local folder")
-    recorded = source_of(found_one(str(path)).open(), thread_id=thread_id, given=_json(given))
+    cassette = found_one(str(path)).open()
+    recorded = source_of(cassette, thread_id=thread_id, given=_json(given))
     if recorded.is_request != (asgi is not None):
         other = "an HTTP request: --asgi module:app" if recorded.is_request else "a program: --app module:graph"
         raise click.UsageError(f"{source} was begun by {other}")
     spec = RestartSpec(str(path.absolute()), app or "", asgi or "", thread_id, given or "", headers)
     target_of(spec.program)
-    return Restart(spec.source, Command((spec.program,), spec.words(), SESSION))
+    runs = 1 if recorded.is_request or thread_id is not None else _runs_in(cassette)
+    return Restart(spec.source, Command((spec.program,), spec.words(), SESSION), runs)
+
+
+def _runs_in(cassette: Cassette) -> int:
+    """Return how many runs of the program that began first have called something."""
+    roots = dict.fromkeys(row.address.partition("/")[0] for row in cassette.entries if "/" in row.address)
+    first = next(iter(roots), "")
+    return sum(bare_step(root) == bare_step(first) for root in roots)
 
 
 def _json(given: str | None) -> object:

@@ -8,6 +8,7 @@ import click
 
 from agenttape_core.cli.output import verb
 from agenttape_core.cli.running import before_command, given, report, with_options
+from agenttape_core.storage.names import SUFFIXES
 
 
 @before_command
@@ -90,10 +91,11 @@ def replay(
     from agenttape_core.tools.processes.command import Command
     from agenttape_core.tools.processes.run import run
 
-    chosen = given(options)
+    chosen, again = given(options), None
     command: tuple[str, ...] | Command = words
     if source is not None and not words and cassette is None:
-        cassette, command = restart_of(Again(source, app, asgi, thread_id, given_input, headers))
+        again = restart_of(Again(source, app, asgi, thread_id, given_input, headers))
+        cassette, command = again.cassette, again.command
     elif source is not None or app or asgi or not words:
         raise click.UsageError("expected the words of a command, or --source with --app or --asgi")
     candidate = chosen.get("candidate")
@@ -101,6 +103,8 @@ def replay(
     if candidate is None and any(one is not None for one in trial):
         raise click.UsageError("--samples, --baseline, --to, --output, --plan, --max-usd and --resume need --candidate")
     if candidate is not None and any(one is not None for one in trial):
+        if folder is not None and folder.endswith(SUFFIXES):
+            raise click.UsageError(f"--to {folder}: expected a folder; each sample has a cassette of its own in it")
         from agenttape_core.cli.trying import Trying, tried
 
         samples = samples or 1
@@ -108,6 +112,8 @@ def replay(
         return tried(command, cassette, how, chosen, plans=plan, as_json=as_json)
     if candidate is not None:
         chosen = {"drift": "fail", **chosen}
-    again = source is not None
-    ended = run(command, mode="none", cassette=cassette, options=chosen, apart=as_json, proves=again)
-    return report(ended, as_json=as_json)
+    ended = run(command, mode="none", cassette=cassette, options=chosen, apart=as_json, proves=again is not None)
+    code = report(ended, as_json=as_json)
+    if code == 1 and again is not None and again.runs > 1:
+        click.echo(again.advice, err=True)
+    return code

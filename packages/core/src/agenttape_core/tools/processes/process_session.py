@@ -7,13 +7,21 @@ import hashlib
 import os
 import secrets
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, BudgetExceededError, CassetteError, counted
+from agenttape_core.errors import (
+    AgentTapeError,
+    AgentTapeHalt,
+    BudgetExceededError,
+    CassetteError,
+    counted,
+    shown_path,
+)
 from agenttape_core.guard import SUBPROCESS
-from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+from agenttape_core.lifecycle.cassette_in_use import CassetteInUse, watch_sessions
 from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
 from agenttape_core.lifecycle.missing import missing_packages
 from agenttape_core.lifecycle.open_session import open_session
@@ -35,11 +43,13 @@ if TYPE_CHECKING:
     from agenttape_core.tools.processes.startup.agenttape_startup import Process
 
 _CASSETTE = 3
+_KNOWN = 10
+"""The number of sessions of a program that are known by their cassettes: a server may open one for each request."""
 _watched: list[Process] = []
 """Processes with exit hooks: a fork inherits those of its parent."""
 
 
-def _request(config: RunConfig, address: str, member: str) -> SessionRequest:
+def _request(config: RunConfig, address: str, member: str, has_others: Callable[[], bool]) -> SessionRequest:
     """Return the session of a process: one of several may have no recordings, and each writes a part of its own."""
     own, project = config.cassette_of(address), Path(config.project)
     unrecorded, recorded = config.remedies
@@ -52,6 +62,7 @@ def _request(config: RunConfig, address: str, member: str) -> SessionRequest:
         project=Project(project, replays_only=config.replays_only),
         may_be_missing=True,  # another process has recorded one: each call of this one is then a miss
         leaves_empty=True,
+        has_others=has_others,
         is_of_process=True,
         write_to=part_of(own, member),
         shown_as=config.shown(own) if Path.cwd() == project else own,
@@ -71,7 +82,10 @@ class ProcessSession:
     def __init__(self, run_folder: RunFolder, process: Process) -> None:
         config = run_folder.config()
         member = _member(run_folder, process)
-        request = _request(config, process.address, member)
+        self._own: dict[str, None] = {}
+        """The cassettes of the sessions that the program has opened itself, and made calls in."""
+        request = _request(config, process.address, member, lambda: bool(self._own))
+        watch_sessions(self._note_own)
         if config.confines and request.project is not None:
             confine_process(request.project._replace(replays_only=True))  # for the sessions that it opens itself
             watch_failed_blocks(self._note_failed)
@@ -96,6 +110,14 @@ class ProcessSession:
             self._run_folder.write_report(self._name, self._report_of(self._in_use.session, failed))
         if isinstance(failed, AgentTapeHalt):
             release_waiting_parent(self._process)
+
+    def _note_own(self, session: Session) -> None:
+        """Note a session of the program itself, and not that of a test or of the process."""
+        report = session.report
+        is_busy = bool(report.served or report.executed or report.ran_through)
+        is_own = this_test() is None and session is not self._in_use.session
+        if is_busy and is_own and len(self._own) < _KNOWN:
+            self._own[str(shown_path(session.path))] = None
 
     def _note_failed(self, block: FailedBlock) -> None:
         """Note that a block of the command has failed: it may catch that. Those of a test are the test's business."""
@@ -132,6 +154,7 @@ class ProcessSession:
             spent=self._budget.spent if self._budget is not None else 0.0,
             is_over_budget=isinstance(failed, BudgetExceededError),
             failed_blocks=self._failed_blocks(),
+            own=list(self._own),
         )
 
     def forget_after_fork(self) -> None:

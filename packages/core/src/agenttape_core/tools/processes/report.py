@@ -18,6 +18,8 @@ from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig
 from agenttape_core.tools.processes.startup.agenttape_startup import REFUSED
 
 _FINDING, _CASSETTE, _INTERRUPTED = 1, 3, 130
+_NAMED = 3
+"""The number of cassettes that are named of the command's own sessions."""
 _SHOWN = 10
 """The number of unused recordings that are listed of one cassette."""
 
@@ -40,6 +42,7 @@ class Outcome:
         notes: Facts that stand in no report.
         blocked: The attempts that were refused to processes without a report.
         drift: The treatment of calls that had no recording, after which the run went on.
+        own: The cassettes of sessions that the command opened itself and made calls in.
     """
 
     command: Sequence[str]
@@ -55,6 +58,7 @@ class Outcome:
     notes: Sequence[str]
     blocked: Sequence[str]
     drift: Drifting = "report"
+    own: Sequence[str] = ()
 
     @property
     def exit_code(self) -> int:
@@ -94,7 +98,10 @@ class Outcome:
         for report in self.reports:
             yield f"{self._path(report.address)}: {_counts(report)}"
             yield from _details(report)
-        if not self.reports:
+        if not self.reports and self.own:
+            more = f" and {len(self.own) - _NAMED} more" if len(self.own) > _NAMED else ""
+            yield f"all its calls were made in sessions that it opens itself: {', '.join(self.own[:_NAMED])}{more}"
+        elif not self.reports:
             yield f"none of its Python processes made a call{' that can be recorded' if self.records else ''}"
         for one in self.made:
             if one.is_aside:

@@ -98,6 +98,7 @@ def run(
         findings=findings_of(reports, {address: _rows(cassette) for address, cassette in recorded.items()}),
         notes=notes,
         blocked=blocked,
+        own=list(dict.fromkeys(own for report in reports for own in report.own)),
     )
 
 

@@ -78,6 +78,7 @@ class ProcessReport:
         spent: The cost of the calls of models that it has made, in US dollars, where there is a limit.
         is_over_budget: Whether a call would have cost more than was left.
         failed_blocks: The message of the first block of the program itself that failed, and how many more have.
+        own: The cassettes of sessions that the program opened itself and made calls in; the first of them, if many.
     """
 
     pid: int
@@ -103,6 +104,7 @@ class ProcessReport:
     spent: float = 0.0
     is_over_budget: bool = False
     failed_blocks: str = ""
+    own: list[str] = field(default_factory=list)
 
     @property
     def is_busy(self) -> bool:

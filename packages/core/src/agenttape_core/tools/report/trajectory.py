@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +41,18 @@ def trajectory_of(cassette: Cassette, prices: Prices) -> Trajectory:
     Raises:
         CassetteFormatError: If a record is malformed.
     """
+    return path_of(cassette.interactions(), prices)
+
+
+def path_of(interactions: Iterable[Interaction], prices: Prices) -> Trajectory:
+    """Return the path that the calls of a recorded run make.
+
+    Args:
+        interactions: The calls, in the order of the file.
+        prices: The prices of tokens.
+    """
     calls, tokens, dollars = [], 0, 0.0
-    for item in cassette.interactions():
+    for item in interactions:
         if item.kind not in PURE_KINDS:
             calls.append(_said(item))
         if item.kind in MODELS:

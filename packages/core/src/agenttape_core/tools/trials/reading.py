@@ -10,7 +10,7 @@ from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.storage import Cassette, Location, open_cassette
 from agenttape_core.tools.reading.answer import last_answer
 from agenttape_core.tools.reading.prices import Prices
-from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
+from agenttape_core.tools.report.trajectory import Trajectory, path_of
 from agenttape_core.tools.trials.judging import Lane, Sample, parts_at
 
 
@@ -40,9 +40,10 @@ def sample_of(
     cassette = _opened(derived)
     if cassette is None or derived is None:
         return Sample(lane, number, passed, tuple(drift), problem=problem or "it made no call", is_answered=False)
-    path = trajectory_of(cassette, prices)
+    made = list(cassette.interactions())
+    path = path_of(made, prices)
     timings = cassette.header.volatile.timings
-    asked = [item for item in cassette.interactions() if item.kind in MODEL_KINDS]
+    asked = [item for item in made if item.kind in MODEL_KINDS]
     return Sample(
         lane,
         number,
@@ -51,7 +52,7 @@ def sample_of(
         path,
         round(sum(timings[one.number].duration_ms for one in asked if one.number in timings) / 1000, 3),
         parts_at(recorded, path),
-        last_answer(list(cassette.interactions())) or "",
+        last_answer(made) or "",
         shown_path(derived),
         problem,
         is_answered=any(item.outcome.status in {"returned", "streamed"} for item in asked),

@@ -33,6 +33,7 @@ class Facts:
         models: The models that were called.
         prompts: The system prompts, by the address without what counts and the names of the tools beside them.
         tools: The definitions of the tools that models were offered, as JSON, by their name.
+        is_derived: Whether it was derived from another cassette.
     """
 
     path: str
@@ -41,6 +42,7 @@ class Facts:
     models: set[str] = field(default_factory=set)
     prompts: dict[Subject, set[str]] = field(default_factory=dict)
     tools: dict[Subject, set[str]] = field(default_factory=dict)
+    is_derived: bool = False
 
 
 def facts_of(path: str, cassette: Cassette) -> Facts:
@@ -54,7 +56,8 @@ def facts_of(path: str, cassette: Cassette) -> Facts:
         CassetteFormatError: If a record is malformed.
     """
     volatile = cassette.preface.volatile
-    facts = Facts(path, recorded_at(volatile.created), volatile.packages)
+    is_derived = cassette.preface.derived_from is not None
+    facts = Facts(path, recorded_at(volatile.created), volatile.packages, is_derived=is_derived)
     for item in cassette.interactions():
         if item.kind not in MODELS:
             continue
