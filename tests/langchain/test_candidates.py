@@ -118,8 +118,11 @@ def test_a_whole_program(  # noqa: PLR0917 - fixtures
     reached = len(world.reached)
     candidate = kind(world=world, reply=asking_for("Paris", "Rome", "Paris"))
     derived = tmp_path / "derived.yaml"
-    with use_cassette(recorded, candidate=candidate, to=derived) as session:
+    told: list[dict[str, Any]] = []
+    with use_cassette(recorded, candidate=candidate, to=derived, events=told.append) as session:
         messages = run(shape)
+    assert {(event["subject"], event["run_id"]) for event in told} == {("replayEvent", session.report.run_id)}
+    assert [event["event"] for event in told].count("call.refused") == 2
     refused = "The tool is not available."
     assert texts(messages) == ["weather?", "", "sunny in Paris 2", "", refused, "", refused, f"said: {refused}"]
     assert world.reached[reached:] == ["model"] * 4

@@ -13,6 +13,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, Runnable, RunnableLambda
 
 from agenttape_core import boundary, open_cassette, replay_source, use_cassette
+from agenttape_core.cli.restarting import Again, restart_of
 from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import NativeChat, World
@@ -61,6 +62,20 @@ def test_a_chain_runs_again(tmp_path: Path, way: str, observed: bool) -> None:
     assert header.volatile.entry.awaited == way.startswith("a")
     again = replay_source(path, chain(gone()))
     assert (again.answer, again.report.executed) == (live, ())
+
+
+def test_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command knows that the header has the first input of a batch only; another one is answered if it is given."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "batched.py").write_text("chain = None\n")
+    with use_cassette("run.yaml", mode="all"):
+        live = chain(World()).batch([GIVEN, {"messages": [HumanMessage("Good day")]}])
+    assert len(set(live)) == 2
+    asked = restart_of(Again("run.yaml", "batched:chain", None, None, None, ()))
+    assert "a recording of 2 runs, as of a batch, with the input of the first" in asked.advice
+    for number, given in enumerate((None, {"messages": [["user", "Good day"]]})):
+        again = replay_source("run.yaml", chain(gone()), given=given, unused="ignore")
+        assert again.answer == live[number]
 
 
 def test_configurable_values_come_back(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """LangChain's own standard suites (`langchain-tests`) pass on taped components: plain, recording, and replaying.
 
-The suites bring plugins of pytest that this project's tests do without, so each run is a process of its own. The third
-has no sockets, no model service, and components whose methods raise.
+The suites bring plugins of pytest that this project's tests do without, so each run is a process of its own: a fork of
+one that has loaded what all of them import. The third has no sockets, no model service, and components whose methods
+raise.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ..kit import forks
 
 pytest.importorskip("langchain_tests", reason="langchain-tests is not installed")
 
@@ -31,11 +33,15 @@ UNNEEDED = "agenttape anyio examples hypothesispytest langsmith_plugin platformd
 """Plugins that are installed and that the suites do without: to load them takes as long as many tests."""
 
 
-def outcome_of(run: str, folder: Path) -> str:
+LOADED = ("pytest", "langchain_openai", "langchain_core.indexing", "agenttape_langchain.ambient")
+
+
+def outcome_of(run: str, folder: Path, commands: Path) -> str:
     """Run all suites in a process of their own; the last lines that it printed."""
-    command = [sys.executable, "-m", "pytest", str(SUITES), "-q", "-p", "no:cacheprovider", "--tb=short"]
+    command = [str(commands / "pytest"), str(SUITES), "-q", "-p", "no:cacheprovider", "--tb=short"]
     command += ["-o", "addopts=--import-mode=importlib --strict-markers", "-o", "python_files=suite_*.py"]
     command += [word for plugin in UNNEEDED.split() for word in ("-p", f"no:{plugin}")]
+    command += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # for what the fork has loaded
     command += ["--benchmark-disable", f"--suite-run={run}", f"--suite-folder={folder}", *RUNS[run]]
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("AGENTTAPE_", "PYTEST_"))}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -51,9 +57,10 @@ def counts_of(run: str, folder: Path) -> Any:
 def test_suites_pass(tmp_path: Path) -> None:
     """All tests pass in all three runs, and what recorded something is served from it, with nothing left over."""
     passed = {}
-    for run in RUNS:
-        (summary,) = re.findall(r"(\d+) passed, (\d+) skipped", outcome_of(run, tmp_path))
-        passed[run] = summary
+    with forks.commands(tmp_path / "commands", LOADED, "pytest") as commands:
+        for run in RUNS:
+            (summary,) = re.findall(r"(\d+) passed, (\d+) skipped", outcome_of(run, tmp_path, commands))
+            passed[run] = summary
     assert len(set(passed.values())) == 1, passed
     recorded = counts_of("recording", tmp_path)
     served = counts_of("replaying", tmp_path)  # fewer: what is inside of something served is not asked for

@@ -395,6 +395,7 @@ BAD_COMMANDS = [
     (("--samples", "5"), "need --candidate"),
     (("--resume", "out.json"), "need --candidate"),
     (("--candidate", "openai:new", "--max-usd", "-1"), "-1"),
+    (("--candidate", "openai:new", "--to", "new.yaml"), "--to new.yaml: expected a folder"),
     (("--candidate", "openai:new", "--resume", "app.py"), "app.py: no trials of candidates that could be resumed"),
     (("--candidate", "openai:new", "--resume", "none.json"), "none.json: no trials of candidates"),
 ]

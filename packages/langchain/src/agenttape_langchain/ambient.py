@@ -44,6 +44,7 @@ from agenttape_langchain.configurables import atelling, noting, telling
 from agenttape_langchain.indexing import record_managers_in_order
 from agenttape_langchain.restarting import restart
 from agenttape_langchain.session_tree import current_tree
+from agenttape_langchain.shells import shells_taped
 from agenttape_langchain.tape import OTHERS, RUNNABLES
 from agenttape_langchain.told import atelling_outside, telling_outside
 
@@ -84,6 +85,7 @@ def integration() -> Iterator[None]:
             _patch(stack, RunTree, name, tracing.posting)
         stack.enter_context(forking_pools(ContextThreadPoolExecutor))
         stack.enter_context(record_managers_in_order())
+        stack.enter_context(shells_taped())
         yield
 
 
