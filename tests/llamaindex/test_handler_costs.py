@@ -75,11 +75,15 @@ def observed(turns: int, folder: Path) -> tuple[int, int, int]:
 
 
 def test_a_turn_costs_the_same(tmp_path: Path) -> None:
-    """Later turns take as many calls and bytes as earlier ones, and each message is dumped a few times at most."""
+    """Later turns take as many calls and bytes as earlier ones, and each message is dumped a few times at most.
+
+    An event that comes in each turn is no change of a later one, of whose conversation all would be gone.
+    """
     _, few, more, many = (observed(turns, tmp_path) for turns in (1, 2, 6, 14))  # the first does what is done once
     for what in range(2):
         assert (many[what] - more[what]) / 8 < 1.02 * (more[what] - few[what]) / 4
     assert (many[2] - more[2]) / 8 == (more[2] - few[2]) / 4 < 12
+    assert "$gone" not in (tmp_path / "14.jsonl").read_text()
 
 
 async def test_a_turn_without_steps(tmp_path: Path) -> None:

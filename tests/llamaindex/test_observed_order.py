@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
+from workflows import Context, Workflow, step
+from workflows.events import Event, StartEvent, StopEvent
+from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
 
 from agenttape_core import CassetteMissError, open_cassette, use_cassette
 from agenttape_llamaindex import TapeEventHandler
@@ -26,6 +29,10 @@ class Latency:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
+
+    def delay(self) -> float:
+        """Return the seconds before another attempt."""
+        return self._random.choice((0.005, 0.01, 0.02))
 
     async def __call__(self) -> None:
         """Wait."""
@@ -54,8 +61,56 @@ async def fan_out(world: World, wait: Latency, parts: int = 6) -> Any:
     return await Parallel(ScriptedLLM(world, wait=wait), timeout=20).run(parts=parts)
 
 
+class One(Event):
+    """Work for one step."""
+
+
+class Other(Event):
+    """Work for another step."""
+
+
+class Done(Event):
+    """Work that is done."""
+
+    text: str
+
+
+async def attempts(world: World, wait: Latency) -> Any:
+    """Two steps that fail at the same time, and whose delays before their next attempts are over in some order."""
+    llm, begun = ScriptedLLM(world), list[str]()
+    first, second = wait.delay(), wait.delay()
+
+    async def tried(name: str) -> Done:
+        begun.append(name)
+        if begun.count(name) < 3:
+            raise ConnectionError(name)
+        return Done(text=(await llm.acomplete(" ".join(begun))).text)
+
+    class Trying(Workflow):
+        @step
+        async def begin(self, ctx: Context, ev: StartEvent) -> One | Other | None:
+            ctx.send_event(One())
+            ctx.send_event(Other())
+            return None
+
+        @step(retry_policy=retry_policy(wait=wait_fixed(first), stop=stop_after_attempt(5)))
+        async def one(self, ev: One) -> Done:
+            return await tried("one")
+
+        @step(retry_policy=retry_policy(wait=wait_fixed(second), stop=stop_after_attempt(5)))
+        async def other(self, ev: Other) -> Done:
+            return await tried("other")
+
+        @step
+        async def join(self, ctx: Context, ev: Done) -> StopEvent | None:
+            done = ctx.collect_events(ev, [Done] * 2)
+            return StopEvent(result=[each.text for each in done]) if done else None
+
+    return await Trying(timeout=20).run()
+
+
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("program", [agent, fan_out])
+@pytest.mark.parametrize("program", [agent, fan_out, attempts])
 async def test_racing_work(program: Any, seed: int, tmp_path: Path) -> None:
     """The same results come, in the order of the observed run, whatever ended first, and whether it has its steps."""
     with TapeEventHandler(tmp_path / "seen.jsonl", steps=seed % 2 == 0) as handler:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.llms import ChatMessage
+from llama_index.core.llms import ChatMessage, ChatResponse
+from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.tools import FunctionTool
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
 
-from agenttape_core import use_cassette
+from agenttape_core import open_cassette, use_cassette
 from agenttape_llamaindex import TapeEventHandler
 
 from .scripted import ScriptedLLM, World
@@ -197,4 +198,53 @@ def test_synchronous_calls_in_threads_take_turns(tmp_path: Path) -> None:
     for _ in range(3):
         with use_cassette(tmp_path / "threads.yaml") as session:
             assert program() == recorded
+        assert session.report.disorder == ()
+
+
+class Slow(ScriptedLLM):
+    """A model whose stream is there at once, and whose words take a few rounds of the loop each."""
+
+    @llm_chat_callback()
+    async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> AsyncIterator[ChatResponse]:
+        """Answer word by word."""
+        said = self._said(messages, kwargs)
+
+        async def words() -> AsyncIterator[ChatResponse]:
+            for chunk in self._streamed(*said):
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                yield chunk
+
+        return words()
+
+
+def test_a_stream_that_was_opened_alone_comes_when_it_did(tmp_path: Path) -> None:
+    """Where nothing else was awaited, the opening of a stream and its words are ordered apart; both are found again."""
+    world = World()
+
+    async def program() -> list[Any]:
+        out, llm = list[Any](), Slow(world)
+
+        async def reading() -> None:
+            for question in ("Of ships?", "Of towers?"):
+                async for part in await llm.astream_chat([ChatMessage(question)]):
+                    out.append(part.delta)
+
+        async def working() -> None:
+            for number in range(120):
+                out.append(number)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(reading(), working())
+        return out
+
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = asyncio.run(program())
+    assert recorded[-1] == 119
+    orders = [group.order for group in open_cassette(tmp_path / "c.yaml").header.volatile.schedule]
+    assert orders[0] == "0=", "the test needs an opening by itself"
+    world.gone = True
+    for _ in range(2):
+        with use_cassette(tmp_path / "c.yaml") as session:
+            assert asyncio.run(program()) == recorded
         assert session.report.disorder == ()

@@ -20,6 +20,7 @@ from llama_index.core.extractors import BaseExtractor
 from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
 from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index.core.node_parser import NodeParser, SentenceSplitter
+from llama_index.core.prompts import PromptTemplate
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.schema import TextNode, TransformComponent
@@ -453,3 +454,59 @@ def test_a_part_of_the_framework_is_program(tmp_path: Path) -> None:
     ):
         Splitter()([_node()])
     assert session.interactions == []
+
+
+class Objects(ScriptedLLM):
+    """An LLM of a user that asks for objects by a method of its own."""
+
+    def structured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **given: Any) -> Any:
+        return output_cls(text=OUTSIDE.ask(prompt.format(**given)))
+
+    async def astructured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **given: Any) -> Any:
+        return self.structured_predict(output_cls, prompt, **given)
+
+
+@pytest.mark.parametrize("way", ["service", "model"])
+async def test_an_llm_may_ask_for_objects_by_itself(way: str, tmp_path: Path) -> None:
+    """An object that does not come by a leaf call is recorded where it asks a service; another prompt is a miss."""
+    OUTSIDE.way = way
+
+    async def program(place: str = "Oslo") -> list[Any]:
+        llm = Objects(World())
+        whole = llm.as_structured_llm(Said).complete("Rome").raw
+        return [whole, await llm.astructured_predict(Said, PromptTemplate("Of {place}"), place=place)]
+
+    with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
+        recorded = await program()
+    assert len(recording.report.executed) == 2
+    OUTSIDE.world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert await program() == recorded
+    assert replay.report.disorder == ()
+    with pytest.raises(CassetteMissError, match="Bergen"), use_cassette(tmp_path / "c.yaml"):
+        await program("Bergen")
+
+
+class Asking(ScriptedLLM):
+    """An LLM of a user whose own method for objects ends in a leaf call."""
+
+    def structured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **given: Any) -> Any:
+        return output_cls(text=str(self.chat(prompt.format_messages(**given)).message.content))
+
+
+def test_a_taped_llm_asks_for_objects_by_its_own_leaf_calls(tmp_path: Path) -> None:
+    """Of a taped LLM the leaf call is recorded, also where nothing else takes part and the object has no codec."""
+    world = World()
+
+    class Local(BaseModel):
+        text: str
+
+    def program() -> str:
+        return str(tape(Asking(world)).structured_predict(Local, PromptTemplate("Of {place}"), place="Oslo").text)
+
+    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as recording:
+        recorded = program()
+    assert [call.kind for call in recording.report.executed] == ["chat"]
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml", ambient=False):
+        assert program() == recorded

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import suppress
 from contextvars import copy_context
 from pathlib import Path
 from threading import Thread
@@ -73,6 +75,55 @@ class Synthesizing(Synthesizer):
         return awords(query_str)
 
 
+class Chatting(Chat):
+    """A chat engine whose answers are read by a thread or a task, which writes them into its memory."""
+
+    def __init__(self, *, writes: bool = True) -> None:
+        self.writes = writes
+        self.memory = ChatMemoryBuffer.from_defaults(token_limit=1000)
+
+    def stream_chat(self, message: str, chat_history: Any = None) -> StreamingAgentChatResponse:
+        stream = _responses(words(message))
+        answer = StreamingAgentChatResponse(chat_stream=stream, source_nodes=[NODE], is_writing_to_memory=self.writes)
+        if self.writes:
+            answer.write_response_to_history_thread = Thread(target=self._written, args=(answer,))
+            answer.write_response_to_history_thread.start()
+        return answer
+
+    def _written(self, answer: StreamingAgentChatResponse) -> None:
+        with suppress(LookupError):  # which the reader gets, too
+            answer.write_response_to_history(self.memory)
+
+    async def astream_chat(self, message: str, chat_history: Any = None) -> StreamingAgentChatResponse:
+        stream = _aresponses(awords(message))
+        answer = StreamingAgentChatResponse(achat_stream=stream, source_nodes=[NODE])
+        answer.awrite_response_to_history_task = asyncio.create_task(answer.awrite_response_to_history(self.memory))
+        return answer
+
+
+def _responses(words: Iterator[str]) -> Generator[ChatResponse, None, None]:
+    said = _Said()
+    yield said.with_word("")
+    for word in words:
+        yield said.with_word(word)
+
+
+async def _aresponses(words: AsyncGenerator[str, None]) -> AsyncGenerator[ChatResponse, None]:
+    said = _Said()
+    async for word in words:
+        yield said.with_word(word)
+
+
+class _Said:
+    """What an assistant has said so far."""
+
+    text = ""
+
+    def with_word(self, word: str) -> ChatResponse:
+        self.text += word
+        return ChatResponse(message=ChatMessage(role="assistant", content=self.text), delta=word)
+
+
 async def _read(stream: Any) -> list[str]:
     return [word async for word in stream] if isinstance(stream, AsyncGenerator) else [*stream]
 
@@ -101,7 +152,31 @@ async def _aget_response(make: Callable[[Any], Any]) -> Any:
     return await _read(await make(Synthesizing()).aget_response("Oslo", ["a"]))
 
 
-CALLS = [_query, _aquery, _aquery_that_is_plain, _get_response, _aget_response]
+async def _stream_chat(make: Callable[[Any], Any]) -> Any:
+    answer = make(Chatting()).stream_chat("Oslo")
+    return [*answer.response_gen], answer.response, answer.source_nodes
+
+
+async def _stream_chat_unwritten(make: Callable[[Any], Any]) -> Any:
+    answer = make(Chatting(writes=False)).stream_chat("Oslo")
+    return [*answer.response_gen], str(answer), answer.source_nodes
+
+
+async def _astream_chat(make: Callable[[Any], Any]) -> Any:
+    answer = await make(Chatting()).astream_chat("Oslo")
+    return [word async for word in answer.async_response_gen()], answer.response, answer.source_nodes
+
+
+CALLS = [
+    _query,
+    _aquery,
+    _aquery_that_is_plain,
+    _get_response,
+    _aget_response,
+    _stream_chat,
+    _stream_chat_unwritten,
+    _astream_chat,
+]
 
 
 @pytest.mark.parametrize("ambient", [True, False])
@@ -151,6 +226,15 @@ def test_a_stream_that_breaks(tmp_path: Path) -> None:
         got: list[str] = []
         with use_cassette(tmp_path / "c.yaml", mode=mode), pytest.raises(LookupError, match="no such place"):
             got.extend(Streaming().query("Atlantis").response_gen)
+        OUTSIDE.world.gone = True
+    assert OUTSIDE.world.reached == ["service"] * 2
+
+
+def test_a_chat_that_breaks(tmp_path: Path) -> None:
+    """The thread that reads its stream passes the error on, and so does a replay, which has no thread."""
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode), pytest.raises(LookupError, match="no such place"):
+            list(Chatting().stream_chat("Atlantis").response_gen)
         OUTSIDE.world.gone = True
     assert OUTSIDE.world.reached == ["service"] * 2
 

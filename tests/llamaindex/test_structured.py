@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import ChatMessage, CompletionResponse
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index.core.types import PydanticProgramMode
@@ -136,3 +136,58 @@ def test_structured_llm_is_no_boundary(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette:
         assert structured.chat([ChatMessage(role="user", content="Peru")]).raw.name == "Paris"
     assert [interaction.name for interaction in cassette.interactions] == ["CallingLLM"]
+
+
+class FormatLLM(CallingLLM):
+    """Asks for objects by a response format, and takes one tool call of several, as OpenAI's class does."""
+
+    def structured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **prompt_args: Any) -> Any:
+        wanted = {"name": output_cls.__name__, "schema": output_cls.model_json_schema(), "strict": True}
+        answer = self.chat(
+            self._extend_messages(prompt.format_messages(**prompt_args)),
+            response_format={"type": "json_schema", "json_schema": wanted},
+        )
+        return output_cls.model_validate_json(answer.message.content)
+
+    def _prepare_chat_with_tools(self, tools: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        several = kwargs.get("allow_parallel_tool_calls", False)
+        return {**super()._prepare_chat_with_tools(tools, *args, **kwargs), "parallel_tool_calls": several}
+
+    def _validate_chat_with_tools_response(
+        self, response: ChatResponse, tools: Any, allow_parallel_tool_calls: bool = False, **kwargs: Any
+    ) -> ChatResponse:
+        if not allow_parallel_tool_calls:
+            response.message.blocks = response.message.blocks[:1]
+        return response
+
+    def _answer(self, what: str, tools: Any) -> ChatResponse:
+        if tools:
+            first, second = super()._answer(what, tools), super()._answer(what, tools)
+            first.message.blocks += second.message.blocks
+            return first
+        said = f'{{"name": "Oslo", "size": {self._world.reach(what)}}}'
+        return ChatResponse(message=ChatMessage(role="assistant", content=said))
+
+
+@pytest.mark.parametrize("form", ["structured_predict", "as_structured_llm"])
+def test_a_stand_in_asks_by_the_response_format_that_was_recorded(tmp_path: Path, form: str) -> None:
+    """It asks for an object in the form in which the recorded class asked, which was no tool."""
+    world = World()
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = outcome_of(form, FormatLLM(world))[0]
+    world.gone = True
+    assert outcome_of(form, ReplayLLM(tmp_path / "c.yaml", is_function_calling_model=True))[0] == recorded
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_stand_in_takes_one_call_where_one_was_asked_for(tmp_path: Path, *, several: bool) -> None:
+    """It drops all but the first tool call of an answer, as the recorded class did, unless several were asked for."""
+
+    def called(llm: Any) -> Any:
+        add_city = FunctionTool.from_defaults(add)
+        return llm.chat_with_tools([add_city], user_msg="Add", allow_parallel_tool_calls=several).message.blocks
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = called(FormatLLM(World()))
+    assert len(recorded) == 1 + several
+    assert called(ReplayLLM(tmp_path / "c.yaml", is_function_calling_model=True)) == recorded

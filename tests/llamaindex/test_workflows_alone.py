@@ -61,7 +61,7 @@ assert "llama_index" not in sys.modules
 @pytest.mark.process
 def test_a_program_of_workflows_alone_is_recorded(tmp_path: Path) -> None:
     """Its time limits fire and its attempts end, recorded and replayed."""
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, cwd=tmp_path, timeout=60)
 
 
 @pytest.mark.process

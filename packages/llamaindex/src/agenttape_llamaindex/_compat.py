@@ -291,6 +291,16 @@ def is_at_rest(runner: Any) -> bool:
     return not (runner.worker_tasks or runner.tick_buffer or runner._pending_workers)
 
 
+def before_processing(runner: Any, change: Callable[[Any], Any]) -> None:
+    """Let a control loop process what a function makes of each of its ticks."""
+    process = runner._process_tick
+
+    async def process_tick(tick: Any) -> Any:
+        return await process(change(tick))
+
+    runner._process_tick = process_tick
+
+
 def keep_workers_in_order(runner: Any) -> None:
     """Let a control loop look at its workers in the order in which they began: it keeps them in a set."""
     runner.worker_tasks = FuturesInOrder(runner.worker_tasks)

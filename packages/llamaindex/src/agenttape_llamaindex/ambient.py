@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from llama_index.core.chat_engine.types import StreamingAgentChatResponse
 from llama_index.core.graph_stores.types import LabelledPropertyGraph
 from llama_index.core.indices.keyword_table.retrievers import BaseKeywordTableRetriever
 from llama_index.core.storage.chat_store import sql
@@ -25,6 +26,7 @@ from agenttape_llamaindex.retrievers import RETRIEVERS
 from agenttape_llamaindex.run_tree import SpanTree
 from agenttape_llamaindex.steps import SessionSteps
 from agenttape_llamaindex.stores import STORES
+from agenttape_llamaindex.streamed_chats import following
 from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
 from agenttape_llamaindex.workflows.halts import halts_end_streams
 from agenttape_llamaindex.workflows.order import in_recorded_order
@@ -63,6 +65,7 @@ def integration() -> Iterator[None]:
         patch(stack, CONTROL_LOOP, "run", in_recorded_order)
         stack.enter_context(halts_end_streams())
         patch(stack, sql, "time", OrderedTime)
+        patch(stack, StreamingAgentChatResponse, "__post_init__", following)
         patch(stack, LabelledPropertyGraph, "get_triplets", property_graphs.in_order)
         patch(stack, BaseKeywordTableRetriever, "_retrieve", keyword_tables.in_order)
         stack.enter_context(forking_pools())

@@ -8,6 +8,7 @@ is recorded and served as a whole; see `agenttape_core.integration.program_call`
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -17,6 +18,8 @@ from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.evaluation import BaseEvaluator
 from llama_index.core.extractors import BaseExtractor
 from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import LLM
 from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index.core.node_parser import MetadataAwareTextSplitter, NodeParser, TextSplitter
 from llama_index.core.question_gen.types import BaseQuestionGenerator
@@ -32,6 +35,7 @@ from agenttape_core.integration import (
     Family,
     Leaf,
     ProgramCall,
+    begin,
     coroutine,
     is_alias,
     kept,
@@ -45,11 +49,16 @@ from agenttape_core.integration import (
 from agenttape_llamaindex._compat import static, within_decorators
 from agenttape_llamaindex.components import is_boundary_but
 from agenttape_llamaindex.containers import tape_container
-from agenttape_llamaindex.requests import method_body
+from agenttape_llamaindex.requests import identity_of, method_body
 from agenttape_llamaindex.stores import Methods
+from agenttape_llamaindex.streamed_chats import Answering
 from agenttape_llamaindex.streamed_parts import aserved, followed, is_streamed, served
 
 CALL = Boundary("call")
+_CHATS = frozenset({"stream_chat", "astream_chat"})
+"""The methods whose answers are read by a thread or a task of their own."""
+_ASKING = frozenset({"llama_index.llms.openai.responses.OpenAIResponses"})
+"""Classes of LLMs that ask their service for objects by methods of its own, and not by their leaf calls."""
 
 
 def _begun(
@@ -59,15 +68,30 @@ def _begun(
     if session is None:
         return None
     arguments = named_arguments(static(type(self), leaf), names, *given)
+
+    def body() -> dict[str, Any]:
+        return method_body(method, arguments, identity_of(self) if isinstance(self, LLM) else {})
+
+    if _asks_its_service(type(self)):
+        return begin(CALL, self, type(self).__name__, lambda _: body())
     return program_call(
         session,
         CALL,
         type(self).__name__,
-        lambda: method_body(method, arguments, {}),
+        body,
         owner=state_of(self),
         code=self,
         is_taped=is_alias(self),
     )
+
+
+def _asks_its_service(cls: type) -> bool:
+    return any(f"{each.__module__}.{each.__qualname__}" in _ASKING for each in cls.__mro__)
+
+
+def _running(self: Any) -> Any:
+    """Return the object whose code runs: a taped LLM asks its service by itself, all others by their parts."""
+    return self if isinstance(self, LLM) else original_of(self)
 
 
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
@@ -77,12 +101,13 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
     if is_streamed(met):
         return Call(met, lambda: None, serving=lambda _: served(met))
     if not isinstance(met, ProgramCall):
-        return Call(met, lambda: real(original_of(self), *args, **kwargs))
+        return Call(met, lambda: real(_running(self), *args, **kwargs))
+    answering = Answering(met)
 
     def watched() -> Any:
-        with met.running():
-            value = real(original_of(self), *args, **kwargs)
-        return followed(met, value)
+        with met.running(), answering.here() if real.__name__ in _CHATS else nullcontext():
+            value = real(_running(self), *args, **kwargs)
+        return value if answering.has_stream else followed(met, value)
 
     return Call(None, watched)
 
@@ -94,12 +119,13 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
     if is_streamed(met):
         return Call(met, lambda: None, serving=lambda _: aserved(met))
     if not isinstance(met, ProgramCall):
-        return Call(met, lambda: real(original_of(self), *args, **kwargs))
+        return Call(met, lambda: real(_running(self), *args, **kwargs))
+    answering = Answering(met)
 
     async def watched() -> Any:
-        with met.awaiting(), met.running():
-            value = await real(original_of(self), *args, **kwargs)
-        return followed(met, value)
+        with met.awaiting(), met.running(), answering.here() if real.__name__ in _CHATS else nullcontext():
+            value = await real(_running(self), *args, **kwargs)
+        return value if answering.has_stream else followed(met, value)
 
     return Call(None, watched)
 
@@ -140,7 +166,8 @@ def _every_object(_: Any) -> bool:
 _QUERY, _NODES, _MESSAGES = ("query_bundle",), ("nodes",), ("messages",)
 
 QUERY_ENGINES = _family({"_query": _QUERY}, {"_aquery": _QUERY}, BaseQueryEngine)
-CHAT_ENGINES = _family({"chat": ("message", "chat_history")}, {"achat": ("message", "chat_history")}, BaseChatEngine)
+_SAID = ("message", "chat_history")
+CHAT_ENGINES = _family({"chat": _SAID, "stream_chat": _SAID}, {"achat": _SAID, "astream_chat": _SAID}, BaseChatEngine)
 TRANSFORMATIONS = _family(
     {"__call__": _NODES, "_parse_nodes": ("nodes", "show_progress"), "split_text": ("text",)},
     {"acall": _NODES, "aextract": _NODES, "_aparse_nodes": ("nodes", "show_progress")},
@@ -163,6 +190,9 @@ QUERY_TRANSFORMS = _family({"_run": ("query_bundle", "metadata")}, {}, BaseQuery
 MEMORY_BLOCKS = _family(
     {}, {"_aget": _MESSAGES, "_aput": _MESSAGES, "atruncate": ("content", "tokens_to_truncate")}, BaseMemoryBlock
 )
+_OBJECT = ("output_cls", "prompt", "llm_kwargs")
+STRUCTURED = _family({"structured_predict": _OBJECT}, {"astructured_predict": _OBJECT}, LLM, FunctionCallingLLM)
+"""The methods by which classes of LLMs ask for objects. Most end in leaf calls; some ask their service themselves."""
 
 PROGRAM_PARTS = (
     QUERY_ENGINES,
@@ -175,6 +205,7 @@ PROGRAM_PARTS = (
     PROGRAMS,
     QUERY_TRANSFORMS,
     MEMORY_BLOCKS,
+    STRUCTURED,
 )
 """The families of components that are program, unless a class of a user reaches outside by itself."""
 

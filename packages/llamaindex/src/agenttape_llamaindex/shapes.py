@@ -150,7 +150,8 @@ async def aserved(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -
     """Return an async stream; see `served`."""
     if _raised_at_once(crossing):
         await aserve(crossing)
-    with crossing.in_turn() as turn:  # as its method is awaited, before there is a stream
+    turns = crossing.opening() if isinstance(crossing, ServedCrossing) else crossing.in_turn()
+    with turns as turn:  # as its method is awaited, before there is a stream
         await turn.comes()
     return cast("AsyncGenerator[Any, None]", achunks_of(_recording(crossing, sort, kept), crossing))
 

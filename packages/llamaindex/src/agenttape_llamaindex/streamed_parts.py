@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, Response, StreamingResponse
 
 from agenttape_core.integration import Crossing, ProgramCall, aserve_stream, serve_stream
+from agenttape_llamaindex.streamed_chats import chat_answer
 
 _STREAMS = (Generator, AsyncGenerator)
-_ASYNC, _RESPONSE = "is_async", "response"
+_ASYNC, _RESPONSE, _CHAT = "is_async", "response", "chat"
 
 
 def followed(call: ProgramCall, value: Any) -> Any:
@@ -40,7 +41,7 @@ def is_streamed(crossing: Any) -> bool:
 def served(crossing: Any) -> Any:
     """Return a recorded streamed answer to a call that is not awaited."""
     chunks = serve_stream(crossing)
-    return _answer(next(chunks)[_RESPONSE], chunks)
+    return _answer(next(chunks), chunks)
 
 
 async def aserved(crossing: Any) -> Any:
@@ -48,13 +49,19 @@ async def aserved(crossing: Any) -> Any:
     if not next(crossing.replay_chunks())[_ASYNC]:
         return served(crossing)
     chunks = aserve_stream(crossing)
-    bare = (await anext(chunks))[_RESPONSE]
+    head = await anext(chunks)
+    if _CHAT in head:
+        return chat_answer(head[_CHAT], chunks)
+    bare = head[_RESPONSE]
     if bare is None:
         return chunks
     return AsyncStreamingResponse(response_gen=chunks, source_nodes=bare.source_nodes, metadata=bare.metadata)
 
 
-def _answer(bare: Response | None, chunks: Any) -> Any:
+def _answer(head: Mapping[str, Any], chunks: Any) -> Any:
+    if _CHAT in head:
+        return chat_answer(head[_CHAT], chunks)
+    bare = head[_RESPONSE]
     if bare is None:
         return chunks
     return StreamingResponse(response_gen=chunks, source_nodes=bare.source_nodes, metadata=bare.metadata)

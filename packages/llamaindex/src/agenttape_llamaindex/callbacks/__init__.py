@@ -72,15 +72,18 @@ class TapeSpanHandler(SpanListener):
         self, id_: str, bound: inspect.BoundArguments, instance: Any, parent_id: str | None, tags: dict[str, Any] | None
     ) -> None:
         """Begin a span."""
-        self._observing.receive(lambda: self._observing.began(id_, bound, instance, parent_id, tags))
+        observing = self._observing
+        observing.receive(observing.began, id_, bound, instance, parent_id, tags)
 
     def returned(self, id_: str, result: Any) -> None:
         """Record a span that has ended."""
-        self._observing.receive(lambda: self._observing.returned(id_, result))
+        observing = self._observing
+        observing.receive(observing.returned, id_, result)
 
     def failed(self, id_: str, error: BaseException | None) -> None:
         """Record a span that raised."""
-        self._observing.receive(lambda: self._observing.failed(id_, error))
+        observing = self._observing
+        observing.receive(observing.failed, id_, error)
 
     def close(self) -> None:
         """Write everything observed so far: the dispatcher is shutting down."""
@@ -256,7 +259,7 @@ class TapeEventHandler(BaseEventHandler):
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:
         """Receive an event of the framework or of the program."""
         if _says_something(type(event)) or not self._dispatchers:
-            self._observing.receive(lambda: self._receive(event))
+            self._observing.receive(self._receive, event)
 
     def _receive(self, event: BaseEvent) -> None:
         observing, span_id = self._observing, event.span_id

@@ -6,6 +6,7 @@ just these at hand, so the requests are built by the very same code. Only events
 
 from __future__ import annotations
 
+import functools
 import inspect
 import weakref
 from asyncio import CancelledError
@@ -154,10 +155,11 @@ class Observing(Observer[OpenSpan]):
         span = self._span(span_id)
         if span is None:
             return
-        is_stream = isinstance(result, Generator | AsyncGenerator)
+        cls: type = type(result)
+        is_stream = _is_stream(cls)
         if span.is_plain:
             facts = output_facts(_shown(result)) if span.is_shown_whole and not is_stream else {}
-            self._end(span, lambda: self.record(span, **facts))
+            self._end(span, functools.partial(self.record, span, **facts))
         elif is_stream and isinstance(span.call, ObservedResponses):
             self._follow(span, result)
         else:
@@ -307,6 +309,11 @@ class Observing(Observer[OpenSpan]):
         span.error = error
         self._end_call(span, lambda call: call.ended(error), error=error)
 
+    @property
+    def has_unreported(self) -> bool:
+        """True if the object of a stream was freed that was never read."""
+        return bool(self._unread)
+
     def before_writing(self) -> None:
         """Record the streams that were never read, as a session does; the others have reported their end."""
         while self._unread:
@@ -368,6 +375,11 @@ class Observing(Observer[OpenSpan]):
     def event_fired(self, span_id: str | None, name: str, data: Any) -> None:
         """Record an event of the program's own."""
         self.happened(self._span(span_id), "event", name, data)
+
+
+@functools.lru_cache(1024)
+def _is_stream(cls: type) -> bool:
+    return issubclass(cls, Generator | AsyncGenerator)
 
 
 def _by_name(bound: inspect.BoundArguments) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -12,6 +12,8 @@ from llama_index.core.base.llms.types import ChatMessage
 
 from agenttape_llamaindex.request_values import message_key
 
+_NEW = 2
+"""So many messages are written rather than looked for in another list: a turn adds as many."""
 _LISTS = 6
 """The number of lists that are remembered: of a turn of an agent, and of the turn before it."""
 
@@ -39,7 +41,7 @@ class Conversations:
             shared = in_common(before, messages)
             if shared > same:
                 same, known = shared, written
-            if same == len(messages):
+            if len(messages) - same <= _NEW:
                 break
         if same == len(messages) == len(known):
             return known

@@ -53,6 +53,8 @@ def _in_dict(before: dict[str, Any], after: dict[str, Any]) -> Any:
 
 def _in_list(before: list[Any], after: list[Any]) -> Any:
     shorter = min(len(before), len(after))
+    if len(before) - shorter > shorter:  # what is gone would take more than what is left
+        return {"$to": after}
     same = next(compress(count(), map(is_not, before, after)), shorter)
     changed: dict[str, Any] = {}
     for n in range(same, len(after)):

@@ -22,7 +22,7 @@ from workflows.events import Event
 from agenttape_core.integration.codecs import NOTHING
 from agenttape_llamaindex.workflows.conversations import Conversations, in_common
 from agenttape_llamaindex.workflows.differences import difference
-from agenttape_llamaindex.workflows.ticks import plain_value
+from agenttape_llamaindex.workflows.ticks import plain_event, plain_value
 
 EVENT = "$event"
 """The key of a reference to an event of the run, by its number: it stands where the event would."""
@@ -133,6 +133,8 @@ class EventWriter:
             equal = self._steady.setdefault(written.name, deque(maxlen=_OTHERS))
             for other in equal:
                 if written.has_content_of(other):
+                    equal.remove(other)
+                    equal.appendleft(other)
                     return other.number
             equal.appendleft(written)
         self._count += 1
@@ -143,12 +145,18 @@ class EventWriter:
         fields = vars(event)
         taking = _takes_messages(type(event))
         messages = {name: fields[name] for name in taking if _is_of_messages(fields.get(name))}
+        if _is_written_by_fields(type(event)) and not (event.__pydantic_private__ or {}).get("_data"):
+            plain = plain_event(event, dict.fromkeys(messages, PLACE))
+            return self._redacted(plain, messages, number)
         empty: dict[str, Any] = {name: [] if type(value) is list else _EMPTY for name, value in messages.items()}
         plain = plain_value(event.model_copy(update=empty) if messages else event)
         if messages and ("__is_pydantic" not in plain or not messages.keys() <= plain["value"].keys()):
             messages, plain = {}, plain_value(event)
         if messages:
             plain = {**plain, "value": {**plain["value"], **dict.fromkeys(messages, PLACE)}}
+        return self._redacted(plain, messages, number)
+
+    def _redacted(self, plain: dict[str, Any], messages: Mapping[str, Any], number: int) -> _Written:
         bare = {**plain, "value": self._redact(plain["value"])}
         return _Written(
             number, plain["qualified_name"], bare, {key: self._plain(item) for key, item in messages.items()}
@@ -217,7 +225,17 @@ def _takes_messages(cls: type[Event]) -> list[str]:
     if decorators.field_serializers or not {*decorators.model_serializers} <= {"custom_model_dump"}:
         return []
     fields = cls.model_fields.items()
-    return [name for name, field in fields if ChatMessage in {field.annotation, *_arguments(field.annotation)}]
+    return [
+        name
+        for name, field in fields
+        if not field.exclude and ChatMessage in {field.annotation, *_arguments(field.annotation)}
+    ]
+
+
+@functools.lru_cache(1024)
+def _is_written_by_fields(cls: type[Event]) -> bool:
+    """Return whether the framework writes events of a class field by field: they are of its agents."""
+    return cls.__module__.startswith(_OF_AGENTS) and not hasattr(cls, "class_name")
 
 
 def _arguments(annotation: Any) -> Iterator[Any]:

@@ -46,6 +46,11 @@ async def _messages(memory: Any) -> Messages | None:
     return {status.value: await store.get_messages(key, status=status) for status in MessageStatus}
 
 
+def settings_of(memory: BaseMemory) -> list[Any]:
+    """Return what decides how the settings of a memory are written."""
+    return [getattr(memory, name) for name in _SETTINGS[type(memory)]]
+
+
 def written_settings(memory: BaseMemory) -> dict[str, Any]:
     """Return a memory as plain data, but for its messages."""
     cls = type(memory)

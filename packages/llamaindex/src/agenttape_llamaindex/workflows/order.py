@@ -16,19 +16,20 @@ from typing import Any, NamedTuple, cast
 from workflows.runtime.runtime_decorators import BaseInternalRunAdapterDecorator
 from workflows.runtime.types.named_task import NamedTask, PendingStart, WorkerTask
 from workflows.runtime.types.plugin import InternalRunAdapter, WaitForNextTaskResult
-from workflows.runtime.types.ticks import WorkflowTick
+from workflows.runtime.types.ticks import TickStepResult, WorkflowTick
 
 from agenttape_core import Step
 from agenttape_core.integration import Session, Slot, current_session, was_observed
-from agenttape_llamaindex._compat import buffered, current_span_id, is_retry, scheduled
+from agenttape_llamaindex._compat import before_processing, buffered, current_span_id, is_retry, scheduled
 from agenttape_llamaindex.run_tree import spans_of
 from agenttape_llamaindex.workflows.reading import Tick, runs_in
 from agenttape_llamaindex.workflows.runtime import subject_of
+from agenttape_llamaindex.workflows.times import retry_times
 
 _GRACE = 1.0
 """Seconds for which the loop waits for what comes next, while something else has come."""
-
-
+_APART = 0.001
+"""The seconds between the moments at which two attempts are due: moments that are nearer have been told apart, too."""
 _RETRY = "wakeup"
 """The kind of the ticks that end the delay before another attempt."""
 
@@ -40,11 +41,13 @@ class _Taken(NamedTuple):
         kind: The kind of tick.
         subject: The step that has ended, or the event that came.
         worker: The number of the worker of the step; `None` for another tick, or where it is not known.
+        due: The moment of the next attempt of a step, in seconds since the first tick.
     """
 
     kind: str
     subject: str
     worker: int | None
+    due: float | None = None
 
     def fits(self, other: _Taken) -> bool:
         return self[:2] == other[:2] and (None in {self.worker, other.worker} or self.worker == other.worker)
@@ -64,15 +67,17 @@ class _Order:
     """
 
     def __init__(self, ticks: Iterable[Tick]) -> None:
-        self._left = deque(_Taken(tick.kind, tick.name, (tick.plain or {}).get("worker_id")) for tick in ticks)
+        self._left = deque(_recorded(tick) for tick in ticks)
+        dues = sorted({taken.due for taken in self._left if taken.due is not None})
+        self._dues = {due: number * _APART for number, due in enumerate(dues)}
+        self._first: float | None = None
 
     @property
     def next(self) -> _Taken | None:
         return self._left[0] if self._left else None
 
     def came(self, tick: WorkflowTick) -> None:
-        taken = _Taken(tick.type, subject_of(tick), getattr(tick, "worker_id", None))
-        if self._left and self._left[0].fits(taken):
+        if self._left and self._left[0].fits(_taken(tick)):
             self._left.popleft()
         else:
             self.is_over()
@@ -80,11 +85,37 @@ class _Order:
     def is_over(self) -> None:
         self._left.clear()
 
-    def is_retry_next(self, buffered: int) -> bool | None:
-        """Return whether another attempt comes after so many ticks; `None` if that is not known."""
-        if not self._left:
-            return None
-        return len(self._left) > buffered and self._left[buffered].kind == _RETRY
+    def as_timed(self, tick: WorkflowTick) -> WorkflowTick:
+        """Return the end of a step that has failed so that its next attempt is due in the recorded order.
+
+        Of several that wait, the loop takes up the one that is due first, and all that are due no later.
+        """
+        due = self._left[0].due if self._left else None
+        if due is None or not isinstance(tick, TickStepResult) or not self._left[0].fits(_taken(tick)):
+            return tick
+        results = [self._failed_in_time(result, self._dues[due]) for result in tick.result]
+        return tick.model_copy(update={"result": results})
+
+    def taken_of(self, retries: list[Any]) -> Any:
+        """Return the attempt that comes next, of those that are scheduled."""
+        due = self._left[0].due
+        at = (self._first or 0.0) + self._dues[due] if due is not None else 0.0
+        return min(retries, key=lambda entry: abs(entry[0] - at) if due is not None else _moment(entry))
+
+    def _failed_in_time(self, result: Any, after: float) -> Any:
+        times = retry_times(result)
+        if times is None:
+            return result
+        self._first = sum(times) if self._first is None else self._first
+        return result.model_copy(update={"failed_at": self._first + after - times[1]})
+
+
+def _taken(tick: WorkflowTick) -> _Taken:
+    return _Taken(tick.type, subject_of(tick), getattr(tick, "worker_id", None))
+
+
+def _recorded(tick: Tick) -> _Taken:
+    return _Taken(tick.kind, tick.name, (tick.plain or {}).get("worker_id"), tick.due)
 
 
 class _OrderedAdapter(BaseInternalRunAdapterDecorator):
@@ -138,12 +169,17 @@ def _retry_in_turn(runner: Any, order: _Order) -> None:
     pop, until_next = runner.pop_due_ticks, runner.next_wakeup_timeout
 
     def pop_due_ticks(now: float) -> list[WorkflowTick]:
-        is_next = order.is_retry_next(buffered(runner))
-        if is_next is None:
+        wanted = order.next
+        if wanted is None:
             return list(pop(now))
+        is_next = wanted.kind == _RETRY and not buffered(runner)  # which may hold the failure that it comes after
         with _held(runner) as retries:
             ticks = list(pop(now))
-            return [*ticks, retries.pop(0)[2]] if is_next and retries else ticks
+            if is_next and retries:
+                taken = order.taken_of(retries)
+                retries.remove(taken)
+                ticks.append(taken[2])
+            return ticks
 
     def next_wakeup_timeout(now: float) -> float | None:
         if order.next is None:
@@ -200,6 +236,7 @@ def in_recorded_order(real: Callable[..., Any]) -> Callable[..., Any]:
             order = _Order(ticks)
             self.adapter = _OrderedAdapter(self.adapter, order, lambda: bool(_retries(self)))
             _retry_in_turn(self, order)
+            before_processing(self, order.as_timed)
         return await real(self, *args, **kwargs)
 
     return run

@@ -10,7 +10,7 @@ from typing import Any
 from agenttape_core import ConfigurationError, Step, UnreadableValueError, open_cassette
 from agenttape_core.integration.codecs import NOTHING, changed
 from agenttape_llamaindex.workflows.events import EVENT
-from agenttape_llamaindex.workflows.recording import ARRIVED, INTERRUPT, ORDER, TICK
+from agenttape_llamaindex.workflows.recording import ARRIVED, DUE, INTERRUPT, ORDER, TICK
 
 _SHOWN = {"step_result", "add_event", "timeout", "waiter_timeout", "cancel_run"}
 """The ticks that are steps to a reader; the others belong to the step before."""
@@ -30,6 +30,7 @@ class Tick:
         published: The events that were written to the stream since the tick before.
         note: The parts of it that could not be recorded, and the reason.
         outside: Whether it is an event that the run did not send to itself.
+        due: The moment of the next attempt of a step, in seconds since the first tick.
     """
 
     seq: int
@@ -41,6 +42,7 @@ class Tick:
     published: list[Any] = field(default_factory=list)
     note: str = ""
     outside: bool = False
+    due: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,7 @@ class _Reader:
                 [self._published(one) for one in data.get("published", ())],
                 record.fidelity_note,
                 data.get("outside", False),
+                data.get(DUE),
             )
         except (KeyError, TypeError) as error:
             raise UnreadableValueError(

@@ -15,7 +15,7 @@ from agenttape_core.integration.codecs import NOTHING
 from agenttape_llamaindex.workflows.events import EVENT, EVENT_OF_TEXT, EventWriter
 from agenttape_llamaindex.workflows.states import LiveState, StateWriter
 from agenttape_llamaindex.workflows.ticks import Arrival, is_arrival, tick_fields, written_name
-from agenttape_llamaindex.workflows.times import shifted
+from agenttape_llamaindex.workflows.times import due_of, shifted
 
 CHECKPOINT, INTERRUPT = "checkpoint", "interrupt"
 """The kinds of steps that ticks become: after an interrupt the run waits for an event."""
@@ -25,6 +25,8 @@ ARRIVED = "arrived"
 """The key of the ticks before this one that only deliver what a step has returned or sent."""
 ORDER = "order"
 """The key of the names of the events that were delivered before this tick, if only the order of ticks is kept."""
+DUE = "due"
+"""The key of the moment of the next attempt of a step, in seconds since the first tick."""
 _STREAMED = (f"llama_index.core.agent.workflow.workflow_events:{EVENT_OF_TEXT}",)
 
 
@@ -147,6 +149,7 @@ class RunRecord:
         data: dict[str, Any] = {TICK: tick.type, "seq": received.seq, ORDER: self._names[:-1] or None}
         if type(tick) is TickStepResult:
             data["value"] = {"$to": {"worker_id": tick.worker_id}}
+        data[DUE] = self._due(tick)
         self._names = []
         self._record_step(session, received, data, "")
 
@@ -155,6 +158,17 @@ class RunRecord:
         published, self._published = self._published, []
         by = written_name(tick.emission.invocation_id, self._redacted)
         self._arrived.append(Arrival(number, self._moment(tick.stamped_at), by, tick.emission.index, published))
+
+    def _due(self, tick: WorkflowTick) -> Any:
+        """Return the moment of the next attempt of a step that has failed, or of the tick that begins it.
+
+        It tells apart what the clock has told apart.
+        """
+        due = due_of(tick)
+        if due is None:
+            return NOTHING
+        self._moment(due)  # the first one of all
+        return round(due - (self._began or 0.0), 7)
 
     def _moment(self, stamp: float | None) -> float:
         """Return a time in seconds since the first one."""
@@ -175,6 +189,7 @@ class RunRecord:
             data["value"] = {"$to": shifted(plain, -(self._began or 0.0))}
         if received.state is not None:
             data["state"], data["left_out"] = self._states.change(received.state)
+        data[DUE] = self._due(received.tick)
         if received.outside:
             data["outside"] = True
         if received.snapshot is not None:

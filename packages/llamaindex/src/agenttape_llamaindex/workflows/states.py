@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -16,7 +17,7 @@ from agenttape_core.integration.codecs import NOTHING
 from agenttape_llamaindex.workflows.conversations import Conversations, in_common
 from agenttape_llamaindex.workflows.differences import difference
 from agenttape_llamaindex.workflows.events import PLACE, EventWriter, filled, is_steady
-from agenttape_llamaindex.workflows.memories import Messages, written_settings
+from agenttape_llamaindex.workflows.memories import Messages, settings_of, written_settings
 from agenttape_llamaindex.workflows.serializing import MISSING
 from agenttape_llamaindex.workflows.ticks import plain_value
 
@@ -94,7 +95,9 @@ class StateWriter:
 
     def _value(self, key: str, value: Any, memories: Mapping[int, Messages]) -> Any:
         if type(value) in _ATOMS:
-            return self._known(key, (type(value), value), value)
+            before = self._last.get(key)  # as in `_known`, but most values of a state are the same object as before
+            same = before is not None and type(before[0]) is tuple and before[0][1] is value
+            return before[1] if before is not None and same else self._known(key, (type(value), value), value)
         if isinstance(value, BaseMemory) and id(value) in memories:
             return self._memory(key, value, memories[id(value)])
         items = self._items(value) if type(value) is list and value else None
@@ -111,13 +114,13 @@ class StateWriter:
 
     def _memory(self, key: str, memory: BaseMemory, messages: Messages) -> Any:
         lists = {status: self._events.messages.write(found) for status, found in messages.items() if found}
-        settings = written_settings(memory)
+        settings = settings_of(memory)
         before = self._last.get(key)
-        if before is not None and type(before[0]) is _Memory and before[0].is_same(settings, lists):
+        if before is not None and type(before[0]) is _Memory and before[0].is_same(memory, settings, lists):
             return before[1]
-        marked = self._redact({key: {**settings, "messages": dict.fromkeys(lists, PLACE)}})[key]
+        marked = self._redact({key: {**written_settings(memory), "messages": dict.fromkeys(lists, PLACE)}})[key]
         written = {**marked, "messages": filled(marked["messages"], lists)}
-        self._last[key] = _Memory(settings, lists), written
+        self._last[key] = _Memory(type(memory), settings, lists), written
         return written
 
     def _is_open(self, key: str) -> bool:
@@ -145,12 +148,13 @@ class StateWriter:
 class _Memory:
     """The content of a memory."""
 
-    settings: dict[str, Any]
+    cls: type[BaseMemory]
+    settings: list[Any]
     lists: dict[str, list[Any]]
 
-    def is_same(self, settings: dict[str, Any], lists: dict[str, list[Any]]) -> bool:
-        same_lists = lists.keys() == self.lists.keys() and all(lists[key] is self.lists[key] for key in lists)
-        return same_lists and settings == self.settings
+    def is_same(self, memory: BaseMemory, settings: list[Any], lists: dict[str, list[Any]]) -> bool:
+        same_lists = lists.keys() == self.lists.keys() and all(map(is_, lists.values(), self.lists.values()))
+        return same_lists and type(memory) is self.cls and settings == self.settings
 
 
 def _as_kept(message: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 
 from pydantic import BaseModel
 from workflows.context.serializers import JsonSerializer
+from workflows.context.utils import get_qualified_name
 from workflows.events import Event
 from workflows.runtime.types.results import (
     AddCollectedEvent,
@@ -32,7 +33,7 @@ Refer = Callable[[Event], Mapping[str, int]]
 _SERIALIZER = JsonSerializer()
 _PARTS = frozenset({StepWorkerResult, SentEvent, AddCollectedEvent, DeleteCollectedEvent})
 """The parts of a tick whose fields are atoms and events, and may be left out where they are the default."""
-_ATOMS = frozenset({str, int, float, bool})
+_NUMBERS = frozenset({int, float, bool})
 _COLLECTIONS = frozenset({tuple, list, dict})
 _ARRIVAL = frozenset({"event", "stamped_at", "emission"})
 _NUMBERED = re.compile(r"(?:work_item|invocation)_\d+")
@@ -80,6 +81,26 @@ def plain_value(value: Any) -> Any:
     return json.loads(_SERIALIZER.serialize(value))
 
 
+def plain_event(event: Event, places: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event that has no fields but those of its class, as the framework writes it.
+
+    Args:
+        event: The event.
+        places: The values that stand in some of its fields in the place of theirs.
+
+    Raises:
+        ValueError: If it cannot be written.
+    """
+    cls = type(event)
+    try:
+        fields = json.loads(json.dumps(event.model_dump(mode="json", exclude=set(places) or None)))
+    except Exception as error:
+        raise ValueError(str(error)) from error  # as the framework does
+    if places:
+        fields = {name: places.get(name, fields.get(name)) for name in cls.model_fields if name in places | fields}
+    return {"__is_pydantic": True, "value": fields, "qualified_name": get_qualified_name(event)}
+
+
 def is_arrival(tick: WorkflowTick) -> TypeGuard[TickAddEvent]:
     """Return whether a tick only delivers an event of a step."""
     if type(tick) is not TickAddEvent or tick.emission is None or tick.stamped_at is None:
@@ -108,7 +129,9 @@ def tick_fields(tick: WorkflowTick, refer: Refer, redact: Callable[[Any], Any]) 
 
 
 def _said(model: BaseModel, refer: Refer, redact: Callable[[Any], Any]) -> dict[str, Any]:
-    return {name: _field(value, refer, redact) for name, value in _told(model).items()}
+    return {
+        name: value if type(value) in _NUMBERS else _field(value, refer, redact) for name, value in _told(model).items()
+    }
 
 
 def _told(model: BaseModel) -> dict[str, Any]:
@@ -117,14 +140,14 @@ def _told(model: BaseModel) -> dict[str, Any]:
     return {
         name: value
         for name, default in _fields(type(model))
-        if (value := values[name]) is not None and value is not default and (value or type(value) not in _COLLECTIONS)
+        if (value := values[name]) is not None and value is not default and (type(value) not in _COLLECTIONS or value)
     }
 
 
 def _field(value: Any, refer: Refer, redact: Callable[[Any], Any]) -> Any:
     cls = type(value)
-    if cls in _ATOMS:
-        return written_name(value, redact) if cls is str else value
+    if cls is str:
+        return written_name(value, redact)
     if isinstance(value, Event):
         return refer(value)
     if cls is StepId:
