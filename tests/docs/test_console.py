@@ -5,7 +5,7 @@ which the blocks of a page share. Its commands begin with `$ `. A project that i
 and a block such as ```` ```python {project="trip" file="agent.py"} ```` is a file that the reader writes there. To
 write the output anew after an edit: `pytest tests/docs/test_console.py --update-examples`.
 
-The commands `agenttape` and `pytest` run in forks of one process that has loaded other people's packages (`forks.py`).
+The commands `agenttape` and `pytest` run in forks of one process that has loaded what takes long (`kit/forks.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from . import forks
+from ..kit import forks
 
 pytestmark = pytest.mark.process
 
@@ -32,26 +32,19 @@ BLOCK = re.compile(
 PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
 LOADED = (
     *("pydantic", "pytest", "rich.table", "yaml", "langchain.agents", "langchain_openai"),
-    "llama_index.core.agent.workflow",
+    *("llama_index.core.agent.workflow", "genai_prices.data", "httpcore2", "langgraph.graph", "openai.resources.chat"),
     *("agenttape_core.cli.app", "agenttape_core.lifecycle.cassette_in_use", "agenttape_core.pytest_plugin.running"),
     *("agenttape_core.tools.reading", "agenttape_core.tools.compare"),
+    *("agenttape_langchain.ambient", "agenttape_langgraph.ambient", "agenttape_llamaindex.ambient"),
 )
-"""Packages that many commands load. Integrations are not among them: a session that begins imports those it needs."""
+"""Packages that many commands load."""
 
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Give a folder of commands that begin with the packages loaded."""
-    folder = tmp_path_factory.mktemp("commands")
-    address = str(folder / "socket")
-    forks.shims(folder / "bin", address, "agenttape", "pytest")
-    command = [sys.executable, forks.__file__, address, *LOADED]
-    pipe = subprocess.PIPE  # also for errors: streams of a file could be sought, and those of the commands cannot
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield folder / "bin"
-        process.terminate()
+    with forks.commands(tmp_path_factory.mktemp("commands"), LOADED, "agenttape", "pytest") as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A server of the official A2A package under uvicorn: requests at once, plain and streamed, recorded and sent again.
 
-`make servers` installs the packages.
+It is skipped where the packages could not be installed.
 """
 
 # ruff: noqa: E402 - after it is known that the packages are there

@@ -1,6 +1,6 @@
 """Anthropic's real client, alone and within LlamaIndex: recorded against a loopback service, replayed without it.
 
-`make servers` installs the packages. That of LangChain stands in `tests/langchain/providers`.
+`make openai` runs them, with its older clients. That of LangChain stands in `tests/langchain/providers`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A server under uvicorn, recorded request by request: kept-alive connections, large uploads, streams, WebSockets.
 
-`make servers` installs the packages.
+It is skipped where the packages could not be installed.
 """
 
 # ruff: noqa: E402 - after it is known that the packages are there

@@ -1,6 +1,6 @@
 """MCP servers of the official package, over each transport: recorded, and replayed without them.
 
-`make servers` installs the packages.
+They are skipped where the packages could not be installed.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .put_back import DEFECTS, VARIABLE
+from .put_back import DEFECTS, VARIABLE, table
 
 _ROOT = Path(__file__).parents[3]
 _FAILED = 1
@@ -35,3 +35,8 @@ def test_what_is_put_back_is_found(name: str, pytestconfig: pytest.Config) -> No
         timeout=150,
     )
     assert ended.returncode == _FAILED, ended.stdout + ended.stderr
+
+
+def test_the_page_has_the_table() -> None:
+    """It lists each defect, with the tests that find it."""
+    assert table() in (_ROOT / "docs" / "identical.md").read_text(encoding="utf-8")

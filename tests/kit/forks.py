@@ -1,17 +1,24 @@
 """A process that has loaded what takes long, and forks itself for each command: `python forks.py SOCKET MODULE …`.
 
-The shims that `shims` writes stand for installed commands on the `PATH`. Such a command runs the script that it stands
-for, in its own folder, environment and streams, as a new process would; only that the modules are loaded.
+The shims that `commands` writes stand for installed commands. Such a command runs the script that it stands for, in its
+own folder, environment and streams, as a new process would; only that the modules are loaded, no certificates are, and
+that what is loaded is not taken down object by object at the end.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
 import runpy
 import socket
+import ssl
+import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
@@ -26,9 +33,31 @@ with socket.socket(socket.AF_UNIX) as server:
 """
 
 
+@contextmanager
+def commands(folder: Path, loaded: tuple[str, ...], *names: str) -> Iterator[Path]:
+    """Give a folder with a shim of each command, which begins with modules loaded; it ends with the block.
+
+    Args:
+        folder: A folder for the shims and the socket; it is made where there is none.
+        loaded: The modules.
+        names: The installed commands.
+    """
+    address = str(folder / "socket")
+    shims(folder / "bin", address, *names)
+    pipe = subprocess.PIPE  # also for errors: streams of a file could be sought, and those of the commands cannot
+    command = [sys.executable, __file__, address, *loaded]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield folder / "bin"
+        finally:
+            process.terminate()
+
+
 def shims(folder: Path, address: str, *names: str) -> None:
     """Write a command of each name into the folder; it has the process at the address run the installed one."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for name in names:
         script = Path(sys.executable).with_name(name)
         shim = folder / name
@@ -69,10 +98,31 @@ def next_command(address: str) -> list[str]:
     return list(argv)
 
 
+def exit_code_of(script: str) -> int:
+    """Run a script until all that it began has ended; the exit code, as Python would tell it."""
+    code: object = 0
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as error:
+        code = error.code
+    except BaseException:  # as in any process, it ends there
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code or 0
+
+
 if __name__ == "__main__":
     for module in sys.argv[2:]:
         import_module(module)
+    ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # nothing here is encrypted
     gc.freeze()  # what is loaded stays, in each fork
     sys.argv = next_command(sys.argv[1])
     sys.path[:1] = [str(Path(sys.argv[0]).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    os._exit(exit_code_of(sys.argv[0]) & 0xFF)
