@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import calls
+import candidates
 import edited
 import explored
 import faulted
@@ -21,6 +22,7 @@ import imports
 import observed
 import peers
 import redaction
+import saver_operations
 import savers
 import suites
 import verbs
@@ -29,14 +31,17 @@ from measure import FULL, QUICK, Row, machine
 _OURS = (
     calls.replay_and_record,
     calls.new_text,
+    calls.events,
     calls.growth,
     files.openings,
     files.agents,
     observed.observed,
     savers.threads,
     savers.services,
+    saver_operations.savers_in_turns,
     imports.imports,
     suites.suites,
+    candidates.candidates,
     verbs.verbs,
     verbs.gate,
     faulted.cells,

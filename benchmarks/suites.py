@@ -119,6 +119,7 @@ def run(suite: Suite, folder: Path, url: str, *options: str) -> tuple[float, flo
     """Run a suite; the seconds that it took, and those of the processor."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("AGENTTAPE_", "PYTEST_"))}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "BENCH_URL": url, "LANGSMITH_TRACING": "false"}
+    environment |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-any"}  # for models that are made by their names
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     plugin = ["-p", suite.plugin] if suite.plugin else []
     before, began = os.times(), time.perf_counter()
