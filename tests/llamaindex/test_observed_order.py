@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,10 @@ class Other(Event):
     """Work for another step."""
 
 
+class Said(Event):
+    """Something that is never said."""
+
+
 class Done(Event):
     """Work that is done."""
 
@@ -107,6 +112,93 @@ async def attempts(world: World, wait: Latency) -> Any:
             return StopEvent(result=[each.text for each in done]) if done else None
 
     return await Trying(timeout=20).run()
+
+
+def hold_up() -> None:
+    """Hold up the loop until the delays of failed steps are over."""
+    time.sleep(0.04)
+
+
+async def held_up(world: World) -> Any:
+    """A step that is to be tried again by the time that another one, which holds up the loop, ends."""
+    llm, begun = ScriptedLLM(world), list[str]()
+
+    class HeldUp(Workflow):
+        @step
+        async def begin(self, ctx: Context, ev: StartEvent) -> One | Other | None:
+            ctx.send_event(One())
+            ctx.send_event(Other())
+            return None
+
+        @step(retry_policy=retry_policy(wait=wait_fixed(0.03), stop=stop_after_attempt(2)))
+        async def one(self, ev: One) -> Done:
+            begun.append("one")
+            if begun.count("one") == 1:
+                raise ConnectionError
+            return Done(text=(await llm.acomplete(" ".join(begun))).text)
+
+        @step
+        async def other(self, ev: Other) -> Done:
+            for _ in range(30):  # turns of the loop, so that it knows by then that the other one has failed
+                await asyncio.sleep(0)
+            if not world.gone:
+                hold_up()
+            return Done(text="other")
+
+        @step
+        async def join(self, ctx: Context, ev: Done) -> StopEvent | None:
+            begun.append("join")
+            done = ctx.collect_events(ev, [Done] * 2)
+            return StopEvent(result=[*begun, *(each.text for each in done)]) if done else None
+
+    return await HeldUp(timeout=20).run()
+
+
+async def waits_for_an_event(world: World, seconds: float) -> Any:
+    """A step that waits for an event in vain, while another one asks an LLM."""
+    out = list[str]()
+    llm = ScriptedLLM(world, wait=lambda: asyncio.sleep(seconds))
+
+    class Waiting(Workflow):
+        @step
+        async def begin(self, ctx: Context, ev: StartEvent) -> One:
+            return One()
+
+        @step
+        async def one(self, ctx: Context, ev: One) -> Other | Done:
+            ctx.send_event(Other())
+            try:
+                await ctx.wait_for_event(Said, timeout=0.02)
+            except TimeoutError:
+                out.append("nothing was said")
+            return Done(text="waited")
+
+        @step
+        async def other(self, ev: Other) -> Done:
+            return Done(text=(await llm.acomplete("question")).text)
+
+        @step
+        async def join(self, ctx: Context, ev: Done) -> StopEvent | None:
+            done = ctx.collect_events(ev, [Done] * 2)
+            return StopEvent(result=[*out, *(each.text for each in done)]) if done else None
+
+    return await Waiting(timeout=20).run()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [held_up, lambda world: waits_for_an_event(world, 0.05), lambda world: waits_for_an_event(world, 0)],
+    ids=["held_up", "late", "early"],
+)
+async def test_waits_are_over_when_they_were(program: Any, tmp_path: Path) -> None:
+    """A delay before another attempt, or a wait for an event, is over between the same ends of steps."""
+    with TapeEventHandler(tmp_path / "seen.jsonl"):
+        observed = await program(World())
+    gone = World()
+    gone.gone = True
+    for _ in range(2):
+        with use_cassette(tmp_path / "seen.jsonl"):
+            assert await program(gone) == observed
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -24,7 +24,7 @@ from workflows.events import DictLikeModel, HumanResponseEvent
 from workflows.plugins.basic import basic_runtime
 from workflows.runtime.control_loop.runner import _ControlLoopRunner
 from workflows.runtime.types.results import StepWorkerStateContextVar
-from workflows.runtime.types.ticks import TickIdleCheck, TickWakeup
+from workflows.runtime.types.ticks import TickIdleCheck, TickWaiterTimeout, TickWakeup
 
 from agenttape_core.integration import FuturesInOrder
 
@@ -291,12 +291,20 @@ def is_at_rest(runner: Any) -> bool:
     return not (runner.worker_tasks or runner.tick_buffer or runner._pending_workers)
 
 
-def before_processing(runner: Any, change: Callable[[Any], Any]) -> None:
-    """Let a control loop process what a function makes of each of its ticks."""
+def around_processing(runner: Any, change: Callable[[Any], Any], after: Callable[[], list[Any]]) -> None:
+    """Let a control loop process what a function makes of each of its ticks, and next what another one returns.
+
+    Args:
+        runner: The control loop.
+        change: Returns the tick that is processed in the place of one.
+        after: Returns the ticks that are processed next, before those that the loop has already to process.
+    """
     process = runner._process_tick
 
     async def process_tick(tick: Any) -> Any:
-        return await process(change(tick))
+        result = await process(change(tick))
+        runner.tick_buffer[:0] = after()
+        return result
 
     runner._process_tick = process_tick
 
@@ -309,6 +317,11 @@ def keep_workers_in_order(runner: Any) -> None:
 def is_retry(tick: Any) -> bool:
     """Return whether a scheduled tick ends the delay before another attempt."""
     return isinstance(tick, TickWakeup)
+
+
+def ends_a_wait(tick: Any) -> bool:
+    """Return whether a scheduled tick ends a wait of a step: before another attempt, or for an event."""
+    return isinstance(tick, TickWakeup | TickWaiterTimeout)
 
 
 OUTER_CONTEXT = ExternalContext

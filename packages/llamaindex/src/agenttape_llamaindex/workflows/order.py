@@ -20,18 +20,22 @@ from workflows.runtime.types.ticks import TickStepResult, WorkflowTick
 
 from agenttape_core import Step
 from agenttape_core.integration import Session, Slot, current_session, was_observed
-from agenttape_llamaindex._compat import before_processing, buffered, current_span_id, is_retry, scheduled
+from agenttape_llamaindex._compat import around_processing, current_span_id, ends_a_wait, scheduled
 from agenttape_llamaindex.run_tree import spans_of
 from agenttape_llamaindex.workflows.reading import Tick, runs_in
 from agenttape_llamaindex.workflows.runtime import subject_of
 from agenttape_llamaindex.workflows.times import retry_times
 
+_Scheduled = tuple[float, int, WorkflowTick]
+"""A tick that a control loop has scheduled: the moment, a number, the tick."""
 _GRACE = 1.0
 """Seconds for which the loop waits for what comes next, while something else has come."""
 _APART = 0.001
 """The seconds between the moments at which two attempts are due: moments that are nearer have been told apart, too."""
-_RETRY = "wakeup"
-"""The kind of the ticks that end the delay before another attempt."""
+_ENDS_OF_WAITS = frozenset({"wakeup", "waiter_timeout"})
+"""The kinds of ticks that end a wait of a step: before another attempt, or for an event that did not come in time."""
+_TIMEOUT = "timeout"
+"""The kind of the tick that ends a run which takes too long."""
 
 
 class _Taken(NamedTuple):
@@ -41,22 +45,25 @@ class _Taken(NamedTuple):
         kind: The kind of tick.
         subject: The step that has ended, or the event that came.
         worker: The number of the worker of the step; `None` for another tick, or where it is not known.
+        waiter: The name of the wait that is over; `None` for another tick, or where it is not known.
         due: The moment of the next attempt of a step, in seconds since the first tick.
     """
 
     kind: str
     subject: str
     worker: int | None
+    waiter: str | None = None
     due: float | None = None
 
     def fits(self, other: _Taken) -> bool:
-        return self[:2] == other[:2] and (None in {self.worker, other.worker} or self.worker == other.worker)
+        known = zip(self[2:4], other[2:4], strict=True)
+        return self[:2] == other[:2] and all(mine == its or None in {mine, its} for mine, its in known)
 
     def is_of(self, task: NamedTask) -> bool:
         if isinstance(task, WorkerTask):
             is_step = self.kind == "step_result" and str(task.step_id) == self.subject
             return is_step and self.worker in {None, task.worker_id}
-        return self.kind == "add_event"
+        return self.kind not in {"step_result", _TIMEOUT, *_ENDS_OF_WAITS}
 
 
 class _Order:
@@ -96,11 +103,16 @@ class _Order:
         results = [self._failed_in_time(result, self._dues[due]) for result in tick.result]
         return tick.model_copy(update={"result": results})
 
-    def taken_of(self, retries: list[Any]) -> Any:
-        """Return the attempt that comes next, of those that are scheduled."""
-        due = self._left[0].due
-        at = (self._first or 0.0) + self._dues[due] if due is not None else 0.0
-        return min(retries, key=lambda entry: abs(entry[0] - at) if due is not None else _moment(entry))
+    def ends_next(self, waits: list[_Scheduled]) -> _Scheduled | None:
+        """Return the wait that is over now, of those of the run."""
+        wanted = self.next
+        if wanted is None or wanted.kind not in _ENDS_OF_WAITS:
+            return None
+        fitting = [entry for entry in waits if wanted.fits(_taken(entry[2]))]
+        if wanted.due is None:
+            return min(fitting, key=_moment, default=None)
+        at = (self._first or 0.0) + self._dues[wanted.due]
+        return min(fitting, key=lambda entry: abs(entry[0] - at), default=None)
 
     def _failed_in_time(self, result: Any, after: float) -> Any:
         times = retry_times(result)
@@ -111,11 +123,12 @@ class _Order:
 
 
 def _taken(tick: WorkflowTick) -> _Taken:
-    return _Taken(tick.type, subject_of(tick), getattr(tick, "worker_id", None))
+    return _Taken(tick.type, subject_of(tick), getattr(tick, "worker_id", None), getattr(tick, "waiter_id", None))
 
 
 def _recorded(tick: Tick) -> _Taken:
-    return _Taken(tick.kind, tick.name, (tick.plain or {}).get("worker_id"), tick.due)
+    plain = tick.plain or {}
+    return _Taken(tick.kind, tick.name, plain.get("worker_id"), plain.get("waiter_id"), tick.due)
 
 
 class _OrderedAdapter(BaseInternalRunAdapterDecorator):
@@ -124,13 +137,15 @@ class _OrderedAdapter(BaseInternalRunAdapterDecorator):
     Args:
         decorated: The adapter that does the work.
         order: The order.
-        waits_to_retry: Returns whether another attempt is scheduled.
+        until_due: Returns for how many seconds nothing that the run has scheduled is due, at a moment.
     """
 
-    def __init__(self, decorated: InternalRunAdapter, order: _Order, waits_to_retry: Callable[[], bool]) -> None:
+    def __init__(
+        self, decorated: InternalRunAdapter, order: _Order, until_due: Callable[[float], float | None]
+    ) -> None:
         super().__init__(decorated)
         self._order = order
-        self._waits_to_retry = waits_to_retry
+        self._until_due = until_due
 
     async def on_tick(self, tick: WorkflowTick) -> None:
         """Note what the loop has taken up."""
@@ -149,63 +164,63 @@ class _OrderedAdapter(BaseInternalRunAdapterDecorator):
             return await super().wait_for_next_task(running, pending, timeout)
         started = [start.start(asyncio.create_task(start.coro)) for start in pending]
         tasks = [*running, *started]
-        if wanted.kind == _RETRY and self._waits_to_retry():
-            return WaitForNextTaskResult(None, started)
-        mine = next((each.task for each in tasks if wanted.is_of(each)), None)
-        if mine is not None:
+        if wanted.kind != _TIMEOUT:
             patience = _GRACE if timeout is None else min(timeout, _GRACE)
-            done, _ = await asyncio.wait({mine}, timeout=patience)
+            mine = {each.task for each in tasks if wanted.is_of(each)}
+            done, _ = await asyncio.wait(mine, timeout=patience) if mine else (set[asyncio.Task[Any]](), None)
             if done:
-                return WaitForNextTaskResult(mine, started)
-            if any(each.task.done() for each in tasks) or self._waits_to_retry():
+                return WaitForNextTaskResult(done.pop(), started)
+            timeout = self._until_due(await self.get_now())
+            if not mine or timeout == 0 or any(each.task.done() for each in tasks):
                 self._order.is_over()
-            timeout = None if timeout is None else timeout - patience
+                return WaitForNextTaskResult(None, started)  # to look again, also at what is due
         found = await super().wait_for_next_task(tasks, [], timeout)
         return WaitForNextTaskResult(found.completed, started)
 
 
-def _retry_in_turn(runner: Any, order: _Order) -> None:
-    """Let the attempts of a run after the first ones come in a recorded order, and not when their delays are over."""
+def _end_waits_in_turn(runner: Any, order: _Order) -> None:
+    """Let the waits of the steps of a run be over in a recorded order, and not when their time has passed.
+
+    The loop takes up what is due behind what it has to process then, and before what comes of that.
+    """
     pop, until_next = runner.pop_due_ticks, runner.next_wakeup_timeout
 
     def pop_due_ticks(now: float) -> list[WorkflowTick]:
-        wanted = order.next
-        if wanted is None:
+        with _held(runner, order):
             return list(pop(now))
-        is_next = wanted.kind == _RETRY and not buffered(runner)  # which may hold the failure that it comes after
-        with _held(runner) as retries:
-            ticks = list(pop(now))
-            if is_next and retries:
-                taken = order.taken_of(retries)
-                retries.remove(taken)
-                ticks.append(taken[2])
-            return ticks
 
     def next_wakeup_timeout(now: float) -> float | None:
-        if order.next is None:
-            return cast("float | None", until_next(now))
-        with _held(runner):
+        with _held(runner, order):
             return cast("float | None", until_next(now))
 
+    def that_end_next() -> list[WorkflowTick]:
+        with _held(runner, order) as waits:
+            ended = order.ends_next(waits)
+            if ended is None:
+                return []
+            waits.remove(ended)
+            return [ended[2]]
+
     runner.pop_due_ticks, runner.next_wakeup_timeout = pop_due_ticks, next_wakeup_timeout
+    around_processing(runner, order.as_timed, that_end_next)
 
 
 @contextmanager
-def _held(runner: Any) -> Iterator[list[Any]]:
-    """Take the retries that a control loop has scheduled out of its heap, as long as this is entered."""
-    ticks, retries = scheduled(runner), _retries(runner)
-    ticks[:] = sorted((entry for entry in ticks if not is_retry(entry[2])), key=_moment)
+def _held(runner: Any, order: _Order) -> Iterator[list[_Scheduled]]:
+    """Take the ends of waits that a control loop has scheduled out of its heap, as long as this is entered."""
+    ticks, waits = scheduled(runner), _waits(runner) if order.next is not None else []
+    ticks[:] = sorted((entry for entry in ticks if entry not in waits), key=_moment)
     try:
-        yield retries
+        yield waits
     finally:
-        ticks[:] = sorted([*ticks, *retries], key=_moment)
+        ticks[:] = sorted([*ticks, *waits], key=_moment)
 
 
-def _retries(runner: Any) -> list[Any]:
-    return sorted((entry for entry in scheduled(runner) if is_retry(entry[2])), key=_moment)
+def _waits(runner: Any) -> list[_Scheduled]:
+    return sorted((entry for entry in scheduled(runner) if ends_a_wait(entry[2])), key=_moment)
 
 
-def _moment(entry: tuple[float, int, Any]) -> tuple[float, int]:
+def _moment(entry: _Scheduled) -> tuple[float, int]:
     return entry[:2]
 
 
@@ -234,9 +249,8 @@ def in_recorded_order(real: Callable[..., Any]) -> Callable[..., Any]:
         ticks = _recorded_ticks(session) if session is not None and not session.records else []
         if ticks:
             order = _Order(ticks)
-            self.adapter = _OrderedAdapter(self.adapter, order, lambda: bool(_retries(self)))
-            _retry_in_turn(self, order)
-            before_processing(self, order.as_timed)
+            self.adapter = _OrderedAdapter(self.adapter, order, self.next_wakeup_timeout)
+            _end_waits_in_turn(self, order)
         return await real(self, *args, **kwargs)
 
     return run
