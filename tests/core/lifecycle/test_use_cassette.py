@@ -142,6 +142,21 @@ def test_live(world: World, mode: Any, live: Any) -> None:
         assert ask(world, "a", "b") == ["a 1", "b 3"]
 
 
+@pytest.mark.parametrize(
+    ("on_error", "is_kept"), [({}, True), ({"on_error": "keep"}, True), ({"on_error": "discard"}, False)]
+)
+def test_live_is_kept_when_the_block_fails(world: World, on_error: Any, is_kept: bool) -> None:
+    """What a failed run with something live did says why, so it is kept, and the error says where."""
+    before = record(world, "a", "b")
+    with pytest.raises(ZeroDivisionError) as caught, use_cassette("c", live={"b"}, to="mine", **on_error):
+        assert ask(world, "a", "b") == ["a 1", "b 3"]
+        raise ZeroDivisionError
+    assert CASSETTE.read_bytes() == before
+    assert files() == (["c.yaml", "mine.yaml"] if is_kept else ["c.yaml"])
+    said = ["AgentTape: cassettes/mine.yaml keeps what this run did"] if is_kept else []
+    assert getattr(caught.value, "__notes__", []) == said
+
+
 def test_live_kind_that_never_happens(world: World) -> None:
     """When nothing live was asked there is nothing to derive."""
     record(world, "a")

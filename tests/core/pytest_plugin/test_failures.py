@@ -334,7 +334,7 @@ def test_live():
 
 
 def test_a_replay_with_something_live_leaves_nothing_beside_the_tests(project: Project) -> None:
-    """Its derived cassette is in pytest's cache, and a failing one leaves no journal."""
+    """Its derived cassette is in pytest's cache, that of a failing test too, which leaves no journal."""
     project.tests(f"FAILS = False{LIVE}")
     project.record()
     left = sorted((project.path / "cassettes").rglob("*"))
@@ -346,11 +346,29 @@ def test_a_replay_with_something_live_leaves_nothing_beside_the_tests(project: P
     result = project.run()
     result.assert_outcomes(failed=1)
     result.stdout.no_fnmatch_line("*unfinished recording*")
+    result.stdout.fnmatch_lines(["E *AgentTape: .pytest_cache/*/test_live.derived.yaml keeps what this run did"])
     assert sorted((project.path / "cassettes").rglob("*")) == left
     assert list(derived.parent.iterdir()) == [derived]
+    assert derived.read_text("utf-8") != written
     project.tests(f"FAILS = False{LIVE}")
     project.run("-p", "no:cacheprovider").assert_outcomes(passed=1)
     assert sorted((project.path / "cassettes").rglob("*")) == left
+
+
+def test_a_session_with_something_live_leaves_nothing_beside_the_tests(project: Project) -> None:
+    """One that a test opens by itself writes to pytest's cache, too; unless it says where to."""
+    project.tests("""
+from agenttape_core import use_cassette
+
+@pytest.mark.parametrize("to", [None, "mine"])
+def test_it(to):
+    with use_cassette("own", mode="once", live={"look_up"}, to=to):
+        print(ask("hi"), look_up("Paris"))
+""")
+    project.run("-k", "None").assert_outcomes(passed=1)
+    project.run().assert_outcomes(passed=2)
+    assert (project.path / ".pytest_cache/d/agenttape-derived/cassettes/own.derived.yaml").exists()
+    assert sorted(file.name for file in (project.path / "cassettes").iterdir()) == ["mine.yaml", "own.yaml"]
 
 
 def test_a_failing_fixture(project: Project) -> None:

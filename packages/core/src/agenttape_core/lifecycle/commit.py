@@ -62,15 +62,16 @@ def _settle(opened: Opened, journal: Journal, failed: BaseException | None) -> N
     session = opened.session
     if _has_nothing_to_write(opened, journal):
         journal.abandon(keep=False)
-    elif failed is None or opened.prepared.settings.on_error == "keep" or _keeps_first(opened, failed):
+    elif failed is None or opened.prepared.settings.on_error == "keep" or _keeps_failed(opened, failed):
         unreadable = put_aside(journal.target, kept_in=journal.path) if opened.prepared.is_broken else None
         _commit(opened.prepared, session, journal)
         session.completed(open_cassette(journal.target), journal.target, unreadable)
         for superseded in leftover_journals(journal.target) if not journal.is_unique else ():
             superseded.unlink(missing_ok=True)
         _note_pending(opened.prepared, session)
-        if failed is not None and session.policy.records:
-            failed.add_note(f"AgentTape: {shown_path(journal.target)} keeps what was recorded; the next run replays it")
+        if failed is not None:
+            kept = "what was recorded; the next run replays it" if session.policy.records else "what this run did"
+            failed.add_note(f"AgentTape: {shown_path(journal.target)} keeps {kept}")
     else:
         derives = opened.prepared.request.derivation is not None
         left = journal.abandon(keep=bool(session.report.executed) and (session.policy.records or derives))
@@ -94,15 +95,25 @@ def _note_pending(prepared: Prepared, session: Session) -> None:
         remove_pending(path)
 
 
+def _keeps_failed(opened: Opened, failed: BaseException) -> bool:
+    """Return whether a recording is kept of a failed run, where nobody said so.
+
+    A first one is if the next run would be served it. What a replay with something live did is, as it takes the place
+    of no cassette, and says why the run failed.
+    """
+    if "on_error" in opened.prepared.request.options:
+        return False
+    if not opened.session.policy.records and opened.prepared.request.derivation is None:
+        return True
+    return _keeps_first(opened, failed)
+
+
 def _keeps_first(opened: Opened, failed: BaseException) -> bool:
-    """Return whether a recording is kept of a failed run: it is the only one, and the next run would be served it."""
     prepared, session = opened.prepared, opened.session
     adds = session.policy.records and session.policy.mode is not Mode.ALL
     is_first = prepared.cassette is None and not prepared.is_broken and adds
     is_whole = session.failure is None and not session.was_cut and session.report.executed
-    return bool(is_first and is_whole and "on_error" not in prepared.request.options) and (
-        prepared.request.keeps_first(failed)
-    )
+    return bool(is_first and is_whole) and prepared.request.keeps_first(failed)
 
 
 def _has_nothing_to_write(opened: Opened, journal: Journal) -> bool:

@@ -15,7 +15,7 @@ from agenttape_core.lifecycle.remedy import Remedy
 from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Plain, Step
-from agenttape_core.storage import Location, derived_path
+from agenttape_core.storage import Location
 
 if TYPE_CHECKING:  # most sessions change nothing
     from agenttape_core.interventions import Changes
@@ -120,7 +120,6 @@ class SessionRequest(NamedTuple):
         has_others: Returns whether the run has made calls in sessions of its own: an empty recording is whole then.
         keeps_first: Returns whether a first recording is kept if its run failed like this. All its calls have ended.
         write_to: The file to write; by default the cassette itself, or a derived one beside it.
-        derive_to: Returns the file of the derived cassette that a replay with something live writes.
         shown_as: The cassette as messages name it; by default its path.
         key: The key of pseudonyms of a cassette that is not there yet; by default one of its own.
         clock: The time at which the clock of an imported program stood still, in seconds since the epoch.
@@ -131,7 +130,7 @@ class SessionRequest(NamedTuple):
         candidate: The model that is tried in the place of the program's own, or such by place; by default the setting.
         fakes: Functions that answer calls without a recording, by the name of the boundary.
         payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
-        derived_as: The file of the derived cassette, as the user names it; by default that of `derive_to`.
+        derived_as: The file of the derived cassette, as the user names it; by default beside the cassette.
         changes: What comes of recorded calls instead of what was recorded; `None` for a session that is no such replay.
         beyond: What becomes of calls without a recording once a change has landed.
         judges_changes: Whether it is an error if a change does not land.
@@ -156,7 +155,6 @@ class SessionRequest(NamedTuple):
     has_others: Callable[[], bool] = bool
     keeps_first: Callable[[BaseException], bool] = _never
     write_to: Location | None = None
-    derive_to: Callable[[Location], Location] = derived_path
     shown_as: Location | None = None
     key: str | None = None
     clock: float | None = None

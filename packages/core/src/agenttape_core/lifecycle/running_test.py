@@ -46,6 +46,10 @@ class FailedBlock(NamedTuple):
         return first if shown in first else f"{shown}: {first}"
 
 
+def _beside(_: Location) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class RunningTest:
     """The test that runs, as far as it matters to sessions that it or its fixtures open.
@@ -64,6 +68,7 @@ class RunningTest:
         pace: The time that its replays take, if the command line says so.
         order: The order in which calls of its replays are answered, if the command line says so.
         imposed: The orders that are imposed on its replays while it is explored, the innermost last.
+        derive_to: Returns the file of what a replay of a cassette with something live did; `None` leaves it beside.
         is_part: Returns whether a session that is opened now serves several tests, of which only some run here.
     """
 
@@ -80,6 +85,7 @@ class RunningTest:
     pace: str | None = None
     order: str | None = None
     imposed: list[Imposing] = field(default_factory=list)
+    derive_to: Callable[[Location], Location | None] = _beside
     is_part: Callable[[], bool] = bool
 
 

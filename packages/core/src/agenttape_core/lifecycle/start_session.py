@@ -20,6 +20,7 @@ from agenttape_core.lifecycle.pace import tempo_of
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import unchanged
+from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.sinks import sink_of
 from agenttape_core.lifecycle.without_content import WithoutContent
 from agenttape_core.matching import Ignored, Position
@@ -39,6 +40,7 @@ from agenttape_core.session import (
 from agenttape_core.storage import (
     Journal,
     Location,
+    derived_path,
     is_pending,
     pending_path,
 )
@@ -139,7 +141,8 @@ def _derived(prepared: Prepared) -> Location:
     """
     request = prepared.request
     if request.derived_as is None:
-        return request.derive_to(prepared.path)
+        test = this_test()
+        return (test.derive_to(prepared.path) if test is not None else None) or derived_path(prepared.path)
     project = request.project or this_project()
     target = project.recording(request.derived_as, prepared.settings.cassette_dir)
     if target == prepared.path:

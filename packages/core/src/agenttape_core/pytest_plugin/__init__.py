@@ -171,6 +171,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
         return places_among(getattr(item, "funcargs", {}))
 
+    def derive_to(path: Location) -> Location | None:
+        from agenttape_core.pytest_plugin.cassette_options import derived_to
+
+        return derived_to(item.config, path)
+
     def is_part() -> bool:
         from agenttape_core.pytest_plugin import wider_fixtures
 
@@ -186,6 +191,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             places,
             pace=option.cassette_pace,
             order=option.cassette_order,
+            derive_to=derive_to,
             is_part=is_part,
         )
         if _wants_faults(item) or _wants_orders(item) or item.config.stash.get(KEEPS_SESSIONS, False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ from agenttape_core.tools.upkeep.age import age_of, parse_age
 if TYPE_CHECKING:
     import pytest
 
+_DERIVED = "agenttape-derived"
 _OPTIONS = frozenset(inspect.signature(use_cassette).parameters) - {"name_or_path", "cassette_dir"}
 
 
@@ -54,21 +56,19 @@ def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
     return Chosen(path, name is not None, options)
 
 
-def derived_to(request: pytest.FixtureRequest, path: Location) -> Location:
+def derived_to(config: pytest.Config, path: Location) -> Location | None:
     """Return where a replay with something live writes what happened: into pytest's cache, not among the tests.
 
     Args:
-        request: The request of the test.
-        path: Its cassette. The derived one is beside it only if it is not below the root of the tests.
+        config: The configuration of the run.
+        path: The cassette of the replay. If it is not below the root of the tests, the derived one is beside it.
     """
-    root = request.config.rootpath
-    if not isinstance(path, Path) or not path.is_relative_to(root):
-        return derived_path(path)
-    cache: pytest.Cache | None = getattr(request.config, "cache", None)
-    if cache is None:
-        factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
-        return derived_path(factory.getbasetemp() / path.relative_to(root))
-    return derived_path(cache.mkdir("agenttape-derived") / path.relative_to(root))
+    root = config.rootpath
+    if not isinstance(path, Path) or not path.absolute().is_relative_to(root):
+        return None
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    folder = cache.mkdir(_DERIVED) if cache is not None else Path(tempfile.mkdtemp(prefix=f"{_DERIVED}-"))
+    return derived_path(folder / path.absolute().relative_to(root))
 
 
 def places_of(request: pytest.FixtureRequest) -> dict[str, str]:

@@ -32,7 +32,6 @@ from agenttape_core.pytest_plugin.again import AGAIN, caught_by_unittest
 from agenttape_core.pytest_plugin.cassette_options import (
     Chosen,
     chosen_by,
-    derived_to,
     mode_of,
     own_cassette,
     places_of,
@@ -108,11 +107,9 @@ class Running:
         opening = use_cassette(chosen.path, **options).request
         # In a proof, nothing that was just recorded becomes better by recording it anew.
         remedy = no_remedy if this_project().replays_only else functools.partial(_remedy, item, chosen)
-        derived = functools.partial(derived_to, request)
         wanted = opening._replace(
             remedy=remedy,
             keeps_first=is_of_the_test,
-            derive_to=derived,
             places=places_of(request),
             may_be_missing=self.plans,
             write_to=live,
