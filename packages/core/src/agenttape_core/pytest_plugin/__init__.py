@@ -6,9 +6,8 @@ tests with a cassette need.
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ import pytest
 
 from agenttape_core.lifecycle.running_test import RunningTest, during, this_test
 from agenttape_core.pytest_plugin.command_line import add_options, refuse
+from agenttape_core.pytest_plugin.further_runs import more_of, note_end, wants_changes
 from agenttape_core.pytest_plugin.replayed import KEEPS_SESSIONS
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ _MODULE = "agenttape_core.pytest_plugin.running"
 RUNNING: pytest.StashKey[Running] = pytest.StashKey()
 """The cassette of a test item, while it is in use."""
 _LOOK: pytest.StashKey[OneLook] = pytest.StashKey()
-_PASSED: pytest.StashKey[bool] = pytest.StashKey()
-"""Of a test that has passed, and whose calls are to fail: true until they do."""
 
 
 def __getattr__(name: str) -> Any:
@@ -194,7 +192,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             derive_to=derive_to,
             is_part=is_part,
         )
-        if _wants_faults(item) or _wants_orders(item) or item.config.stash.get(KEEPS_SESSIONS, False):
+        if wants_changes(item) or item.config.stash.get(KEEPS_SESSIONS, False):
             test = replace(test, sessions=[])
         with during(test):
             return (yield)
@@ -267,7 +265,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         halts_end_fixtures(item)
     if (running := item.stash.get(RUNNING, None)) is not None:
         running.tear_down()
-    more = _more_of(item, nextitem)
+    more = more_of(item, nextitem, RUNNING)
     if more is None:
         return (yield)
     from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
@@ -281,80 +279,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return result
 
 
-def _more_of(item: pytest.Item, nextitem: pytest.Item | None) -> Callable[[], object] | None:
-    """Return what runs a test again that has passed, if anything does; its own fixtures have ended then."""
-    running = item.stash.get(RUNNING, None)
-    if item.stash.get(_PASSED, False):
-        item.stash[_PASSED] = False  # its further runs have a teardown, too
-        further = _try_orders if _wants_orders(item) else _try_faults
-    elif running is not None and running.is_to_try:
-        further = _try_candidates
-    elif running is not None and running.is_to_verify:
-        further = _verify
-    elif running is not None and running.is_to_prove:
-        return functools.partial(running.prove, nextitem, RUNNING)
-    else:
-        return None
-    return functools.partial(further, item, nextitem)
-
-
-def _try_candidates(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    from agenttape_core.pytest_plugin.trying import fail_under, try_candidates
-
-    try_candidates(item, nextitem, RUNNING)
-    fail_under(item)
-
-
-def _try_orders(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    from agenttape_core.pytest_plugin.exploring import try_orders
-
-    try_orders(item, nextitem, RUNNING)
-
-
-def _try_faults(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    from agenttape_core.pytest_plugin.faulting import try_faults
-
-    try_faults(item, nextitem, RUNNING)
-
-
-def _verify(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    from agenttape_core.pytest_plugin.verifying import verify
-
-    verify(item, nextitem, RUNNING)
-
-
-def _note_end(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Note whether a test has passed without a fault, or that it is left out because it has not; and what it hides."""
-    test, has_faults = this_test(), _wants_faults(item)
+def _note_caught(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Keep the failures of sessions that a test has caught, if it has passed."""
+    test = this_test()
     if report.passed and test is not None and test.failed:
         from agenttape_core.pytest_plugin.caught import keep_caught
 
         keep_caught(item, test.failed)
-    if report.passed and (has_faults or _wants_orders(item)):
-        item.stash.setdefault(_PASSED, True)
-    elif report.failed and has_faults:
-        from agenttape_core.pytest_plugin.faulting import exclude
-
-        exclude(item)
-
-
-def _wants_faults(item: pytest.Item) -> bool:
-    """Return whether calls of a test are to fail: if it is said so, and no recording is asked for."""
-    option = item.config.option
-    wanted = option.faults is not None or item.get_closest_marker("faults") is not None
-    return wanted and _only_replays(item)
-
-
-def _wants_orders(item: pytest.Item) -> bool:
-    """Return whether calls of a test are to be answered in other orders, and no recording is asked for."""
-    return item.config.option.explore is not None and _only_replays(item)
-
-
-def _only_replays(item: pytest.Item) -> bool:
-    if item.config.stash.get(KEEPS_SESSIONS, False):
-        return False  # somebody else runs the tests again
-    option = item.config.option
-    return option.rerecord is None and option.cassette_mode in {None, "none", "replay", "once"}
 
 
 def _may_be_ours(call: pytest.CallInfo[None]) -> bool:
@@ -388,7 +319,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.failed:
         _note_failure(call, report)
     if call.when == "call":
-        _note_end(item, report)
+        _note_caught(item, report)
+        note_end(item, report)
     running = item.stash.get(RUNNING, None)
     if running is None:
         if report.failed and _may_be_ours(call):
