@@ -21,8 +21,8 @@ from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_metadata, plain_tags, plain_value
-from agenttape_core.session.ending_crossing import EndingCrossing
 from agenttape_core.session.kept_parts import kept_ids, redacted_effects
+from agenttape_core.session.nested_crossing import NestedCrossing
 from agenttape_core.session.order.call_turn import NO_TURN, Turn
 from agenttape_core.session.order.executing import EXECUTING
 from agenttape_core.session.order.giving_up import Work, current_work
@@ -37,7 +37,7 @@ WATCHED: ContextVar[ExecutedCrossing | None] = ContextVar("agenttape_watched", d
 """The innermost call of a component of the program that runs here and is watched; see `program_calls`."""
 
 
-class ExecutedCrossing(EndingCrossing):
+class ExecutedCrossing(NestedCrossing):
     """A call that is executed for real.
 
     Args:
@@ -66,13 +66,11 @@ class ExecutedCrossing(EndingCrossing):
         "drops_ids",
         "duration_ms",
         "fidelity_note",
-        "has_ended",
         "has_made_calls",
         "metadata",
         "moment",
         "nonce",
         "number",
-        "parent",
         "settle",
         "tags",
         "tells",
@@ -82,8 +80,7 @@ class ExecutedCrossing(EndingCrossing):
     is_served: ClassVar[Literal[False]] = False
     """True if the call is answered without being executed."""
 
-    is_real: ClassVar[bool] = True
-    """True if the call does what it does outside; false if its code is only run through."""
+    parent: ExecutedCrossing | None
 
     def __init__(
         self,
@@ -96,9 +93,8 @@ class ExecutedCrossing(EndingCrossing):
         owner: Any = None,
         parent: ExecutedCrossing | None = None,
     ) -> None:
-        super().__init__(session, boundary, request, position, owner=owner)
+        super().__init__(session, boundary, request, position, owner=owner, parent=parent)
         self.number = number
-        self.parent = parent
         self.tags: Sequence[str] = ()
         """Words that the program gave the call, besides its request."""
         self.metadata: Mapping[str, Any] = {}
@@ -110,8 +106,6 @@ class ExecutedCrossing(EndingCrossing):
 
         For ids of tasks: they differ in each recording, and nothing else in the cassette names them."""
         self.error_ids = {}
-        self.has_ended = False
-        """True once its code has ended, however it did."""
         self.duration_ms: float | None = None
         """The duration that another tool has measured; `None` to measure it here."""
         self.candidate: Candidate | None = None
@@ -202,25 +196,6 @@ class ExecutedCrossing(EndingCrossing):
         if self._work is not None:
             self.session.extension(IN_THREADS).pop(self, None)
 
-    def is_below(self, other: ExecutedCrossing) -> bool:
-        """True if this crossing is the other one or was begun inside it."""
-        return any(crossing is other for crossing in self._outwards())
-
-    def is_inside(self, owner: Any) -> bool:
-        """True if this crossing or one around it belongs to the owner."""
-        return any(crossing.owner is owner for crossing in self._outwards())
-
-    def reaches_out(self) -> bool:
-        """True if what runs for it now may reach the outside: it or one around it is executed for real, and goes on."""
-        chain = list(self._outwards())
-        return not any(crossing.has_ended for crossing in chain) and any(crossing.is_real for crossing in chain)
-
-    def _outwards(self) -> Iterator[ExecutedCrossing]:
-        crossing: ExecutedCrossing | None = self
-        while crossing is not None:
-            yield crossing
-            crossing = crossing.parent
-
     def chunk_arrived(self) -> None:
         """Note the time of a chunk."""
         self._note_giving_up()
@@ -270,24 +245,9 @@ class ExecutedCrossing(EndingCrossing):
         return self.session.schedule.turn(self, self.position.address, is_executed=True)
 
     @property
-    def is_of_program(self) -> bool:
-        """True if a replay may run its code: that of a tool."""
-        return self.boundary.kind == "tool"
-
-    @property
-    def may_be_run_again(self) -> bool:
-        """True if a replay may run its code, and that of all calls around it: they are those of tools."""
-        return all(crossing.is_of_program for crossing in self._outwards())
-
-    @property
     def is_run_again(self) -> bool:
         """True once the call has ended and a replay will run its code, as it only made calls that are recorded."""
         return self._is_run_again
-
-    @property
-    def is_run_now(self) -> bool:
-        """True if its code is run in a replay, and that of all calls around it."""
-        return not any(crossing.is_real for crossing in self._outwards())
 
     def ran(self) -> None:
         """End a call that is not recorded: a replay runs its code, as it did nothing but what a program does."""
