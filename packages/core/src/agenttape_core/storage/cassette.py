@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
-from agenttape_core.format import limits
 from agenttape_core.format.assets import attach
 from agenttape_core.format.continuation import Delta, resolve
 from agenttape_core.format.layout import row_from_dict
@@ -33,6 +31,7 @@ from agenttape_core.storage.asset_files import AssetFolder, reader_of_assets
 from agenttape_core.storage.files import BROKEN, CONFLICT, choose_side, file_kind, read_bytes
 from agenttape_core.storage.location import location_of
 from agenttape_core.storage.preface import read_preface
+from agenttape_core.storage.spans import spans_of, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,11 +43,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LAYOUTS: dict[str, Layout] = {"yaml": YamlLayout(), "jsonl": JsonlLayout()}
-VERSION = re.compile(
-    rb'(?:\xef\xbb\xbf)?(?:---[ \t]*\n)?(?:agenttape: ([0-9]{1,9})[ \t]*\n|\{"agenttape":([0-9]{1,9})[,}])'
-)
-"""The beginning of a cassette of any version."""
-_CONFLICT = b"<<<<<<< "
 _RESOLVED = 64
 """The number of resolved requests that are kept, so that reading in file order follows each continuation once."""
 
@@ -79,7 +73,10 @@ class Cassette:
         self._data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
         self._layout = LAYOUTS[file_kind(path).layout]
         self._refuse_other_versions()
-        spans, self._header_span = self._split()
+        try:
+            self._header_span, spans = spans_of(self._data, self._layout)
+        except Malformed as error:
+            self._refuse(error, 0)
         self._step_spans = self._layout.steps(self._data, spans)
         steps = set(self._step_spans)
         self._spans = [span for span in spans if span not in steps] if steps else spans
@@ -97,9 +94,9 @@ class Cassette:
     @property
     def version(self) -> int:
         """The version of the format that the file is written in."""
-        match = VERSION.match(self._data)
-        assert match is not None, "a header that was checked begins with it"
-        return int(match[1] or match[2])
+        version = version_of(self._data)
+        assert version is not None, "a header that was checked begins with it"
+        return version
 
     @property
     def has_stamps(self) -> bool:
@@ -325,34 +322,15 @@ class Cassette:
             self._refuse(error, self._spans[self._positions[number]][0])
 
     def _refuse_other_versions(self) -> None:
-        match = VERSION.match(self._data)
-        if match and int(match[1] or match[2]) > FORMAT_VERSION:
+        version = version_of(self._data)
+        if version is not None and version > FORMAT_VERSION:
             raise CassetteVersionError(
                 self.path,
-                f"the cassette is of format {int(match[1] or match[2])}, "
+                f"the cassette is of format {version}, "
                 f"and this version of AgentTape reads formats up to {FORMAT_VERSION}",
                 remedy="upgrade: pip install --upgrade agenttape-core",
                 line=1,
             )
-
-    def _split(self) -> tuple[list[Span], Span]:
-        data = self._data
-        conflict = 0 if data.startswith(_CONFLICT) else data.find(b"\n" + _CONFLICT) + 1
-        if data.startswith(_CONFLICT, conflict):
-            self._refuse(Malformed(CONFLICT), conflict)
-        if not data or data.isspace():
-            self._refuse(Malformed("the file is empty"), 0)
-        try:
-            end = self._layout.check_end(data)
-            header, *records = self._layout.spans(data, end)
-        except Malformed as error:
-            self._refuse(error, 0)
-        limit = limits.MAX_RECORD_BYTES
-        large = [start for start, end in (header, *records) if end - start > limit]
-        if large:
-            problem = f"a record is larger than the limit of {limits.MAX_RECORD_BYTES} bytes"
-            self._refuse(Malformed(problem), large[0])
-        return records, header
 
     def _parse_preface(self) -> tuple[Header, str, str]:
         span = self._header_span

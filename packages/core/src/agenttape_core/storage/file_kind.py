@@ -9,8 +9,9 @@ from typing import BinaryIO
 
 from agenttape_core.errors import CassetteFormatError, ConfigurationError
 from agenttape_core.format import limits
-from agenttape_core.storage.cassette import VERSION, Cassette
+from agenttape_core.storage.cassette import Cassette
 from agenttape_core.storage.files import FileKind, file_kind, read_at_most, unpacked
+from agenttape_core.storage.spans import version_of
 
 _HEAD = 64
 _MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
@@ -33,7 +34,7 @@ def is_cassette(path: Path) -> bool:
             head = unpacked(path, io.BytesIO(head), kind.packing).read(_HEAD)
         except (EOFError, OSError, zlib.error, ValueError):
             return True
-    return VERSION.match(head) is not None
+    return version_of(head) is not None
 
 
 def read_cassette(stream: BinaryIO, *, name: str = "standard input", attached: bool = True) -> Cassette:
