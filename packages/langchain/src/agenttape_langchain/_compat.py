@@ -314,34 +314,6 @@ def beginning_tool() -> BeginningTool | None:
     return BeginningTool(local["self"], local.get("tool_input"), local.get("config"), manager)
 
 
-class LatestNoting:
-    """A saver for `langgraph.pregel._checkpoint.checkpoint_superseded` that notes the checkpoints it returns.
-
-    That function calls only `get_tuple` or `aget_tuple`, for the latest checkpoint.
-
-    Args:
-        saver: The real saver.
-        note: Called with the id of each checkpoint.
-    """
-
-    def __init__(self, saver: Any, note: Callable[[str], None]) -> None:
-        self._saver = saver
-        self._note = note
-
-    def get_tuple(self, config: Any) -> Any:
-        """Return the checkpoint of the saver."""
-        return self._noted(self._saver.get_tuple(config))
-
-    async def aget_tuple(self, config: Any) -> Any:
-        """Return the checkpoint of the saver."""
-        return self._noted(await self._saver.aget_tuple(config))
-
-    def _noted(self, found: Any) -> Any:
-        if found is not None:
-            self._note(found.checkpoint["id"])
-        return found
-
-
 EVENTS: Any = _events
 """The module whose `handle_event` tells all handlers of a run about one event, where no event loop is involved."""
 
@@ -394,15 +366,3 @@ def overrides(model: Any, name: str) -> bool:
     """Return whether the class of a chat model has a method of its own, and not only that of the interface."""
     own, base = (inspect.getattr_static(cls, name) for cls in (type(model), BaseChatModel))
     return own is not base and inspect.unwrap(own) is not inspect.unwrap(base)
-
-
-def model_of_name(name: str) -> BaseChatModel:
-    """Return the chat model of a name, `provider:model`.
-
-    Raises:
-        Exception: If `langchain` or the package of the provider is not installed, or its client refuses.
-    """
-    from langchain.chat_models import init_chat_model
-
-    model: BaseChatModel = init_chat_model(name)
-    return model

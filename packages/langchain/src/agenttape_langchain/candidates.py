@@ -28,7 +28,7 @@ from agenttape_core.integration import (
     register_candidates,
     state_of,
 )
-from agenttape_langchain._compat import model_of_name, overrides
+from agenttape_langchain._compat import overrides
 from agenttape_langchain.codec import split_result
 
 FRAMEWORK = "langchain_core"
@@ -74,9 +74,12 @@ def _named(name: str) -> BaseChatModel:
     if not name.strip() or name.strip().endswith(":"):
         raise ConfigurationError(f"it names no model\n{_REMEDY}")
     try:
-        return model_of_name(name)
+        from langchain.chat_models import init_chat_model
+
+        model: BaseChatModel = init_chat_model(name)
     except Exception as error:  # of the provider's client, such as a missing key
         raise ConfigurationError(f"{type(error).__name__}: {error}\n{_REMEDY}") from error
+    return model
 
 
 def _label(model: BaseChatModel) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from uuid import UUID
 
 from agenttape_core.integration import Session, Slot, current_session, register_seam
-from agenttape_langchain._compat import CHECKPOINT_SEAMS, LatestNoting
+from agenttape_langchain._compat import CHECKPOINT_SEAMS
 from agenttape_langchain.recorded_runs import goes_on
 from agenttape_langchain.session_tree import tree_of
 
@@ -107,6 +107,34 @@ def _go_on() -> None:
         goes_on(session, run.position)
 
 
+class _LatestNoting:
+    """A saver for `langgraph.pregel._checkpoint.checkpoint_superseded` that notes the checkpoints it returns.
+
+    That function calls only `get_tuple` or `aget_tuple`, for the latest checkpoint.
+
+    Args:
+        saver: The real saver.
+        note: Called with the id of each checkpoint.
+    """
+
+    def __init__(self, saver: Any, note: Callable[[str], None]) -> None:
+        self._saver = saver
+        self._note = note
+
+    def get_tuple(self, config: Any) -> Any:
+        """Return the checkpoint of the saver."""
+        return self._noted(self._saver.get_tuple(config))
+
+    async def aget_tuple(self, config: Any) -> Any:
+        """Return the checkpoint of the saver."""
+        return self._noted(await self._saver.aget_tuple(config))
+
+    def _noted(self, found: Any) -> Any:
+        if found is not None:
+            self._note(found.checkpoint["id"])
+        return found
+
+
 # -- replacements of LangGraph's functions ----------------------------------------------------------------------------
 
 
@@ -131,7 +159,7 @@ def _superseding(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
         lineages, place = _lineages(), _place(config)
         if lineages is None or place is None:
             return real(saver, config, saved)
-        return real(LatestNoting(saver, functools.partial(lineages.met, place=place)), config, saved)
+        return real(_LatestNoting(saver, functools.partial(lineages.met, place=place)), config, saved)
 
     return superseded
 
