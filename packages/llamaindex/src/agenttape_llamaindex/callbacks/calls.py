@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from llama_index.core.tools import ToolOutput
+from llama_index.core.tools import FunctionTool, ToolOutput
 
 from agenttape_core import AgentTapeError
 from agenttape_core.integration import ExecutedCrossing, note_text
 from agenttape_core.integration.codecs import packed
 from agenttape_core.integration.observing import ObservedCall, ObservedStream, Unrecorded
+from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.codec.streams import Sort
-from agenttape_llamaindex.effects import Effects
+from agenttape_llamaindex.effects import Effects, effects_of
+from agenttape_llamaindex.run_tree import LEAVES
 
 FROM_CACHE = "the model has a cache, and no event says which texts that answered: the request is not certain"
 NO_CHUNKS = "it was streamed, and its class fires no events for its chunks"
@@ -99,3 +102,21 @@ class ObservedResponses(ObservedStream):
             error: The error that ended it.
         """
         return self.exhausted(self._last) if error is None else self.broken(error)
+
+
+def call_of(crossing: ExecutedCrossing, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
+    """Return the observed call that a crossing is, in the form of its kind.
+
+    Args:
+        crossing: The crossing.
+        instance: The object whose call it is.
+        method: The leaf method.
+        kwargs: The arguments of the call that have names.
+    """
+    if method in LEAVES and "stream" in method:
+        return ObservedResponses(crossing, CHATS if LEAVES[method] == "chat" else TEXTS)
+    if crossing.boundary.kind == "embeddings":
+        return ObservedEmbedding(crossing, method)
+    if isinstance(instance, FunctionTool):
+        return ObservedFunction(crossing, effects_of(kwargs.get(instance.ctx_param_name or "")))
+    return ObservedCall(crossing)

@@ -19,8 +19,8 @@ from typing import Any, cast
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import QueryBundle
-from llama_index.core.tools import BaseTool, FunctionTool, ToolOutput
-from workflows import Context, Workflow
+from llama_index.core.tools import BaseTool, ToolOutput
+from workflows import Workflow
 
 from agenttape_core import Rule
 from agenttape_core.integration import ExecutedCrossing, Leaf, plain_value
@@ -36,19 +36,11 @@ from agenttape_core.integration.observing import (
     output_facts,
 )
 from agenttape_llamaindex._compat import current_span_id, reports_chunks, span_name, unmarked
-from agenttape_llamaindex.callbacks.calls import (
-    FROM_CACHE,
-    NO_CHUNKS,
-    ONE_OF_MANY,
-    ObservedEmbedding,
-    ObservedFunction,
-    ObservedResponses,
-)
+from agenttape_llamaindex.callbacks.arguments import as_passed, as_shown
+from agenttape_llamaindex.callbacks.calls import FROM_CACHE, NO_CHUNKS, ONE_OF_MANY, ObservedResponses, call_of
 from agenttape_llamaindex.callbacks.leaves import hidden_leaf_of, leaf_of
 from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, acting_agent, kind_of
-from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.delegation import MethodRun, apart
-from agenttape_llamaindex.effects import effects_of
 from agenttape_llamaindex.run_tree import LEAVES, SPANS, Spans, input_of, is_program, readable, span_label
 from agenttape_llamaindex.workflows import RunRecord
 
@@ -129,7 +121,7 @@ class Observing(Observer[OpenSpan]):
         if kind == "tool" and span.is_plain and isinstance(instance, BaseTool):
             with self.noting():
                 span.name = instance.metadata.get_name()
-                span.input = plain_value(_arguments(bound, instance))
+                span.input = plain_value(as_shown(bound, instance))
 
     def _above(self, parent_id: str | None) -> OpenSpan | None:
         """Return the span that one begins below: spans that a stream begins while it is read belong to the stream."""
@@ -239,7 +231,7 @@ class Observing(Observer[OpenSpan]):
         hidden = hidden_leaf_of(cls, method) if leaf is None else None
         if leaf is not None:
             by_name = isinstance(span.instance, BaseTool)
-            self._begin_call(span, method, leaf, *(_by_name(bound) if by_name else (bound.args, bound.kwargs)))
+            self._begin_call(span, method, leaf, *(as_passed(bound) if by_name else (bound.args, bound.kwargs)))
         elif hidden is not None and isinstance(span.instance, BaseRetriever):
             query = next(iter(bound.arguments.values()))
             self._begin_call(span, *hidden, (QueryBundle(query) if isinstance(query, str) else query,), {})
@@ -255,7 +247,7 @@ class Observing(Observer[OpenSpan]):
 
         def begin() -> ObservedCall | None:
             crossing = self._cross(span, leaf, args, kwargs)
-            return None if crossing is None else _call_of(crossing, span.instance, method, kwargs)
+            return None if crossing is None else call_of(crossing, span.instance, method, kwargs)
 
         self.begin_call(span, begin)
         if method not in LEAVES or span.lost != "":
@@ -263,7 +255,7 @@ class Observing(Observer[OpenSpan]):
         if span.call is not None:
             span.leaf = MethodRun(span.call.crossing, method)
         else:
-            span.begin_part(method, lambda crossing: _call_of(crossing, span.instance, method, kwargs))
+            span.begin_part(method, lambda crossing: call_of(crossing, span.instance, method, kwargs))
 
     def _cross(
         self, span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -344,7 +336,7 @@ class Observing(Observer[OpenSpan]):
         for argument, answer in [(texts, vectors)] if hidden.is_batch else zip(texts, vectors, strict=True):
             crossing = self._cross(span, hidden.leaf, (argument,), {})
             if crossing is not None:
-                _call_of(crossing, span.instance, hidden.name, {}).returned(answer)
+                call_of(crossing, span.instance, hidden.name, {}).returned(answer)
 
     def _not_embedded(self, span: OpenSpan, hidden: HiddenLeaf, error: BaseException | None) -> None:
         """Record that an embedding model failed, if its argument is certain."""
@@ -382,29 +374,5 @@ def _is_stream(cls: type) -> bool:
     return issubclass(cls, Generator | AsyncGenerator)
 
 
-def _by_name(bound: inspect.BoundArguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a tool as an agent passes them: by name, where they have one."""
-    names = [name for name, item in bound.signature.parameters.items() if item.kind is item.POSITIONAL_OR_KEYWORD]
-    named = {name: bound.arguments[name] for name in names if name in bound.arguments}
-    return bound.args[len(named) :], {**named, **bound.kwargs}
-
-
 def _shown(result: Any) -> Any:
     return result.content if isinstance(result, ToolOutput) else readable(result)
-
-
-def _arguments(bound: inspect.BoundArguments, tool: BaseTool) -> dict[str, Any]:
-    """Return the arguments of a tool that is part of the program, without its context."""
-    given = {**bound.arguments, **bound.arguments.get("kwargs", {})}
-    left_out = {"kwargs", getattr(tool, "ctx_param_name", None)}
-    return {name: value for name, value in given.items() if name not in left_out and not isinstance(value, Context)}
-
-
-def _call_of(crossing: ExecutedCrossing, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
-    if method in LEAVES and "stream" in method:
-        return ObservedResponses(crossing, CHATS if LEAVES[method] == "chat" else TEXTS)
-    if crossing.boundary.kind == "embeddings":
-        return ObservedEmbedding(crossing, method)
-    if isinstance(instance, FunctionTool):
-        return ObservedFunction(crossing, effects_of(kwargs.get(instance.ctx_param_name or "")))
-    return ObservedCall(crossing)
