@@ -192,7 +192,7 @@ GIVEN = """
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 @pytest.mark.cassette
-@settings(max_examples=5, database=None, %s)
+@settings(max_examples=5, database=None, deadline=None, %s)
 @given(n=st.integers(0, 10**9))
 def test_it(%sn):
     assert ask(n)
