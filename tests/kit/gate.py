@@ -1,4 +1,4 @@
-"""A gate that holds calls in threads until they are too late."""
+"""Calls that are too late: a gate that holds them in threads, and a coroutine that hangs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ LATER = 0.9
 
 
 def _nothing() -> None: ...
+
+
+async def hang() -> None:
+    """Never return. The clock of the loop passes by `LATER`: a timeout fires once its call is here, and not before."""
+    loop = asyncio.get_running_loop()
+    real = loop.time
+    vars(loop)["time"] = lambda: real() + LATER
+    await loop.create_future()
 
 
 class Gate:

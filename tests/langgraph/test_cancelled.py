@@ -19,12 +19,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import NodeTimeoutError
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
-from tests.kit.gate import Gate
+from tests.kit.gate import Gate, hang
 from tests.kit.world import World
 
 from agenttape_core import use_cassette
 
-SOON = 0.03
+SOON = 0.5
+"""Seconds; no test waits for so long, see `hang`."""
 
 
 class Chat(BaseChatModel):
@@ -41,7 +42,7 @@ class Chat(BaseChatModel):
         times = self.world.reached.count(self.model)
         self.world.reach(self.model)
         if self.model == "slow" or (self.model == "second" and times == 0):
-            await asyncio.get_running_loop().create_future()
+            await hang()
         return self._generate(messages)
 
     def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
@@ -220,7 +221,7 @@ async def slow_tool(world: World) -> Any:
     async def search(query: str) -> str:
         """Search."""
         world.reach("search")
-        await asyncio.get_running_loop().create_future()
+        await hang()
         return query
 
     async def look(_: State) -> Any:
@@ -253,7 +254,7 @@ async def cancelled_and_resumed(world: World) -> Any:
 
     graph, config = graph_of(first, then).compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(10 * SOON):
+        async with asyncio.timeout(SOON):
             await graph.ainvoke({"said": []}, config)
     left = (await graph.aget_state(config)).next
     return left, await graph.ainvoke(None, config), len([state async for state in graph.aget_state_history(config)])

@@ -12,6 +12,7 @@ import pytest
 from llama_index.core.agent.workflow import AgentStream, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
+from tests.kit.gate import hang
 from tests.kit.world import World
 from workflows.errors import WorkflowCancelledByUser, WorkflowTimeoutError
 
@@ -21,7 +22,8 @@ from .acceptance import FRAMEWORK_WARNINGS
 from .fakes import CallingLLM, LeafLLM
 
 pytestmark = FRAMEWORK_WARNINGS
-SOON = 0.03
+SOON = 0.5
+"""Seconds; no test waits for so long, see `hang`."""
 
 
 class Slow(LeafLLM):
@@ -30,7 +32,7 @@ class Slow(LeafLLM):
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         """Never answer."""
         self._world.reach("slow")
-        await asyncio.get_running_loop().create_future()
+        await hang()
         return CompletionResponse(text=prompt)
 
 
@@ -46,7 +48,7 @@ class Stuck(CallingLLM):
                 yield ChatResponse(
                     message=ChatMessage(role="assistant", content="abc"[: number + 1]), delta="abc"[number]
                 )
-            await asyncio.get_running_loop().create_future()
+            await hang()
 
         return chunks()
 
@@ -103,7 +105,7 @@ async def step_in_a_thread(world: World) -> Any:
     release = threading.Event()
     try:
         with pytest.raises(WorkflowTimeoutError) as raised:
-            await AsksInAThread(Thread(world, release), timeout=10 * SOON).run()
+            await AsksInAThread(Thread(world, release), timeout=SOON).run()
         return str(raised.value)
     finally:
         release.set()

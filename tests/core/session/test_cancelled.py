@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 import pytest
-from tests.kit.gate import Gate
+from tests.kit.gate import Gate, hang
 
 from agenttape_core import CassetteMissError, boundary, compare_cassettes, convert, open_cassette, use_cassette
 from agenttape_core.integration import Boundary, aintercept, aintercept_stream, current_session, intercept_stream
@@ -22,7 +22,8 @@ from agenttape_core.tools.reading.summary import overview_of
 from agenttape_core.tools.reading.timeline import timeline_of
 
 CHAT = Boundary("chat", join="".join, split=lambda text: text.split(" "))
-SOON = 0.02
+SOON = 0.5
+"""Seconds; no test waits for so long, see `hang`."""
 
 
 class Service:
@@ -53,7 +54,7 @@ class Service:
         async def slow(question: str) -> str:
             assert not self.gone
             self.hung.set()
-            await asyncio.get_running_loop().create_future()
+            await hang()
             return question
 
         return slow
@@ -67,7 +68,7 @@ class Service:
             assert not self.gone
             self.attempts += 1
             if self.attempts == 1:
-                await asyncio.get_running_loop().create_future()
+                await hang()
             return f"{question} at last"
 
         return second_time
@@ -90,7 +91,7 @@ class Service:
         yield "one"
         yield "two"
         if then_hangs:
-            await asyncio.get_running_loop().create_future()
+            await hang()
 
     def stream(self, *, then_hangs: bool = True) -> AsyncIterator[str]:
         """Stream, as a boundary."""
@@ -229,7 +230,7 @@ def test_a_timeout_is_not_sat_out() -> None:
 
     async def later(service: Service) -> float:
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(SOON + 0.9):
+            async with asyncio.timeout(0.9):
                 await service.slow("who")
         assert await service.quick("who") == "quick who"
         return asyncio.get_running_loop().time() - monotonic()
@@ -433,7 +434,7 @@ async def timeout_of_a_future(service: Threaded) -> Any:
     with ThreadPoolExecutor() as pool:
         future = pool.submit(service.slow, "who")
         try:
-            return future.result(SOON)
+            return future.result(0.1)
         except TimeoutError:
             service.gate.open()
             return future.result()

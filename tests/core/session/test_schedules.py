@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +268,7 @@ async def timeouts(service: Service) -> Any:
 
     async def one(name: str) -> None:
         try:
-            async with asyncio.timeout(0.02):  # not shorter: one that is over before it begins is no timer
+            async with asyncio.timeout(0.02):
                 log.append(await slow(name))
         except TimeoutError:
             log.append(f"{name} was late")
@@ -350,6 +351,43 @@ def test_a_replay_goes_as_the_recording_went(program: Program, tmp_path: Path) -
             with use_cassette(path) as session:
                 assert asyncio.run(program(service)) == recorded  # type: ignore[arg-type]
             assert session.report.disorder == ()
+
+
+def test_a_timeout_is_a_timer_on_a_machine_on_which_time_passes_before_it_begins(tmp_path: Path) -> None:
+    """A timeout that is over before it begins to count is in the recorded order, as every other one."""
+
+    def passes(loop: asyncio.AbstractEventLoop) -> None:
+        real, looks = loop.time, count()
+        vars(loop)["time"] = lambda: real() + 0.01 * next(looks)
+
+    async def program(gone: bool) -> list[str]:
+        passes(asyncio.get_running_loop())
+        log: list[str] = []
+
+        @boundary
+        async def ask(question: str) -> str:
+            assert not gone
+            await asyncio.get_running_loop().create_future()
+            return question
+
+        async def one(name: str) -> None:
+            try:
+                async with asyncio.timeout(0.005):
+                    log.append(await ask(name))
+            except TimeoutError:
+                log.append(f"{name} was late")
+
+        await asyncio.gather(*map(one, "ab"))
+        return log
+
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = asyncio.run(program(gone=False))
+    with use_cassette(path) as session:
+        assert asyncio.run(program(gone=True)) == recorded
+    assert session.report.disorder == ()
+    (schedule,) = open_cassette(path).header.volatile.schedule
+    assert sum(delivery.sender == "timer" for delivery in schedule.deliveries()) == 2
 
 
 async def answering_in(order: str, among: str) -> list[str]:

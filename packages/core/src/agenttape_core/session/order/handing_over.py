@@ -6,7 +6,8 @@ of a recording without such gates does not wait.
 
 A loop that waits for the end of the thread lets it go. One that waits for it in another way can never rest. So the wait
 ends soon where the loop comes to a lock that is taken, or its code stands still or goes on without a pause. That is
-noted, as of all that is in no order.
+noted, as of all that is in no order. On a machine that is busy, the time for which the loop's thread waits for a
+processor does not count: it could not have come.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from time import monotonic
 from typing import Any
 
 from agenttape_core.session.order.handles import has_steps
+from agenttape_core.session.order.holder import OwnTime
 from agenttape_core.session.order.limits import LONGEST
 
 WAITS_ITSELF = 0.05
@@ -59,7 +61,6 @@ class HandedOver:
         "_over",
         "_place",
         "_session",
-        "_since",
         "_thread",
         "is_called",
         "is_held",
@@ -73,7 +74,6 @@ class HandedOver:
         self._over = _thread.allocate_lock()
         _acquire(self._over)
         self._place: object = None
-        self._since = monotonic()
         self._count = 0
         self._is_led = True
         self.is_held = False
@@ -120,21 +120,28 @@ class HandedOver:
         self._is_led = is_led
         if self._thread in _joined:
             self.is_joined(self._thread)
-        began = still_since = monotonic()
-        while not _acquire(self._over, True, _LOOK):
-            now, loop = monotonic(), self._line.loop
-            place = _place(loop)
-            if place != self._place or self.is_held:
-                self._place, still_since = place, now
-            if self.is_held:
-                self._since = now
-            is_over = now - still_since > _STILL or now - self._since > _GOES_ON or now - began > LONGEST
-            if is_over or not loop.is_running():
-                self.let_go()
-                break
+        if not _acquire(self._over, True, _LOOK):
+            self._look_after(self._line.loop)
         if not self.is_taken:
             self._line.is_not_come_to()
         return self.is_taken
+
+    def _look_after(self, loop: Any) -> None:
+        """Wait on, until the loop has come to it, or will not."""
+        began, passed = monotonic(), OwnTime(loop._thread_id)  # noqa: SLF001 - no public name tells it
+        since = still_since = 0.0
+        while True:
+            now, place = passed(), _place(loop)
+            if place != self._place or self.is_held:
+                self._place, still_since = place, now
+            if self.is_held:
+                since = now
+            is_over = now - still_since > _STILL or now - since > _GOES_ON or monotonic() - began > LONGEST
+            if is_over or not loop.is_running():
+                self.let_go()
+                return
+            if _acquire(self._over, True, _LOOK):
+                return
 
 
 @contextmanager

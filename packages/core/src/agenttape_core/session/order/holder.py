@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
+from time import monotonic
 
 from agenttape_core.guard.caller import is_own
 from agenttape_core.session.order.limits import LONGEST
@@ -59,6 +60,29 @@ def _spent(strand: Strand) -> float | None:
 def _times_run(strand: Strand) -> bytes:
     """Return the number of times that a thread was given a processor; empty if the system does not say."""
     return _read(f"/proc/self/task/{strand.native}/schedstat").rpartition(b" ")[2]
+
+
+class OwnTime:
+    """The seconds that pass for a thread: without those in which it waits for a processor, on a machine that is busy.
+
+    Args:
+        thread: The identity of the thread; `None` if it has ended.
+    """
+
+    def __init__(self, thread: int | None) -> None:
+        found = threading._active.get(thread)  # type: ignore[attr-defined] # noqa: SLF001 - `enumerate` takes a lock
+        self._native = found.native_id if found is not None else 0
+        self._began, self._late = monotonic(), _late(self._native)
+
+    def __call__(self) -> float:
+        """Return the seconds that have passed for it."""
+        return monotonic() - self._began - (_late(self._native) - self._late)
+
+
+def _late(native: int) -> float:
+    """Return the seconds for which a thread has waited for a processor; 0 if the system does not say."""
+    late = _read(f"/proc/self/task/{native}/schedstat").split()[1:2]
+    return int(late[0]) / 1e9 if late else 0.0
 
 
 def _read(path: str) -> bytes:
