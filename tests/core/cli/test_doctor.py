@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,6 +47,24 @@ def test_planted_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPa
         "cassettes/.lost.yaml.1-ab.journal",
         "cassettes/gone.polite.judge.yaml",
     ]
+
+
+@pytest.mark.parametrize(
+    ("installed", "found"),
+    [
+        (("langchain-core", "langgraph"), ["langchain-core", "langgraph"]),
+        (("langchain-core", "langgraph", "langchain", "agenttape-langchain"), []),
+        (("langchain-core", "langgraph", "agenttape-langchain"), ["langgraph"]),
+        (("langchain-core", "llama-index-core", "agenttape-langchain"), ["llama-index-core"]),
+    ],
+)
+def test_frameworks_that_nothing_records(
+    folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch, installed: tuple[str, ...], found: list[str]
+) -> None:
+    """A framework without its package is wrong; LangGraph is not where only LangChain has brought it."""
+    there = [SimpleNamespace(name=name, version="1") for name in ("agenttape-core", *installed)]
+    monkeypatch.setattr(verb, "distributions", lambda: there)
+    assert wrong(command("doctor", "--json")) == found
 
 
 def test_settings_and_empty_folders(folder: Path, command: Any) -> None:

@@ -161,9 +161,10 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, command: Any) -> None:
 
 
 def test_what_a_recording_leaves_is_ignored(repository: Repository) -> None:
-    """Locks, journals and derived cassettes are not committed; cassettes and their assets are."""
+    """Locks, journals, and derived, recovered and unfinished cassettes are not committed; cassettes and assets are."""
     kept = ["cassettes/a.yaml", "tests/cassettes/x/a.jsonl.gz", "cassettes/a.yaml.assets/0a.png", "uv.lock", ".a.lock"]
-    gone = ["cassettes/.a.yaml.lock", "tests/cassettes/x/.a.yaml.12-0a.journal", "cassettes/a.derived.yaml"]
+    gone = ["cassettes/.a.yaml.lock", "tests/cassettes/x/.a.yaml.12-0a.journal"]
+    gone += [f"cassettes/a.{word}.yaml" for word in ("derived", "recovered", "recovered-2", "part-main-0a1b2c3d")]
     for path in [*kept, *gone]:
         file = repository.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)

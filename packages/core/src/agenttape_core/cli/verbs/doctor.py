@@ -24,6 +24,8 @@ _INTEGRATIONS = {
     "llama-index-core": "agenttape-llamaindex",
 }
 """The package that records each framework."""
+_BROUGHT = {"langgraph": ("langchain", "agenttape-langchain")}
+"""The distribution that brings a framework in any case, and the package that records what that makes of it."""
 
 
 class _Fact(NamedTuple):
@@ -66,7 +68,12 @@ def _packages() -> Iterator[_Fact]:
     said = ", ".join(f"{name} {version}" for name, version in sorted(ours.items()))
     yield _Fact("packages", said, is_wrong=len(set(ours.values())) > 1)
     for framework, package in _INTEGRATIONS.items():
-        if framework in versions and package not in versions:
+        if framework not in versions or package in versions:
+            continue
+        brought_by, records = _BROUGHT.get(framework, (framework, package))
+        if brought_by in versions and records in versions:
+            yield _Fact(framework, f"comes with {brought_by}; for programs of its own: pip install {package}")
+        else:
             yield _Fact(framework, f"nothing records it: pip install {package}", is_wrong=True)
     for point in sorted(entry_points(group="agenttape.integrations"), key=lambda each: each.name):
         try:

@@ -11,6 +11,7 @@ from agenttape_core.storage import SUFFIXES
 
 _DRIVERS = "diff=agenttape merge=agenttape"
 _PACKED = (".gz", ".zst")
+_BESIDE = (".*.lock", ".*.journal", "*.derived.*", "*.pending.*", "*.broken*", "*.recovered*", "*.part-*")
 
 
 def attribute_lines(folder: str) -> list[str]:
@@ -30,9 +31,8 @@ def generated_lines(folder: str) -> list[str]:
 
 
 def ignore_lines(folder: str) -> list[str]:
-    """Return the lines of `.gitignore`: what a recording leaves beside its cassette while it lasts."""
-    lines = [f"**/{folder}/**/{name}" for name in (".*.lock", ".*.journal", "*.derived.*", "*.pending.*", "*.broken*")]
-    return [*lines, "**/runs/**/*.sqlite*"]  # of savers, which keep values as they are
+    """Return the lines of `.gitignore`: what recordings leave beside their cassettes, and nobody means to commit."""
+    return [*(f"**/{folder}/**/{name}" for name in _BESIDE), "**/runs/**/*.sqlite*"]  # savers keep values as they are
 
 
 def clone_settings(python: str = sys.executable) -> dict[str, str]:
