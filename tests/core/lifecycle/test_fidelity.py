@@ -50,11 +50,6 @@ def ask(name: str, boundary: str = "tool") -> Any:
     return call(name, lambda: World().reach("trespass"), boundary, fidelity="lossy", x={"fidelity": "lossy"})
 
 
-def ask_for(name: str) -> Any:
-    """Ask for the recorded call of a name, which is no part of the request."""
-    return call(name, lambda: "executed", fidelity="lossy", x={"fidelity": "lossy"})
-
-
 def test_the_mark_is_on_the_record(seen: str) -> None:
     """The file says which interaction is lossy and why, and says nothing of exact ones."""
     cassette = open_cassette(seen)

@@ -106,11 +106,6 @@ class AnsweredCrossing(BaseCrossing):
         return None
 
     @property
-    def is_refused(self) -> bool:
-        """True if it gets an error result because it has no recording, or had none when it was recorded."""
-        return False
-
-    @property
     def was_cancelled(self) -> bool:
         """True if the recorded call was cancelled before it ended."""
         return False

@@ -48,11 +48,6 @@ class RefusedCrossing(AnsweredCrossing):
         self._number = number
         self._parent = parent
 
-    @property
-    def is_refused(self) -> bool:
-        """True."""
-        return True
-
     def paced(self) -> None:
         """Return at once: no time was recorded."""
 

@@ -98,11 +98,6 @@ class ServedCrossing(AnsweredCrossing):
         return outcome.status == "cancelled" and outcome.given_up is None
 
     @property
-    def is_refused(self) -> bool:
-        """True if the recorded call had no recording itself, and got an error result."""
-        return self.outcome().status == "refused"
-
-    @property
     def is_stream(self) -> bool:
         """True if a stream was recorded, whole or in part."""
         return self.outcome().status == "streamed"

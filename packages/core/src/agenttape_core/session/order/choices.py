@@ -131,11 +131,6 @@ class Choices:
         return sorted(waiting, key=lambda number: self._ranks.get(number, (0, 0))[1])
 
     @property
-    def realised(self) -> tuple[int, ...]:
-        """The calls in the order in which they were chosen."""
-        return tuple(point.chosen for point in self.points)
-
-    @property
     def never_came(self) -> tuple[int, ...]:
         """The calls of the order that nobody made."""
         return tuple(self._left)

@@ -54,8 +54,6 @@ class VirtualTime:
         self._restless = 0
         self._busy_since: float | None = None
         self._resting: dict[int, tuple[int, int]] = {}
-        self.jumps = 0
-        """The number of times that the clock was put forward."""
 
     def hold(self, holder: Holder) -> None:
         """Let the loop have virtual time until the holder lets it go."""
@@ -94,7 +92,6 @@ class VirtualTime:
         if self._stir() and (found := self._real.select(min(timeout, _POLL))):
             return found
         self.pass_by(timeout)
-        self.jumps += 1
         return []
 
     def _goes_round(self) -> None:
