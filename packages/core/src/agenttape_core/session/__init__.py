@@ -1,4 +1,23 @@
-"""One use of one cassette: the current session, what happens on a call, the latch and the report."""
+"""One use of one cassette: the current session, what happens on a call, the latch and the report.
+
+- A session: `session`, on `run_session` and `base_session`, is made of the parts in `setup`, and `entered_session` is
+  one in its context. `ports` and `sources` say what it reads and writes.
+- The session of a call: `context`, `scopes` and `origins` find it; `thread_pools`, `unread` and `acting` do so for work
+  in pools, for streams that begin late, and for what is done outside the process.
+- A call: `intercept` has its four shapes, over one crossing. `boundary` has the families of calls, `positions` and
+  `recorded_runs` the places, `finding` the recording that answers.
+- A crossing (`crossing`): `served_crossing`, `refused_crossing`, `faked_crossing`, `executed_crossing` (on
+  `nested_crossing` and `ending_crossing`) or `run_through_crossing`. `program_calls` and `passed_on` say which
+  calls are none of their own; `executed_around` and `under_way` have those that go on.
+- An answer: `landing`, `ids_of_run`, `recorded_errors`, `validation_errors`, `served_writes` and `pacing` make of a
+  recording what the program gets; `candidates` ask another model.
+- A record: `acts_of_call`, `kept_parts`, `kept_answers`, `shared_texts`, `steps` and `began_with` say what is kept, as
+  `codecs` can write it and without what `held_secrets` knows; `ledger` has all records.
+- The account: `failure` is the latch, `miss` and `drift` have the words, `report` the fate of each interaction,
+  `events` what is told meanwhile, and `hash_seed` why sets come in another order.
+
+`order` keeps the order of event loops and of threads.
+"""
 
 from agenttape_core.session.acting import note_act, recording_acts, watching_acts
 from agenttape_core.session.acts_of_call import ActsOfCall
