@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.anchors import without_anchors
+from agenttape_core.redaction.detection.arguments import find_placed
 from agenttape_core.redaction.detection.assignments import find_assignments
 from agenttape_core.redaction.detection.blocks import find_pem, find_schemes, find_url_passwords
 from agenttape_core.redaction.detection.commands import find_command_passwords
@@ -107,7 +108,7 @@ class Scanner:
         if named := self._by_name(view):
             yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
             yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own), met)
-        if found := [*find_handed_over(view), *find_command_passwords(view), *find_logins(view)]:
+        if found := [*find_handed_over(view), *find_command_passwords(view), *find_logins(view), *find_placed(view)]:
             yield from self._unspared(text, found, met)
         if len(view.text) >= LONG and view.long_runs:
             yield from self._encoded(view, met)

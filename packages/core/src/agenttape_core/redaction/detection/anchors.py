@@ -13,6 +13,7 @@ from bisect import bisect_right
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
+from agenttape_core.redaction.detection.arguments import ANCHORS as PLACED
 from agenttape_core.redaction.detection.assignments import may_be_given
 from agenttape_core.redaction.detection.columns import may_head_column
 from agenttape_core.redaction.detection.commands import OPTION, may_take_password
@@ -52,6 +53,7 @@ _FOLDED = (
     *((b":(", literal) for literal in LOGINS),
     (b":", b"::add-mask::"),
     (b"0+=", b"basic"),
+    *PLACED,
 )
 """Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
 _ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=", *TAGS)
