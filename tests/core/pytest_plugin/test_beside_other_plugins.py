@@ -351,8 +351,10 @@ def test_after():
 """
 
 
-def test_a_test_that_fails_at_a_time_of_its_own(pytester: pytest.Pytester) -> None:
+def test_a_test_that_fails_at_a_time_of_its_own(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no cassette is used, a failure imports nothing that would take another clock for the real one."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the run
+    monkeypatch.setenv("PYTEST_PLUGINS", LOADED[0])
     pytester.makepyfile(OTHER_TIME)
     result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
     result.assert_outcomes(failed=1, passed=1)
