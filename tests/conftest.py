@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from agenttape_core.lifecycle import surroundings
 
@@ -28,6 +29,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Runs of pytest that tests start print no annotations into ours.
 os.environ.pop("GITHUB_ACTIONS", None)
 sys.dont_write_bytecode = False
+
+# Hypothesis draws constants of the modules that happen to be loaded, too: in each worker other ones, whatever the seed.
+# And it parses all of them for that.
+providers._get_local_constants = lambda: providers._local_constants
 
 settings.register_profile(
     "agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25, derandomize=True
