@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -16,7 +15,7 @@ import pytest
 from tests.kit.asking import ask
 
 from agenttape_core import use_cassette
-from agenttape_core.session.order import handing_over, holder
+from agenttape_core.session.order import holder
 
 ITEMS = 5
 
@@ -75,37 +74,13 @@ def test_a_reader_sees_what_a_thread_has_put_there_before_the_thread_changes_it(
         assert run(program, tmp_path / "c.yaml") == (recorded, ())
 
 
-def test_a_loop_that_waits_for_a_processor_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits of the wait for a loop count no time for which its thread waits for a processor."""
-
-    async def program() -> list[Any]:
-        loop, items, seen = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any]](), []
-
-        coming: list[float] = []
-
-        def work() -> None:
-            item: dict[str, Any] = {"id": None}
-            coming.append(time.perf_counter())
-            loop.call_soon_threadsafe(items.put_nowait, item)
-            item["id"] = 1
-
-        async def compute() -> None:
-            while not coming or time.perf_counter() < coming[0] + 0.06:
-                pass
-
-        async def read() -> None:
-            seen.append(dict(await items.get()))
-
-        await asyncio.gather(asyncio.to_thread(work), compute(), read(), ask("who"))
-        return seen
-
-    recorded, _ = run(program, tmp_path / "c.yaml", mode="once")
-    monkeypatch.setattr(handing_over, "_STILL", 0.0)
-    monkeypatch.setattr(handing_over, "_GOES_ON", 0.0)
-    monkeypatch.setattr(holder, "_late", lambda _: 2 * time.monotonic())
-    replayed, told = run(program, tmp_path / "c.yaml")
-    assert recorded == replayed == [{"id": None}]
-    assert not any("had come to what" in line for line in told)
+def test_the_limits_count_no_time_for_which_a_thread_waits_for_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that passes for a thread is that of the clock without the time for which others had the processors."""
+    clock, late = iter([10.0, 15.0]), iter([1.0, 4.0])
+    monkeypatch.setattr(holder, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(holder, "_late", lambda _: next(late))
+    passed = holder.OwnTime(threading.get_ident())
+    assert passed() == 2.0
 
 
 def test_a_loop_that_waits_for_the_thread_is_told(tmp_path: Path) -> None:
