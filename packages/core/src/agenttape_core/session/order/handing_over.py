@@ -23,6 +23,7 @@ from typing import Any
 from agenttape_core.session.order.handles import has_steps
 from agenttape_core.session.order.holder import OwnTime
 from agenttape_core.session.order.limits import LONGEST
+from agenttape_core.session.order.strands import let_pass
 
 WAITS_ITSELF = 0.05
 """Seconds after which a loop that waits for a lock counts as one that waits for the thread."""
@@ -35,8 +36,7 @@ _LOOK = 0.02
 _MOST_CALLBACKS = 10_000
 """Callbacks after which a loop counts as one that never rests."""
 
-_acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]  # the real ones, at which nobody takes turns
-_release: Callable[..., None] = vars(_thread.LockType)["release"]
+_acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]  # the real one, at which nobody takes turns
 
 HANDED: dict[Any, list[HandedOver]] = {}
 """By loops: the things that threads have put there, and wait for."""
@@ -108,8 +108,7 @@ class HandedOver:
             lines.remove(self)
             if not lines:
                 HANDED.pop(self._line.loop, None)
-        if self._over.locked():
-            _release(self._over)
+        let_pass(self._over)
 
     def wait(self, *, is_led: bool) -> bool:
         """Wait in the thread, and return whether the loop has come to it, and rests.

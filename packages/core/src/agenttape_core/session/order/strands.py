@@ -8,13 +8,15 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context
 from typing import Any, Protocol, TypeVar, cast
 
 from agenttape_core.acts import function_of
 from agenttape_core.guard.caller import is_library
 from agenttape_core.session.order.executing import runs_outside_program
+
+_release: Callable[..., None] = vars(_thread.LockType)["release"]  # the real one, at which nobody takes turns
 
 
 class TakingTurns(Protocol):
@@ -338,6 +340,12 @@ def blocking(joins: Any, *, timed: bool = False) -> Iterator[None]:
     finally:
         HERE.is_internal, strand.joins = False, None
         strand.strands.gate(is_call=False)
+
+
+def let_pass(lock: Any) -> None:
+    """Release a lock at which one thread waits, if nobody has: two others may do so at the same time."""
+    with suppress(RuntimeError):  # it is free; to look first would let somebody else come in between
+        _release(lock)
 
 
 def in_loop() -> bool:

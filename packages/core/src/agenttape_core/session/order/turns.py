@@ -22,6 +22,7 @@ from agenttape_core.session.order.strands import (
     WAITING,
     Strand,
     in_loop,
+    let_pass,
 )
 from agenttape_core.session.order.waits import Wait, register, unregister
 from agenttape_core.session.scopes import SCOPES
@@ -40,7 +41,6 @@ _QUANTUM = 0.0005
 """Seconds for which a strand may pass gate after gate while others wait, when recording."""
 
 _acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]  # not one that moves the frozen clock, or takes turns
-_release: Callable[..., None] = vars(_thread.LockType)["release"]
 
 
 class _OwnLock(_thread.RLock):  # type: ignore[misc] # mypy takes it for a function
@@ -353,5 +353,4 @@ class Turns(ABC):
 
 def wake(strand: Strand) -> None:
     """Wake a strand that waits for the turn, or will find that it need not wait."""
-    if strand.wake.locked():
-        _release(strand.wake)
+    let_pass(strand.wake)

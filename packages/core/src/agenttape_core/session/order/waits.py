@@ -6,12 +6,11 @@ when that is released, and tries again once it has the turn: so who gets a lock 
 
 from __future__ import annotations
 
-import _thread
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from agenttape_core.session.order.strands import AWAY, HERE, Strand, in_loop
+from agenttape_core.session.order.strands import AWAY, HERE, Strand, in_loop, let_pass
 
 
 class Wait:
@@ -58,7 +57,6 @@ class Wait:
         self.is_over = True
 
 
-_release: Callable[..., None] = vars(_thread.LockType)["release"]  # the real one, at which nobody takes turns
 _waiting: dict[int, dict[Strand, None]] = {}
 """The strands that wait for something to be released, by the identity of that, in the order in which they came."""
 
@@ -91,8 +89,7 @@ def released(key: int) -> None:
     wait = strand.wait
     if wait is not None and wait.key == key:
         wait.is_told = True
-        if strand.wake.locked():
-            _release(strand.wake)
+        let_pass(strand.wake)
 
 
 def are_told() -> bool:
