@@ -25,7 +25,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.llms.utils import resolve_llm
 from llama_index.core.program.utils import get_program_for_llm
-from llama_index.core.rate_limiter import TokenBucketRateLimiter
+from llama_index.core.rate_limiter import BaseRateLimiter, TokenBucketRateLimiter
 from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
@@ -286,6 +286,53 @@ def test_rate_limiter_does_not_wait_for_what_is_served(tmp_path: Path, world: Wo
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert [llm.complete(str(number)).text for number in range(3)] == ["text 1", "text 2", "text 3"]
     assert len(replay.report.served) == 3
+
+
+class LastFirst(BaseRateLimiter):
+    """A limiter that lets the last of three callers through first, once all are there."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._turns: list[asyncio.Event] = []
+
+    def acquire(self, num_tokens: int = 0) -> None:
+        """Let a caller through at once."""
+        self.asked += 1
+
+    async def async_acquire(self, num_tokens: int = 0) -> None:
+        """Wait for the callers that come later."""
+        self.asked += 1
+        self._turns.append(turn := asyncio.Event())
+        if self.asked == 3:
+            turn.set()
+        await turn.wait()
+        self._turns.pop()
+        if self._turns:
+            self._turns[-1].set()
+
+
+def test_calls_are_answered_as_their_limiter_let_them_through(tmp_path: Path, world: World) -> None:
+    """Concurrent calls behind a rate limiter are answered in the recorded order, and a replay does not ask it."""
+
+    async def ask(limiter: LastFirst) -> list[str]:
+        llm, order = LeafLLM(world), []
+        llm.rate_limiter = limiter
+
+        async def one(name: str) -> None:
+            answer = await llm.acomplete("Hello?")
+            order.append(f"{name} {answer.text}")
+
+        await asyncio.gather(*map(one, "abc"))
+        return order
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = asyncio.run(ask(LastFirst()))
+    assert [text[0] for text in recorded] == ["c", "b", "a"]
+    world.gone, limiter = True, LastFirst()
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert asyncio.run(ask(limiter)) == recorded
+    assert replay.report.disorder == ()
+    assert limiter.asked == 0
 
 
 def test_concurrent_calls_find_their_own(tmp_path: Path, world: World) -> None:

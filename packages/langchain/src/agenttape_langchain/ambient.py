@@ -42,6 +42,7 @@ from agenttape_langchain._compat import (
 from agenttape_langchain.callback_order import MERGING, keeping_order
 from agenttape_langchain.configurables import atelling, noting, telling
 from agenttape_langchain.indexing import record_managers_in_order
+from agenttape_langchain.limiters import LIMITERS
 from agenttape_langchain.restarting import restart
 from agenttape_langchain.session_tree import current_tree
 from agenttape_langchain.shells import shells_taped
@@ -63,7 +64,7 @@ def integration() -> Iterator[None]:
     """Connect LangChain to the sessions of this process; core enters it with the first and leaves it with the last."""
     with ExitStack() as stack:
         stack.callback(hook_handler(current_tree))
-        for family in (*RUNNABLES, *OTHERS):
+        for family in (*RUNNABLES, *OTHERS, LIMITERS):
             stack.enter_context(wrapping(family))
         # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
         _patch(stack, ContextThreadPoolExecutor, "map", _of_pools)

@@ -13,7 +13,18 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from typing import Any, cast
 
-from agenttape_core.integration import Call, Crossing, Describe, ServedCrossing, achunks_of, aserve, chunks_of, serve
+from agenttape_core.integration import (
+    Call,
+    Crossing,
+    Describe,
+    ServedCrossing,
+    achunks_of,
+    aserve,
+    awaiting_first,
+    chunks_of,
+    serve,
+    waiting_first,
+)
 from agenttape_llamaindex.codec.streams import Sort
 from agenttape_llamaindex.delegation import LeafCall, running_call
 from agenttape_llamaindex.kept_ids import KeptIds
@@ -49,15 +60,16 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
     @functools.wraps(real)
     def method(*args: Any, **kwargs: Any) -> Any:
         call = describe(*args, **kwargs)
+        limited = waiting_first(call.real)
         crossing = call.crossing
         if crossing is None:
-            return call.real()
+            return limited()
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
             return sort.converted(serve(crossing, kept.apply))
         try:
             with running.calling():
-                response = call.real()
+                response = (limited if running.run is not None else call.real)()
             running.effected(kept.changed())
         finally:
             if running.run is not None:
@@ -75,14 +87,15 @@ def coroutine(real: Callable[..., Any], describe: Describe, leaf: Method) -> Cal
     @functools.wraps(real)
     async def method(*args: Any, **kwargs: Any) -> Any:
         call = describe(*args, **kwargs)
+        limited = awaiting_first(call.real)
         crossing = call.crossing
         if crossing is None:
-            return await call.real()
+            return await limited()
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
             return sort.converted(await aserve(crossing, kept.aapply))
         with running.awaiting(), running.calling():
-            response = await call.real()
+            response = await (limited if running.run is not None else call.real)()
         running.effected(kept.changed())
         running.returned(response)
         return response
@@ -97,14 +110,15 @@ def stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callab
     @functools.wraps(real)
     def method(*args: Any, **kwargs: Any) -> Any:
         call = describe(*args, **kwargs)
+        limited = waiting_first(call.real)
         crossing = call.crossing
         if crossing is None:
-            return call.real()
+            return limited()
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
             return served(crossing, sort, kept)
         with running.calling():
-            responses = call.real()
+            responses = (limited if running.run is not None else call.real)()
         return _followed(running, responses, sort, kept)
 
     return _marked(method)
@@ -117,14 +131,15 @@ def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> 
     @functools.wraps(real)
     async def method(*args: Any, **kwargs: Any) -> Any:
         call = describe(*args, **kwargs)
+        limited = awaiting_first(call.real)
         crossing = call.crossing
         if crossing is None:
-            return await call.real()
+            return await limited()
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
             return await aserved(crossing, sort, kept)
         with running.awaiting(), running.calling():
-            responses = await call.real()
+            responses = await (limited if running.run is not None else call.real)()
         return _afollowed(running, responses, sort, kept)
 
     return _marked(method)

@@ -22,11 +22,12 @@ execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve
 `async_generator` wrap a method or a function, given a `Call` that describes what is special about a call; `leaf_call`
 makes the usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing in
 `session_of_call`, with `named_arguments` and `kept` arguments. `note_act` says what a call does outside where no hook
-sees it, and `passing_on` that what is sent is recorded above. Underneath are aliases: `alias_class`, `alias_of`,
+sees it, and `passing_on` that what is sent is recorded above. `limiter_leaves` are those of rate limiters, and
+`waiting_first` and `awaiting_first` make calls that wait for them. Underneath are aliases: `alias_class`, `alias_of`,
 `original_of`, `state_of`, `is_alias`. `InMemoryClasses` are those of a family that keep what they hold in the process:
-they run; `holding_in_memory` notes one without leaf methods. A `program_call` is one of a component that
-runs, unless it reaches outside by itself; a `ProgramCall` is one that runs and is watched. `taking_part_here`,
-`taking_part_while` and the two for streams tape what such an object calls.
+they run; `holding_in_memory` notes one without leaf methods. A `program_call` is one of a component that runs, unless
+it reaches outside by itself; a `ProgramCall` is one that runs and is watched. `taking_part_here`, `taking_part_while`
+and the two for streams tape what such an object calls.
 
 **Requests.** `request_value` makes plain data of anything, `Keyed` marks items that are compared by a key, and
 `model_of` and `settings_of` read an object's `MODEL_SETTINGS`, `EMBEDDING_SETTINGS`, `SEARCH_SETTINGS` and
@@ -93,6 +94,8 @@ from agenttape_core.integration.leaves import (
     named_arguments,
     session_of_call,
 )
+from agenttape_core.integration.limiter_waits import awaiting_first, waiting_first
+from agenttape_core.integration.limiters import limiter_leaves
 from agenttape_core.integration.object_settings import (
     EMBEDDING_SETTINGS,
     MODEL_SETTINGS,
@@ -245,6 +248,7 @@ __all__ = [
     "async_generator",
     "async_stream_taking_part",
     "awaited",
+    "awaiting_first",
     "begin",
     "below",
     "candidate_of",
@@ -268,6 +272,7 @@ __all__ = [
     "is_passed_on",
     "kept",
     "leaf_call",
+    "limiter_leaves",
     "load_integration",
     "loaded_class",
     "model_of",
@@ -318,6 +323,7 @@ __all__ = [
     "task_branch",
     "told_outside",
     "value_codec",
+    "waiting_first",
     "warn_unless_identified",
     "was_observed",
     "without_ids",

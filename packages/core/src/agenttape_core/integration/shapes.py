@@ -14,6 +14,12 @@ from contextlib import AbstractContextManager, aclosing, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from agenttape_core.integration.limiter_waits import (
+    awaiting_before_chunks,
+    awaiting_first,
+    waiting_before_chunks,
+    waiting_first,
+)
 from agenttape_core.session import (
     Crossing,
     aintercept,
@@ -104,6 +110,7 @@ def plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         described = describe(*args, **kwargs)
         crossing = described.crossing
+        described.real = waiting_first(described.real)
         if crossing is None:
             return described.real()
         with described.around():
@@ -136,6 +143,7 @@ def coroutine(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
     async def call(*args: Any, **kwargs: Any) -> Any:
         described = describe(*args, **kwargs)
         crossing = described.crossing
+        described.real = awaiting_first(described.real)
         if crossing is None:
             return await described.real()
         with described.around():
@@ -172,6 +180,7 @@ def generator(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
     def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         described = describe(*args, **kwargs)
         crossing = described.crossing
+        described.real = waiting_before_chunks(described.real)
         if crossing is None:
             return (yield from described.real())
         with described.around():
@@ -224,6 +233,7 @@ def async_generator(real: Callable[..., Any], describe: Describe) -> Callable[..
     async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         described = describe(*args, **kwargs)
         crossing = described.crossing
+        described.real = awaiting_before_chunks(described.real)
         with nullcontext() if crossing is None else described.around():
             chunks: Any = aiter(
                 described.real() if crossing is None else described.relay(achunks_of(described, crossing))
