@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.tools import StructuredTool
@@ -369,6 +370,43 @@ def _around(node: Any) -> Any:
 
 
 # -- several sessions ----------------------------------------------------------------------------------------------
+
+
+class Starts(BaseCallbackHandler):
+    """A synchronous handler, which LangChain calls in threads where the program is asynchronous."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def on_tool_start(self, serialized: Any, input_str: str, **kwargs: Any) -> None:
+        """Note the input of a tool."""
+        self.seen.append(input_str)
+
+    def on_tool_end(self, output: Any, **kwargs: Any) -> None:
+        """Note its output."""
+        self.seen.append(str(output))
+
+
+async def test_threads_of_served_tools_have_no_place_in_the_order(world: World, tmp_path: Path) -> None:
+    """Synchronous tools of an asynchronous program work in threads, which a replay that serves them does not have."""
+    both = threading.Barrier(2)
+
+    def look(what: str) -> str:
+        """Look."""
+        both.wait()
+        return f"{what} {world.reach(what)}"
+
+    async def program() -> list[str]:
+        tool, handler = StructuredTool.from_function(look), Starts()
+        await asyncio.gather(*(tool.arun({"what": what}, callbacks=[handler]) for what in ("up", "down")))
+        return handler.seen
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = await program()
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert await program() == recorded
+    assert replay.report.disorder == ()
 
 
 async def test_two_sessions_in_one_loop(world: World, tmp_path: Path) -> None:

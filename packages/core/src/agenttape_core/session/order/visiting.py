@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from agenttape_core.session.order.delivery_log import Logged, happens_again, have_ended
+from agenttape_core.session.order.executing import EXECUTING
 from agenttape_core.session.order.handles import has_steps, is_of_program, runs_handles
 from agenttape_core.session.order.interleaving import Notes, Script, delivery_of, passed_by
 from agenttape_core.session.order.loose import Loose
@@ -46,11 +47,13 @@ class VisitedTurns(Turns):
     def __init__(self, script: Script | None, loose: Loose, notes: Notes | None, tell: Callable[[str], object]) -> None:
         super().__init__(script, loose, notes, tell)
         self._calls: dict[str, Logged] = {}
-        """The calls with whose answers a loop has had the turn, by label, while nobody knows if a replay has them."""
+        """The calls with whose answers a loop has had the turn, and those that have begun strands there, by label.
+
+        They are kept while nobody knows if a replay has them."""
         self._times_waited = 0
         """The number of times that a loop has waited for the end of threads."""
         self._not_again: set[str] = set()
-        """The labels of the answers that do not come in a replay, as it serves a call around them."""
+        """The labels of the answers and strands that a replay does not have, as it serves a call around them."""
 
     @contextmanager
     def visiting(self, strand: Strand) -> Iterator[None]:
@@ -129,7 +132,12 @@ class VisitedTurns(Turns):
             strand: The strand.
         """
         session = SCOPES.innermost()
-        if session is not None and _is_of_program_itself(strand.label) and is_of_program(session):
+        if session is None:
+            return
+        if not is_of_program(session):
+            if self._notes is not None:
+                self._note_call(strand.label, Logged("", _BegunInside(EXECUTING.get()), is_executed=True))
+        elif _is_of_program_itself(strand.label):
             self.delivers(loop, session, f"begins {strand.label}", is_seen=False)
 
     def delivers_no_more(self, key: str) -> None:
@@ -198,9 +206,25 @@ class VisitedTurns(Turns):
                     self._not_again.add(label)
 
     def _served_in_replays(self) -> set[str]:
-        """Return the labels of answers that do not come in a replay, as it serves a call around them."""
+        """Return the labels of answers and strands that a replay does not have, as it serves a call around them."""
         self._settle_calls(are_over=True)
         return self._not_again
+
+
+class _BegunInside:
+    """A strand that the code of a call begins in an event loop, as a call inside of that, which a replay need not run.
+
+    Args:
+        crossing: The call around it.
+    """
+
+    __slots__ = ("parent",)
+
+    has_ended = True
+    is_run_again = False
+
+    def __init__(self, crossing: Any) -> None:
+        self.parent = crossing
 
 
 def _is_of_program_itself(label: str) -> bool:
