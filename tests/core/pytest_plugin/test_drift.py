@@ -45,6 +45,7 @@ def test_unchanged_services(recorded: Project, capsys: pytest.CaptureFixture[str
     assert run(["stale", "--check", "verified", "cassettes"]) == 1
     result = recorded.run("--cassette-drift")
     assert result.ret == 0, result.stdout.str()
+    result.stdout.fnmatch_lines(["1 cassette verified by a run for real"])
     assert tree(recorded.path) == before
     verified = json.loads((recorded.path / ".agenttape" / "verified.json").read_text(encoding="utf-8"))
     assert list(verified) == ["cassettes/test_it/test_city.yaml"]
@@ -75,6 +76,7 @@ def test_changed_services(changed: str, said: str, recorded: Project) -> None:
     result = recorded.run("--cassette-drift")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines([said])
+    result.stdout.fnmatch_lines(["0 cassettes verified by a run for real"])
     assert tree(recorded.path) == before
     assert not (recorded.path / ".agenttape" / "verified.json").exists()
 

@@ -91,9 +91,10 @@ def test_blocked_connections_are_told() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_a_file_gets_all_events_of_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("file", ["events/run.jsonl", "events/run.ndjson"])
+def test_a_file_gets_all_events_of_all_threads(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines are added to a file in the order of their numbers, also from threads; the variable names it, too."""
-    monkeypatch.setenv("AGENTTAPE_EVENTS", "events/run.jsonl")
+    monkeypatch.setenv("AGENTTAPE_EVENTS", file)
     monkeypatch.setenv("AGENTTAPE_RUN_ID", "build-417")
     with use_cassette("threads", mode="once") as session:
         threads = [threading.Thread(target=look, args=(f"{n}",)) for n in range(8)]
@@ -101,7 +102,7 @@ def test_a_file_gets_all_events_of_all_threads(monkeypatch: pytest.MonkeyPatch) 
             thread.start()
         for thread in threads:
             thread.join(60)
-    lines = [json.loads(line) for line in Path("events/run.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in Path(file).read_text().splitlines()]
     assert [line["seq"] for line in lines] == list(range(1, 11))
     assert {line["run_id"] for line in lines} == {"build-417"} == {session.report.run_id}
 

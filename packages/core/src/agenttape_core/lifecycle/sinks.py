@@ -49,7 +49,7 @@ def sink_of(option: EventsOption) -> EventSink:
     """Return the sink that an option, a setting or a variable names.
 
     Args:
-        option: A file that ends with `.jsonl`, to which lines are added; `stderr`; a URL; a function.
+        option: A file that ends with `.jsonl` or `.ndjson`, to which lines are added; `stderr`; a URL; a function.
 
     Raises:
         ConfigurationError: If it is none of these, or cannot be reached.
@@ -61,10 +61,10 @@ def sink_of(option: EventsOption) -> EventSink:
         return ToStderr()
     if "://" in named:
         return _of_scheme(named)
-    if not named.endswith(".jsonl"):
+    if not named.endswith((".jsonl", ".ndjson")):
         raise ConfigurationError(
-            f"events={named!r}: expected a file that ends with .jsonl, 'stderr', a URL such as nats://127.0.0.1:4222,\n"
-            "  or a function that takes events"
+            f"events={named!r}: expected a file that ends with .jsonl or .ndjson, 'stderr', a URL such as\n"
+            "  nats://127.0.0.1:4222, or a function that takes events"
         )
     return ToFile(Path(named))
 

@@ -238,6 +238,8 @@ class WholeRun:
             yield "what it would take", lines_of(self._plans, self._again)
         elif verdicts:
             lines = summary(verdicts, everything=self._config.option.verbose > 0)
+            if self._config.option.cassette_drift:
+                lines.append(f"{counted(len(self._verified), 'cassette')} verified by a run for real")
             yield "cassettes", [*lines, *remedies(verdicts, self._again)]
         yield from self._sections_of_further_runs()
         if self._misses is not None and (lines := self._misses.lines(self._again)):
