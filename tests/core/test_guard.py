@@ -11,13 +11,15 @@ import threading
 import types
 import urllib.request
 from contextvars import ContextVar
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from agenttape_core.errors import ConfigurationError, NetworkBlockedError
 from agenttape_core.guard import Guard, caller, guarding
+
+from ..kit.serving import Hello, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,26 +30,11 @@ OUTSIDE = ("192.0.2.1", 9)  # TEST-NET-1 of RFC 5737: no such host anywhere
 may_execute: ContextVar[bool] = ContextVar("may_execute", default=False)
 
 
-class Hello(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "5")
-        self.end_headers()
-        self.wfile.write(b"hello")
-
-    def log_message(self, *_args: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
 def port() -> Iterator[int]:
     """A loopback server that says hello."""
-    with HTTPServer(("127.0.0.1", 0), Hello) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(HTTPServer(("127.0.0.1", 0), Hello)) as server:
         yield server.server_port
-        server.shutdown()
-        thread.join()
 
 
 def by_socket(port: int) -> None:

@@ -7,9 +7,8 @@ import gc
 import http.client
 import socket
 import ssl
-import threading
 from contextlib import ExitStack, closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +16,8 @@ import pytest
 from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.guard import Guard, guarding
 from agenttape_core.guard.sends import Send, watching_sends
+
+from ..kit.serving import LastingHello, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,28 +30,11 @@ METHODS = [
 ]
 
 
-class Hello(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "5")
-        self.end_headers()
-        self.wfile.write(b"hello")
-
-    def log_message(self, *_args: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
 def port() -> Iterator[int]:
     """A loopback server that keeps its connections."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Hello) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), LastingHello)) as server:
         yield server.server_port
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,8 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_openai import ChatOpenAI
 
 from agenttape_core import use_cassette
+
+from ..kit.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,13 +49,10 @@ class Refusing(BaseHTTPRequestHandler):
 @pytest.fixture
 def service() -> Iterator[Any]:
     """A running service that refuses every request, and notes it."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        server.asked = []  # type: ignore[attr-defined]
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    refusing = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    refusing.asked = []  # type: ignore[attr-defined]
+    with serving(refusing) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def of_openai(base: str) -> Any:

@@ -21,6 +21,7 @@ from langsmith import utils as langsmith_utils
 
 from agenttape_core import NetworkBlockedError, use_cassette
 
+from ..kit.serving import serving
 from .fakes import AsyncChat, World
 
 if TYPE_CHECKING:
@@ -260,10 +261,9 @@ _INFO = {
 @contextmanager
 def collecting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A service on loopback that collects runs, and an environment that traces to it."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Collecting) as server:
-        server.posted = []  # type: ignore[attr-defined]
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    service = ThreadingHTTPServer(("127.0.0.1", 0), _Collecting)
+    service.posted = []  # type: ignore[attr-defined]
+    with serving(service) as server:
         monkeypatch.setattr(run_trees, "_CLIENT", None)
         monkeypatch.setenv("LANGSMITH_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("LANGSMITH_API_KEY", "k")
@@ -274,8 +274,6 @@ def collecting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             wait_for_all_tracers()
             if run_trees._CLIENT is not None:
                 run_trees._CLIENT.cleanup()
-            server.shutdown()
-            thread.join()
 
 
 @pytest.mark.parametrize("tracing", [True, False])

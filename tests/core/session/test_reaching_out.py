@@ -21,6 +21,7 @@ import pytest
 from agenttape_core import AgentTapeHalt, NetworkBlockedError, boundary, use_cassette
 from agenttape_core.lifecycle.derived import deriving
 
+from ...kit.serving import serving
 from .world import World, record
 
 OUTSIDE = ("192.0.2.1", 9)  # TEST-NET-1 of RFC 5737: no such host anywhere
@@ -55,12 +56,8 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def running() -> Iterator[Server]:
     """The server."""
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(Server()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
