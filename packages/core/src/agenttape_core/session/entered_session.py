@@ -139,6 +139,7 @@ class EnteredSession(RunSession):
 
     def leave(self) -> None:
         """End the session: streams that are not read to their end are cut, then nothing more is served or executed."""
+        self.strands.settle()
         self.was_cut = bool(self._unfinished)
         self.schedule.close()
         for close in list(self._unfinished):

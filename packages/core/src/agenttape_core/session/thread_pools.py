@@ -19,7 +19,7 @@ from typing import Any, cast
 from agenttape_core.freeze import current
 from agenttape_core.matching import Branch, current_branch, enter_branch
 from agenttape_core.session.context import current_session
-from agenttape_core.session.order.giving_up import Work
+from agenttape_core.session.order.giving_up import Work, submitting
 from agenttape_core.session.order.strands import current_strand, in_loop
 from agenttape_core.session.origins import origin_here
 from agenttape_core.session.positions import here, scope_seen
@@ -109,7 +109,8 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if wrapped.is_base:
             work = _work(self, functools.partial(fn, *args) if args else fn)
-            future = begin(self, fn, functools.partial(work.do, fn), args, kwargs)
+            with submitting(work):
+                future = begin(self, fn, functools.partial(work.do, fn), args, kwargs)
             work.watch(future)
             return future
         return begin(self, fn, fn, args, kwargs)

@@ -13,7 +13,7 @@ Four subjects, each with modules that decide over data alone, and modules that a
   Decide: `interleaving` (an order as text, and as a script), `imposing` (who is next), `loose` (what is in no order).
   Act: `holder`, `waits` and `locks` (who waits, and for what), `visiting` (a loop beside threads), `handing_over` and
   `queued_futures` (what passes from a thread to a loop and back), `steps_in_turn` (coroutines of a framework),
-  `observed_threads` (runs that were only observed).
+  `withdrawing` (work that is cancelled, and the end of the session), `observed_threads` (runs that were only observed).
 - The end of calls: `cancellation` and `giving_up` wait until a program cancels again what it had cancelled;
   `executing` has the call whose code runs.
 - Orders that somebody chooses: `choices` decides; `choosing` and `choosing_threads` act. `virtual_time` and

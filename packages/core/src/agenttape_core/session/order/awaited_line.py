@@ -21,7 +21,7 @@ from agenttape_core.session.order.handles import (
     runs_handles,
     timers_of_ours,
 )
-from agenttape_core.session.order.held_back import HeldBack, Key, let_through
+from agenttape_core.session.order.held_back import HeldBack, Key, call_later_on
 from agenttape_core.session.order.program_timers import ProgramTimers
 from agenttape_core.session.order.scheduling import Scheduling
 from agenttape_core.session.order.script import Script
@@ -170,7 +170,7 @@ class AwaitedLine(ABC):
         self._looked_at = _NOTHING
         self._go_on()
         for handle in self._held.take_all():
-            let_through(handle, first=False)
+            call_later_on(handle)
 
     def is_here(self) -> bool:
         """Return True if the loop runs in the thread of the caller."""

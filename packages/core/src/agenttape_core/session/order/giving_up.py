@@ -49,7 +49,7 @@ class Work:
         """True if it was submitted by the code of a call that is executed for real, and no part of the program."""
         self.served: int | None = None
         """The number of the recording that it was served last, where somebody chooses the order of calls."""
-        self._is_given_up = False
+        self._is_given_up = self._has_begun = False
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
@@ -96,11 +96,16 @@ class Work:
                 return
         listener()
 
+    def begin(self) -> None:
+        """Begin it in the thread of the caller, once it has the turn. It ends when its future has been told."""
+        if self.strand is not None and not self._has_begun and self.strand.state != OVER:
+            self._has_begun = True
+            self.strand.begin()
+
     def do(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Do it, in the thread of the caller."""
         before, _threads.work = _threads.work, self
-        if self.strand is not None:
-            self.strand.begin()  # it ends when its future has been told: see `strand_seams`
+        self.begin()
         try:
             return work(*args, **kwargs)
         finally:
@@ -109,21 +114,27 @@ class Work:
             _threads.work = before
             self._is_given_up, self._outer = self.is_given_up, None  # work that submits itself anew makes no chain
 
-    def drop(self) -> None:
-        """Note that it will never be done."""
-        if self.strand is not None and not self.strand.has_begun:
-            self.strand.end()
+    def begins_all_the_same(self) -> bool:
+        """Return True if it is cancelled in a replay in which a thread is late, as it had begun in the recording."""
+        return self.strand is not None and self.strand.strands.begins_all_the_same(self.strand)
 
-    def is_cancelled(self) -> None:
-        """Note that a loop cancels it: whether code of the program runs then depends on how far its thread has come."""
-        strand = self.strand
-        if self.line is not None and strand is not None and strand.state != OVER and len(strand.labels) == 1:
-            strand.strands.is_loose(strand)
+    def drop(self) -> None:
+        """Note that it was cancelled, and will never be done."""
+        if self.strand is not None and self.strand.state != OVER:
+            self.strand.strands.withdraw(self.strand)
+
+    def is_cancelled(self, *, is_done: bool) -> None:
+        """Note that it is cancelled after it has begun."""
+        if self.strand is not None:
+            self.strand.strands.is_cancelled(self.strand)
+        if not is_done:
+            self.give_up()
 
     def watch(self, future: Any) -> None:
         """Learn from the future of the work whether it is given up."""
         if type(future) is Future:  # other classes keep their own ways
             vars(future)["_agenttape_work"] = self
+            vars(future)["_agenttape_is_marked"] = False
             future.__class__ = _Awaited
 
 
@@ -152,6 +163,7 @@ def awaited_by_loop(line: Any, owner: Any) -> Iterator[None]:
 
 class _Threads(threading.local):
     work: Work | None = None
+    submitted: Work | None = None
 
 
 _threads = _Threads()
@@ -162,6 +174,22 @@ def current_work() -> Work | None:
     return _threads.work
 
 
+@contextmanager
+def submitting(work: Work) -> Iterator[None]:
+    """While inside, a piece of work is submitted to its pool by the thread of the caller."""
+    before, _threads.submitted = _threads.submitted, work
+    try:
+        yield
+    finally:
+        _threads.submitted = before
+
+
+def being_submitted() -> Work | None:
+    """Return the work that the thread of the caller submits; `None` if its future is known already."""
+    work, _threads.submitted = _threads.submitted, None
+    return work
+
+
 class _Awaited(Future[Any]):
     """A future that tells its work when whoever waits for it gives it up.
 
@@ -170,18 +198,26 @@ class _Awaited(Future[Any]):
     """
 
     _agenttape_work: Work
+    _agenttape_is_marked: bool
+    """True if it was marked as running before the thread that does its work had the turn."""
 
     def __hash__(self) -> int:
         strand = self._agenttape_work.strand
         return strand.number if strand is not None else super().__hash__()
 
+    def set_running_or_notify_cancel(self) -> bool:
+        self._agenttape_work.begin()
+        return self._agenttape_is_marked or super().set_running_or_notify_cancel()
+
     def cancel(self) -> bool:
-        self._agenttape_work.is_cancelled()
+        work = self._agenttape_work
+        if not (self.running() or self.done()) and work.begins_all_the_same():
+            self._agenttape_is_marked = super().set_running_or_notify_cancel()
         is_cancelled = super().cancel()
         if is_cancelled:
-            self._agenttape_work.drop()
-        elif not self.done():
-            self._agenttape_work.give_up()
+            work.drop()
+        else:
+            work.is_cancelled(is_done=self.done())
         return is_cancelled
 
     def result(self, timeout: float | None = None) -> Any:

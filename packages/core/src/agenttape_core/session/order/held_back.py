@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -84,6 +85,15 @@ def let_through(handle: Any, *, first: bool = True) -> None:
         _let_through[id(handle)] = handle
     ready = handle._loop._ready  # noqa: SLF001 - no public name puts a handle first
     (ready.appendleft if first else ready.append)(handle)
+
+
+def call_later_on(handle: Any) -> None:
+    """Have a loop call a callback that was held, as nothing is awaited any more: a timer when it may come then."""
+    is_timer, ready = isinstance(handle, TimerHandle), handle._loop._ready  # noqa: SLF001 - no public name puts a handle there
+    if is_timer:
+        ready.append(handle)
+    else:
+        let_through(handle, first=False)
 
 
 def is_let_through(handle: Any) -> bool:

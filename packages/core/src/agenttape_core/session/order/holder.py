@@ -102,6 +102,12 @@ def is_waiting(strand: Strand) -> bool:
     return frame is not None and frame.f_code.co_filename == threading.__file__
 
 
+def sleeps_unseen(strand: Strand) -> bool:
+    """Return whether the thread of a strand sleeps in a system call that is no wait for the interpreter."""
+    call = _call(strand) if strand.native else ""
+    return bool(call) and not _is_shared(call)
+
+
 def waits_for_loop(strand: Strand) -> bool:
     """Return whether the thread of a strand waits for a future that no thread pool answers: an event loop does."""
     frame = sys._current_frames().get(strand.thread)  # noqa: SLF001 - as above

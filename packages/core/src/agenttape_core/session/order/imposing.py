@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from agenttape_core.session.order.interleaving import Script, creator_of, maker_of, strand_of
+from agenttape_core.session.order.interleaving import (
+    Script,
+    creator_of,
+    maker_of,
+    strand_of,
+    withdrawal_of,
+    withdrawn_by,
+)
 from agenttape_core.session.order.strands import NEW, SLEEPING, WAITING, Strand
 
 _TRIES = 8
@@ -53,12 +60,19 @@ class Imposed:
             if self._sleeps_anew(strand) or strand.label == head:
                 return strand
         for strand in self._waiting:
-            if not self.script.has(strand.label):
+            if self.script.is_in_row(strand.label, strand.labels[0]):
+                return strand
+        for strand in self._waiting:
+            if not self.script.has(strand.label) and not self.is_withdrawn(strand):
                 if strand.is_unseen:  # a library ends a thread of its own: the session may have ended before that
                     return strand
                 self._depart(strand.label, f"a gate of {strand.labels[0]} that was not recorded")
                 return strand
         return self.out_of_order("all threads wait for one that does not come") if self._is_stuck() else None
+
+    def is_withdrawn(self, strand: Strand) -> bool:
+        """Return whether a strand is cancelled before it begins, as it was in the recording."""
+        return self.script.has(withdrawal_of(strand.label))
 
     def takes(self, strand: Strand) -> None:
         """Note that a strand passes a gate."""
@@ -99,8 +113,10 @@ class Imposed:
         self.is_lost = self._in_vain >= _TRIES  # it is another program
 
     def _is_dead(self, label: str) -> bool:
-        own = strand_of(maker_of(label) or label)
+        own = strand_of(maker_of(label) or withdrawn_by(label) or label)
         strand = self._live.get(own)
+        if strand is not None and own == withdrawn_by(label):
+            return strand.state not in (NEW, WAITING)
         if strand is not None:
             return label != own and strand.state == WAITING and label not in strand.labels
         creator = creator_of(own)

@@ -4,8 +4,9 @@ The text is a list of labels, each with the number of gates passed in a row: `0*
 strand comes from: `0` is that of the session, `0.2` the second thread or piece of work that `0` began, `0.2:1` what
 happened inside the first call of `0.2`. Below it, effects of that call have a label of their own: a replay that serves
 the call has them again, and comes to no other gate of its inside. So have the gates of a thread that has put something
-into an event loop, and has waited until the loop had come to it: see `handing_over`; and what is delivered to a loop
-beside threads: see `visiting`. `0.2!` is a gate that was passed because the time of a wait had passed.
+into an event loop, and has waited until the loop had come to it: see `handing_over`; what is delivered to a loop
+beside threads: see `visiting`; and work of a pool that is cancelled before it has begun: see `withdrawing`. `0.2!` is a
+gate that was passed because the time of a wait had passed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _NESTS = re.compile(r"(?::\d+)+$")
 _EFFECT = f".{zlib.crc32(b'effect')}"
 _DELIVERY = f".{zlib.crc32(b'delivery')}."
 _HANDED = f".{zlib.crc32(b'handed over')}"
+_WITHDRAWN = f".{zlib.crc32(b'withdrawn')}"
 
 
 class Passed(NamedTuple):
@@ -69,6 +71,16 @@ def effect_of(call: str) -> str:
 def handed_by(label: str) -> str:
     """Return the label of what a strand, or the inside of a call, has put into an event loop."""
     return label + _HANDED
+
+
+def withdrawal_of(strand: str) -> str:
+    """Return the label of the moment at which work was cancelled that had not begun: see `withdrawing`."""
+    return strand + _WITHDRAWN
+
+
+def withdrawn_by(label: str) -> str:
+    """Return the label of the strand that a withdrawal is of; empty if the label is any other one."""
+    return label.removesuffix(_WITHDRAWN) if label.endswith(_WITHDRAWN) else ""
 
 
 def delivery_of(strand: str, key: str) -> str:
@@ -195,6 +207,19 @@ class Script:
     def has(self, label: str) -> bool:
         """True if a label is to come."""
         return self._left[label] > 0
+
+    def is_in_row(self, label: str, strand: str) -> bool:
+        """Return True if a label of a strand is to come before the next gate of another one.
+
+        The order in which a strand comes to gates of its own is nothing to others. A model that is executed tells an
+        event loop of a chunk before that is delivered, and a served one afterwards.
+        """
+        for at in self._to_come():
+            if self._labels[at] == label:
+                return True
+            if passed_by(self._labels[at]) != strand:
+                return False
+        return False
 
     def is_late_next(self, label: str) -> bool:
         """Return True if the next gate of a label was passed because the time of a wait had passed."""

@@ -37,6 +37,10 @@ class Loose:
         """Return True if something is in no order in this run."""
         return label in self._now
 
+    def knows(self, label: str) -> bool:
+        """Return True if something is in no order in this run, or was so in the recording."""
+        return label in self._now or label in self._then
+
     def begins(self, label: str) -> None:
         """Say that what begins now was in no order then, if that is so."""
         if label in self._then and self._tell is not None:

@@ -11,6 +11,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from agenttape_core.guard.patching import patch
+from agenttape_core.session.order.giving_up import being_submitted
 from agenttape_core.session.order.handing_over import joining
 from agenttape_core.session.order.locks import seeing_locks
 from agenttape_core.session.order.strands import blocking, current_strand
@@ -53,6 +54,18 @@ def _ending(real: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def _making(real: Callable[..., None]) -> Callable[..., None]:
+    """Let a future know its work before a thread of the pool can take that."""
+
+    @functools.wraps(real)
+    def make(self: Any, future: Any, *args: Any, **kwargs: Any) -> None:
+        if (work := being_submitted()) is not None:
+            work.watch(future)
+        real(self, future, *args, **kwargs)
+
+    return make
+
+
 class _Seams:
     def __init__(self) -> None:
         self._uses = 0
@@ -68,6 +81,7 @@ class _Seams:
                 patch(self._stack, ThreadPoolExecutor, "shutdown", _shutting_down)
                 work: Any = pools._WorkItem  # noqa: SLF001 - nothing public is called when a future has been told
                 patch(self._stack, work, "run", _ending)
+                patch(self._stack, work, "__init__", _making)
 
     def undo(self) -> None:
         with self._lock:

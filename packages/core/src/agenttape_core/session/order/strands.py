@@ -52,6 +52,15 @@ class TakingTurns(Protocol):
     def leave_turn(self, strand: Strand, state: int) -> None:
         """Let others have the turn."""
 
+    def begins_all_the_same(self, strand: Strand) -> bool:
+        """Return whether work that is cancelled now had begun when it was recorded."""
+
+    def withdraw(self, strand: Strand) -> None:
+        """Let a strand pass no gate any more: its work was cancelled, and has not begun."""
+
+    def is_cancelled(self, strand: Strand) -> None:
+        """Note that work is cancelled that has begun."""
+
     def visiting(self, strand: Strand) -> AbstractContextManager[None]:
         """Do inside what other threads can see, in a thread in which an event loop runs."""
 

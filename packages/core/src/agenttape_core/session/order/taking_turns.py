@@ -29,7 +29,7 @@ from agenttape_core.session.order.locks import take_no_turns, take_turns
 from agenttape_core.session.order.loose import STRANGER, Loose
 from agenttape_core.session.order.strands import AWAY, BLOCKING, HERE, NEW, OVER, RUNNING, WAITING, Strand, in_loop
 from agenttape_core.session.order.turns import wake
-from agenttape_core.session.order.visiting import VisitedTurns
+from agenttape_core.session.order.withdrawing import WithdrawnTurns
 
 _HELD = 1.0
 """Seconds after which the turn is taken from what must not be broken, such as the handling of a callback."""
@@ -41,7 +41,7 @@ _ENDLESS = 3.0
 """Seconds of processor time after which code that goes on, while all others wait for it, counts as spinning."""
 
 
-class Strands(VisitedTurns):
+class Strands(WithdrawnTurns):
     """The strands of one session. Thread-safe.
 
     Args:
@@ -68,8 +68,6 @@ class Strands(VisitedTurns):
         """The order in which gates were passed when the run was recorded; empty if it does not matter."""
         self.has_ended = False
         self._root: Strand | None = None
-        self._is_posted_to = False
-        """True once a strand has put something into an event loop in no fixed order."""
         self._hands_over = True
         """True until a thread has waited for an event loop in vain."""
         self._silent: set[str] = set()
@@ -114,15 +112,19 @@ class Strands(VisitedTurns):
     def loose(self) -> str:
         """Return the labels of what was in no order in this run, or was not in the recording if this had none."""
         with self._lock:
-            if self._notes is None or not (self._met or self._is_posted_to or self._loose.has(STRANGER)):
+            if self._notes is None or not (self._met or self._loose.has(STRANGER)):
                 return self._loose.recorded
             return self._loose.text(self._notes.labels(), self._left_out())
 
     def _left_out(self) -> set[str]:
+        """Return the labels of what has no place in the order."""
+        return self._said_nothing() | self._served_in_replays()
+
+    def _said_nothing(self) -> set[str]:
         """Return the labels of strands that did nothing that others can see."""
         quiet = {strand.labels[0] for strand in self._live.values() if strand.is_thread and not strand.passed}
         around = {above for label in self._loud for above in outwards(label)}
-        return (quiet | self._silent) - around - {ROOT} | self._served_in_replays()
+        return (quiet | self._silent) - around - {ROOT}
 
     # -- beginning and ending ----------------------------------------------------------------------------------
 
@@ -174,7 +176,7 @@ class Strands(VisitedTurns):
         with self._lock:
             self._loose.note(strand.labels[0])
             self._loud.add(strand.labels[0])
-            self._is_posted_to = True
+            self._met = True  # without an order, a replay has other labels, and does not come to this one
 
     def rests_loosely(self, strand: Strand) -> None:
         """Let others have the turn that a loop has had, and will go on without, as it waits where nobody tells it."""

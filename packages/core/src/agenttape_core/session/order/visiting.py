@@ -113,16 +113,20 @@ class VisitedTurns(Turns):
             return
         if call is not None and self._notes is not None:
             self._note_call(label, call)
-        is_own, strand.is_own, strand.is_resting = strand.is_own, is_seen, False
+        strand.is_resting = False
+        self._pass_below(label, strand, is_seen=is_seen)
+        if self._holder is strand and not strand.is_visiting:
+            strand.is_visiting = True
+            VISITS.setdefault(loop, {})[strand] = session
+
+    def _pass_below(self, label: str, strand: Strand, *, is_seen: bool) -> None:
+        is_own, strand.is_own = strand.is_own, is_seen
         strand.labels.append(label)
         try:
             self._pass(strand, is_call=is_seen)
         finally:
             strand.labels.remove(label)
             strand.is_own = is_own
-        if self._holder is strand and not strand.is_visiting:
-            strand.is_visiting = True
-            VISITS.setdefault(loop, {})[strand] = session
 
     def is_begun_by(self, loop: Any, strand: Strand) -> None:
         """Take the turn for a loop that runs in this thread, until it rests: it begins a strand.
