@@ -103,13 +103,17 @@ class WithdrawnTurns(VisitedTurns):
             _acquire(strand.wake, True, _LOOK)
 
     def _going_on(self, strand: Strand) -> list[Strand]:
-        """Return the other strands of the program that neither wait nor sleep, and were in order so far."""
+        """Return the other strands of the program that neither wait nor sleep, and were in order so far.
+
+        The code of a call that acts outside does not run in a replay, which serves the call.
+        """
         return [
             other
             for other in list(self._live.values())
             if other is not strand
             and other.state not in (BLOCKING, SLEEPING, OVER)
             and not (other.is_thread and other.is_of_library)
+            and not (other.is_out or other.is_real)
             and not self._loose.knows(other.labels[0])
             and not sleeps_unseen(other)
         ]
