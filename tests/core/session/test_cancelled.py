@@ -425,8 +425,6 @@ async def loop_in_a_thread(service: Threaded) -> Any:
             return await asyncio.to_thread(lambda: asyncio.run(ask()))
     except TimeoutError:
         return "nobody knows"
-    finally:
-        service.gate.open()
 
 
 async def timeout_of_a_future(service: Threaded) -> Any:
