@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, VerificationError, boundary, use_cassette
+from agenttape_core import ConfigurationError, VerificationError, boundary, open_cassette, use_cassette
 from agenttape_core.tools.minimise import minimise
 from agenttape_core.tools.programs import Opening, program_of
 
@@ -180,6 +180,12 @@ def look(what: str) -> list[str]:
     return [what, "more"]
 
 
+@boundary
+def plan() -> str:
+    """Return what a replay returns by itself."""
+    return "a plan"
+
+
 def test_what_does_not_fail(project: Path) -> None:
     """A run that ends well has nothing to be minimised, and a cassette without calls neither."""
     with use_cassette("c", mode="all"):
@@ -207,6 +213,19 @@ def test_what_does_not_hold_still(project: Path) -> None:
     assert "ValueError" in str(error.value)
     with pytest.raises(VerificationError, match=r"does not replay cassettes/c.yaml to begin with: no recording for"):
         minimise("c", lambda: look("y"))
+
+
+def test_a_failure_that_needs_no_call(project: Path) -> None:
+    """What fails whatever its calls answer is minimised to no calls at all."""
+
+    def run() -> None:
+        with use_cassette("c", mode="once"):
+            plan()
+        raise KeyError("plan")
+
+    with pytest.raises(KeyError):
+        run()
+    assert list(open_cassette(minimise("c", run).cassette).entries) == []
 
 
 def test_little_time(project: Path) -> None:

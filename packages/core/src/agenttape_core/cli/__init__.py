@@ -21,14 +21,19 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """
     try:
         from agenttape_core.cli.app import run
+        from agenttape_core.cli.hash_seed import AnotherSeedError, begin_anew, is_of_the_command
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in {"click", "rich"}:
             raise
         sys.stderr.write(f"{EXTRA}\n")
         sys.exit(2)
+    if args is None:
+        is_of_the_command()
     usual = gc.get_threshold()
     gc.set_threshold(*_SELDOM)
     try:
         sys.exit(run(args))
+    except AnotherSeedError as another:
+        begin_anew(another.seed, sys.argv[1:])
     finally:
         gc.set_threshold(*usual)

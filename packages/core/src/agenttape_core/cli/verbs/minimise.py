@@ -46,7 +46,7 @@ def minimise(
                 return found
             return replace(found, test=write_test(found, program.source))
 
-        found = with_program(function, test, work)
+        found = with_program(function, test, work, cassette=path)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -66,7 +66,7 @@ def triage(
                 on_sample=advance,
             )
 
-        found = with_program(function, test, work)
+        found = with_program(function, test, work, cassette=path)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -152,7 +152,7 @@ def _flow(found: Found, program: str, text: str | None, advance: Callable[[], ob
     def work(replayed: Program) -> Flow:
         return flow_of(path, replayed, text=text, on_replay=lambda *_: advance())
 
-    plain = with_program(program, None, work).to_dict()
+    plain = with_program(program, None, work, cassette=path).to_dict()
     return {"edges": plain["edges"], "fixed": plain["fixed"], **({"text": text} if text is not None else {})}
 
 

@@ -60,7 +60,7 @@ def why(
                 on_replay=lambda *_: advance(),
             )
 
-        found = with_program(function, test, work)
+        found = with_program(function, test, work, cassette=path)
     if as_json:
         print_json(found.to_dict())
     else:

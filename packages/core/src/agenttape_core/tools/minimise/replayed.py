@@ -74,8 +74,8 @@ class ReplayedRun:
         """The smallest cassette so far."""
         self._outcomes: dict[int, Outcome] = {row.number: opened.outcome(row.number) for row in opened.entries}
         models = [row for row in opened.entries if row.kind in MODELS] or list(opened.entries)
-        last = (models[-1].kind, models[-1].name)
-        self.like_last = [row.number for row in models if (row.kind, row.name) == last]
+        last = [(row.kind, row.name) for row in models[-1:]]
+        self.like_last = [row.number for row in models if (row.kind, row.name) in last]
         """The numbers of the calls of the boundary that answered last, in their order."""
         self._trees: dict[int, Tree] = {number: tree_of(outcome) for number, outcome in self._outcomes.items()}
 

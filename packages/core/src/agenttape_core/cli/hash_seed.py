@@ -1,0 +1,75 @@
+"""The hash seed of a verb that runs a program in its own process: that of the recording.
+
+Python draws it at its start (https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED), so a process that has
+another one ends, and the command begins anew in its place.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+_COMMAND = "from agenttape_core.cli import main; main()"
+
+
+class AnotherSeedError(Exception):
+    """The command has to begin anew, with another hash seed. `main` catches it; nobody else sees it.
+
+    Args:
+        seed: The seed.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.seed = seed
+
+
+class _Process:
+    begins_anew = False
+    """Whether this process is that of the command, which nobody else uses."""
+
+
+def is_of_the_command() -> None:
+    """Note that this process is that of the command."""
+    _Process.begins_anew = True
+
+
+def pin_hash_seed(cassette: str | Path) -> None:
+    """Go on only with the hash seed of a recording, where that is known and this process may begin anew.
+
+    Args:
+        cassette: The cassette.
+
+    Raises:
+        AnotherSeedError: The command has to begin anew.
+        CassetteError: The cassette cannot be read.
+    """
+    if not _Process.begins_anew:
+        return
+    from agenttape_core.session import hash_seed  # most verbs need none of it
+    from agenttape_core.storage import open_cassette
+
+    recorded = open_cassette(cassette).preface.volatile.hash_seed
+    if recorded is not None and recorded != hash_seed():
+        raise AnotherSeedError(recorded)
+
+
+def begin_anew(seed: int, words: Sequence[str]) -> NoReturn:
+    """Put the command into the place of this process, with a hash seed.
+
+    Args:
+        seed: The seed.
+        words: The words of its command line.
+    """
+    from agenttape_core.session import HASH_SEED
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command, environment = [sys.executable, "-c", _COMMAND, *words], {**os.environ, HASH_SEED: str(seed)}
+    if os.name == "nt":  # where a process that takes the place of another one is a child of the shell
+        sys.exit(subprocess.call(command, env=environment))  # noqa: S603 - the command itself
+    os.execve(sys.executable, command, environment)  # noqa: S606 - likewise
