@@ -16,7 +16,6 @@ import pytest
 
 from agenttape_core.lifecycle.running_test import RunningTest, during, this_test
 from agenttape_core.pytest_plugin.command_line import add_options, refuse
-from agenttape_core.pytest_plugin.further_runs import more_of, note_end, wants_changes
 from agenttape_core.pytest_plugin.replayed import KEEPS_SESSIONS
 
 if TYPE_CHECKING:
@@ -192,6 +191,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             derive_to=derive_to,
             is_part=is_part,
         )
+        from agenttape_core.pytest_plugin.further_runs import wants_changes
+
         if wants_changes(item) or item.config.stash.get(KEEPS_SESSIONS, False):
             test = replace(test, sessions=[])
         with during(test):
@@ -265,6 +266,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         halts_end_fixtures(item)
     if (running := item.stash.get(RUNNING, None)) is not None:
         running.tear_down()
+    from agenttape_core.pytest_plugin.further_runs import more_of
+
     more = more_of(item, nextitem, RUNNING)
     if more is None:
         return (yield)
@@ -320,6 +323,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         _note_failure(call, report)
     if call.when == "call":
         _note_caught(item, report)
+        from agenttape_core.pytest_plugin.further_runs import note_end
+
         note_end(item, report)
     running = item.stash.get(RUNNING, None)
     if running is None:

@@ -1,6 +1,6 @@
 """The runs of a test that follow once it has passed: with faults, in other orders, with candidates, and to prove it.
 
-This module is imported at the start of every pytest run; those that make the runs are imported when one is due.
+This module is imported when the first test runs; those that make the further runs are imported when one is due.
 """
 
 from __future__ import annotations

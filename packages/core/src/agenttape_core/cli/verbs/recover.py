@@ -46,9 +46,9 @@ def _journals(path: Path) -> list[Path]:
     for cassette in (path, named):
         if left := storage.leftover_journals(cassette):
             return left
-    if path.is_file() and not storage.is_cassette(path):
+    if path.is_file():
         return [path]
-    if path.is_file() or named.is_file():
+    if named.is_file():
         return []
     remedy = "name a journal, a cassette or a folder"
     raise CassetteNotFoundError(path, "there is no such file or folder", remedy=remedy)
