@@ -30,11 +30,11 @@ class AnotherSeedError(Exception):
 
 class _Process:
     begins_anew = False
-    """Whether this process is that of the command, which nobody else uses."""
+    """True in the process of the command, which nobody else uses."""
 
 
 def is_of_the_command() -> None:
-    """Note that this process is that of the command."""
+    """Note that this process is the one of the command."""
     _Process.begins_anew = True
 
 
