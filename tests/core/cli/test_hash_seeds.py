@@ -32,11 +32,12 @@ def run(folder: Path, *command: str, **environment: str) -> subprocess.Completed
 
 
 def test_a_program_is_run_with_the_recorded_seed(tmp_path: Path) -> None:
-    """The order of its sets is the recorded one, so the verb finds its calls."""
+    """The order of its sets is the recorded one, so the verb finds its calls; its folder holds none of our modules."""
     (tmp_path / "desk.py").write_text(PROGRAM, encoding="utf-8")
     recording = run(
         tmp_path, sys.executable, "-c", "from desk import answer; answer()", AGENTTAPE_MODE="once", PYTHONHASHSEED="7"
     )
     assert recording.returncode == 0, recording.stderr
+    (tmp_path / "click.py").write_text("raise SystemExit('not this one')", encoding="utf-8")
     found = run(tmp_path, str(AGENTTAPE), "why", "desk.yaml", "desk.py:answer")
     assert found.returncode == 0, found.stdout + found.stderr

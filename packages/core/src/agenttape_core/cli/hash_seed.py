@@ -69,7 +69,8 @@ def begin_anew(seed: int, words: Sequence[str]) -> NoReturn:
 
     sys.stdout.flush()
     sys.stderr.flush()
-    command, environment = [sys.executable, "-c", _COMMAND, *words], {**os.environ, HASH_SEED: str(seed)}
+    command = [sys.executable, "-P", "-c", _COMMAND, *words]  # -P: no module of the folder stands for one of ours
+    environment = {**os.environ, HASH_SEED: str(seed)}
     if os.name == "nt":  # where a process that takes the place of another one is a child of the shell
         sys.exit(subprocess.call(command, env=environment))  # noqa: S603 - the command itself
     os.execve(sys.executable, command, environment)  # noqa: S606 - likewise
