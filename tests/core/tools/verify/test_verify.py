@@ -20,6 +20,7 @@ from agenttape_core import (
     SessionStateError,
     Verification,
     VerificationError,
+    open_cassette,
     use_cassette,
     verify,
 )
@@ -65,11 +66,14 @@ def test_a_sound_function(project: Path) -> None:
     assert sorted(path.name for path in project.rglob("*")) == before
 
 
-async def test_parallel_tasks() -> None:
+async def test_parallel_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order in which parallel branches happen to be served is no difference; a loop may be running already."""
+    monkeypatch.setenv("PYTHONHASHSEED", "7" if sys.flags.hash_randomization else "0")
     async with use_cassette("parallel", mode="once"):
         await agents.parallel()
-    assert verify(agents.parallel, "parallel", times=2).ok
+    verification = verify(agents.parallel, "parallel", times=2)
+    assert verification.ok
+    assert verification.varied["hash_seed"][0] == open_cassette("cassettes/parallel.yaml").header.volatile.hash_seed
 
 
 def test_a_function_that_opens_its_own_cassette() -> None:

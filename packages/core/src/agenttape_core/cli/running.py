@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -107,12 +108,19 @@ def _differences(outcome: Outcome, proof: Outcome) -> Iterator[str]:
     yield from proof.failures()
 
 
-def run_pytest(words: Sequence[str], *, quietly: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a process of its own.
+def run_pytest(
+    tests: Sequence[str], options: Sequence[str] = (), *, quietly: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a process of its own, with the hash seed with which the tests were recorded.
 
     Args:
-        words: Its arguments.
+        tests: Files, folders and ids of tests; all that it finds if there are none.
+        options: Its options.
         quietly: Whether its output is kept, and not shown.
     """
-    command = [sys.executable, "-m", "pytest", "-q", *words]
-    return subprocess.run(command, check=False, capture_output=quietly, text=True)  # noqa: S603 - the user's own tests
+    from agenttape_core.tools.hash_seeds import seed_of_tests, with_seed
+
+    command = [sys.executable, "-m", "pytest", "-q", *tests, *options]
+    environment = {**os.environ, **with_seed(seed_of_tests(tests))}
+    # S603: the user's own tests.
+    return subprocess.run(command, check=False, capture_output=quietly, text=True, env=environment)  # noqa: S603

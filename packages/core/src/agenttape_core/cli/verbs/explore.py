@@ -9,6 +9,7 @@ import click
 
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_one
+from agenttape_core.cli.hash_seed import pin_hash_seed
 from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
 from agenttape_core.tools.explore import ORDERS, SEED
 from agenttape_core.tools.explore import explore as run_explore
@@ -30,6 +31,7 @@ def explore(function: str, cassette: str, *, orders: int, seed: int, order: str 
     if cassette == STDIN:
         raise click.UsageError("a cassette that is replayed many times cannot be read from standard input")
     path = found_one(cassette).shown
+    pin_hash_seed(path)
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text; modules are found from here
     with progress_bar(orders if order is None else None, "replaying") as advance:
         found = run_explore(function, path, orders=orders, seed=seed, order=order, on_replay=advance)

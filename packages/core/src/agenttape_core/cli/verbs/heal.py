@@ -163,7 +163,7 @@ class _Tests:
 
         with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
             file = Path(folder) / "plan.json"
-            ended = run_pytest([*self._words, "--rerecord=plan", f"--cassette-plan={file}"], quietly=True)
+            ended = run_pytest(self._words, ["--rerecord=plan", f"--cassette-plan={file}"], quietly=True)
             if ended.returncode not in {OK, FINDINGS} or not file.exists():
                 why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
                 raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
@@ -172,7 +172,7 @@ class _Tests:
     def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
         limit = [] if max_usd is None else [f"--cassette-max-usd={max_usd}"]
         waits = ["--cassette-pending"] if self._pending else []
-        updated = run_pytest([*dirty, "--rerecord=dirty", *limit, *waits], quietly=self._apart)
+        updated = run_pytest(list(dirty), ["--rerecord=dirty", *limit, *waits], quietly=self._apart)
         if updated.returncode or _waits(dirty.values()):
             return FINDINGS if updated.returncode else OK  # what waits was proved, and replays once it is accepted
         return FINDINGS if run_pytest(list(dirty), quietly=self._apart).returncode else OK

@@ -18,8 +18,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from agenttape_core.errors import VerificationError
+from agenttape_core.session import HASH_SEED
 from agenttape_core.tools.adequacy.facts import Facts
 from agenttape_core.tools.adequacy.mutants import Mutant
+from agenttape_core.tools.hash_seeds import with_seed
 
 _PROGRAM = "import sys; from agenttape_core.tools.adequacy.worker import main; main(int(sys.argv[1]))"
 _GRACE_S = 60.0
@@ -35,12 +37,14 @@ class Job:
         program: The program, as this module takes it.
         root: The folder of the project.
         live: The kinds and names of calls that are executed.
+        hash_seed: The hash seed with which it was recorded, as far as it is known.
     """
 
     runner: str
     program: Mapping[str, Any]
     root: Path
     live: Sequence[str] = ()
+    hash_seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ class Worker:
             stdout=self._said,
             stderr=self._said,
             pass_fds=[writing],
-            env=_environment(),
+            env=_environment(job.hash_seed),
             start_new_session=True,  # so that it can be ended with all that it started
         )
         os.close(writing)
@@ -184,7 +188,7 @@ class Worker:
         return "\n".join(self._said.read().decode(errors="replace").strip().splitlines()[-20:])
 
 
-def _environment() -> dict[str, str]:
+def _environment(seed: int | None) -> dict[str, str]:
     others = ("AGENTTAPE_LIVE", "PYTEST_XDIST", "PYTEST_CURRENT_TEST")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
-    return {"PYTHONHASHSEED": "0", **kept, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {HASH_SEED: "0", **kept, **with_seed(seed), "PYTHONDONTWRITEBYTECODE": "1"}

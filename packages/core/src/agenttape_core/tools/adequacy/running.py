@@ -15,6 +15,7 @@ from agenttape_core.tools.adequacy.process import Job, Worker
 from agenttape_core.tools.adequacy.reached import root_of
 from agenttape_core.tools.adequacy.result import Adequacy
 from agenttape_core.tools.adequacy.search import FUNCTION, MOST, SEED, TESTS, Chosen, Search
+from agenttape_core.tools.hash_seeds import recorded_seed, seed_of_tests
 from agenttape_core.tools.verify.target import target_of
 
 
@@ -89,7 +90,7 @@ def _job(tests: str | Path | Sequence[str], function: Callable[[], Any] | str | 
         if options:
             raise ConfigurationError(f"{', '.join(options)}: options of sessions are for functions; tests have theirs")
         named = [str(tests)] if isinstance(tests, str | Path) else [str(one) for one in tests]
-        return Job(TESTS, {"tests": named}, root_of(Path.cwd()))
+        return Job(TESTS, {"tests": named}, root_of(Path.cwd()), hash_seed=seed_of_tests(named))
     if not isinstance(tests, str | Path):
         raise ConfigurationError(f"expected the cassette of the function, found {type(tests).__name__}")
     project = this_project()
@@ -100,4 +101,5 @@ def _job(tests: str | Path | Sequence[str], function: Callable[[], Any] | str | 
     name = f"{target.module or target.file}:{target.qualname}"
     folder = Path(target.file).parent if target.file and not target.module else Path.cwd()
     cassette = str(path if path.is_absolute() else Path.cwd() / path)
-    return Job(FUNCTION, {"function": name, "cassette": cassette, "options": options}, root_of(folder))
+    program = {"function": name, "cassette": cassette, "options": options}
+    return Job(FUNCTION, program, root_of(folder), hash_seed=recorded_seed(cassette))

@@ -34,7 +34,6 @@ FACTORS: tuple[Factor, ...] = ALL_FACTORS[:6]
 WITHIN: tuple[Factor, ...] = ALL_FACTORS[6:]
 """Those within it."""
 
-_HASH_SEEDS = range(2**32)
 _ZONES = ("UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Asia/Kathmandu", "America/New_York")
 _ZONES_WITHOUT_DATABASE = ("UTC0", "LINT-14", "SST11", "NPT-5:45", "EST5EDT,M3.2.0,M11.1.0")
 _LOCALES = ("c.utf8", "c", "de_de.utf8", "tr_tr.utf8", "fr_fr.utf8", "ja_jp.utf8", "en_us.utf8")
@@ -93,8 +92,13 @@ def plan(times: int, choices: Mapping[Factor, Sequence[Any]]) -> list[Surroundin
     ]
 
 
-def available(vary: Collection[str], times: int) -> dict[Factor, Sequence[Any]]:
+def available(vary: Collection[str], times: int, recorded_seed: int | None = None) -> dict[Factor, Sequence[Any]]:
     """Return the values that each factor can take here; of one around the process that is not varied, only the first.
+
+    Args:
+        vary: The factors that are varied.
+        times: The number of replays.
+        recorded_seed: The hash seed of the recording, if it is known: the first value of that factor.
 
     Raises:
         ConfigurationError: If `vary` names something else than `EVERY_FACTOR`.
@@ -103,7 +107,7 @@ def available(vary: Collection[str], times: int) -> dict[Factor, Sequence[Any]]:
         found = repr(vary) if isinstance(vary, str) else ", ".join(map(repr, unknown))
         raise ConfigurationError(f"vary: expected a collection of {', '.join(EVERY_FACTOR)}; found {found}")
     choices: dict[Factor, Sequence[Any]] = {
-        "hash_seed": _HASH_SEEDS[:times],
+        "hash_seed": _hash_seeds(times, recorded_seed),
         "time_zone": time_zones(),
         "locale": locales(),
         "working_directory": [f"run-{run}" for run in range(1, times + 1)],
@@ -119,6 +123,12 @@ def available(vary: Collection[str], times: int) -> dict[Factor, Sequence[Any]]:
         "earlier_replays": _EARLIER,
     }
     return {**around, **{factor: values for factor, values in within.items() if factor in vary}}
+
+
+def _hash_seeds(times: int, recorded: int | None) -> Sequence[int]:
+    if recorded is None:
+        return range(times)
+    return [recorded, *(seed for seed in range(times) if seed != recorded)][:times]
 
 
 def time_zones() -> Sequence[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.session import current_session
+from agenttape_core.tools.hash_seeds import recorded_seed
 from agenttape_core.tools.verify.calls import CAUGHT_FAILURE
 from agenttape_core.tools.verify.cause import BY_FACTOR, CAUGHT, NOT_AS_RECORDED, Cause
 from agenttape_core.tools.verify.comparison import Place, departures, places, printable
@@ -23,7 +24,8 @@ from agenttape_core.tools.verify.result import RECORDING, Run, RunDifference, Ve
 
 def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verification:
     """Verify a job that can be replayed; see `agenttape_core.verify`."""
-    choices = available(vary, times)
+    cassette = replays.job.cassette
+    choices = available(vary, times, recorded_seed(cassette) if cassette is not None else None)
     surroundings = plan(times, choices)
     with replays:
         produced = replays.each(surroundings)

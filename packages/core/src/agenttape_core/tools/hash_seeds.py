@@ -1,0 +1,63 @@
+"""The hash seed of a process in which a program is replayed: that of its recording.
+
+It decides the order of sets of texts, and is chosen when a process starts; see `agenttape_core.session.hash_seed`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agenttape_core.errors import CassetteError
+from agenttape_core.session import HASH_SEED
+from agenttape_core.storage import GOLDEN, SUFFIXES, is_pending, open_cassette
+
+_FOLDER = "cassettes"
+"""The folder of the cassettes of tests, beside their modules."""
+
+
+def recorded_seed(cassette: str | Path) -> int | None:
+    """Return the hash seed of a recording; `None` if it is not known, or there is no cassette that can be read.
+
+    Args:
+        cassette: The cassette: its path or URL.
+    """
+    with suppress(CassetteError):  # the replay says what is wrong with it
+        return open_cassette(cassette).preface.volatile.hash_seed
+    return None
+
+
+def seed_of_tests(words: Sequence[str]) -> int | None:
+    """Return the hash seed with which tests were recorded; `None` if none is known, or they were with several.
+
+    Args:
+        words: Files, folders and ids of tests, as pytest takes them; all below this folder if there are none.
+    """
+    paths = [path for word in words if (path := Path(word.partition("::")[0])).exists()]
+    files = dict.fromkeys(file for path in paths or [Path()] for file in _cassettes(path))
+    seeds = {recorded_seed(file) for file in files} - {None}
+    return seeds.pop() if len(seeds) == 1 else None
+
+
+def with_seed(seed: int | None) -> dict[str, str]:
+    """Return the variable that gives a hash seed to a process; without one, that of this process is inherited.
+
+    Args:
+        seed: The seed, as far as it is known.
+    """
+    return {} if seed is None else {HASH_SEED: str(seed)}
+
+
+def _cassettes(tests: Path) -> Iterator[Path]:
+    """Yield the files that may be cassettes of a module, or of all modules in a folder."""
+    top = tests if tests.is_dir() else tests.parent / _FOLDER
+    for where, below, names in os.walk(top):  # which follows no links
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        if _FOLDER in Path(where).absolute().parts:
+            yield from (Path(where, name) for name in sorted(names) if _may_be(name))
+
+
+def _may_be(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not name.endswith(GOLDEN) and not is_pending(name)
