@@ -1,4 +1,4 @@
-"""Tasks that are begun in a context of their own belong to the session of whoever begins them."""
+"""Tasks and callbacks in a context of their own belong to the session of whoever begins them."""
 
 from __future__ import annotations
 
@@ -85,3 +85,80 @@ def test_the_context_of_a_runner_is_given_back(tmp_path: Path) -> None:
             return BEFORE.get()
 
         assert runner.run(count()) == 4
+
+
+def soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object], context: contextvars.Context) -> None:
+    """Let a loop call a function in its next round."""
+    loop.call_soon(function, context=context)
+
+
+def later(loop: asyncio.AbstractEventLoop, function: Callable[[], object], context: contextvars.Context) -> None:
+    """Let a loop call a function after a time."""
+    loop.call_later(0.001, function, context=context)
+
+
+def from_any_thread(
+    loop: asyncio.AbstractEventLoop, function: Callable[[], object], context: contextvars.Context
+) -> None:
+    """Let a loop call a function, as other threads do."""
+    loop.call_soon_threadsafe(function, context=context)
+
+
+def when_done(loop: asyncio.AbstractEventLoop, function: Callable[[], object], context: contextvars.Context) -> None:
+    """Let a loop call a function when a future is done, which the program sees to."""
+    future = loop.create_future()
+    future.add_done_callback(lambda _: function(), context=context)
+    future.set_result(None)
+
+
+GIVEN = [soon, later, from_any_thread, when_done]
+
+
+async def with_callback(
+    give: Callable[[Any, Callable[[], object], contextvars.Context], None], context: contextvars.Context
+) -> Any:
+    """Give a loop a callback together with a context, beside tasks that take answers as they come."""
+    made: list[Any] = []
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+    def called() -> None:
+        BEFORE.set(BEFORE.get() + 1)
+        made.extend([uuid.uuid4(), random.random()])
+        over.set()
+
+    give(loop, called, context)
+    answers = await program()
+    await over.wait()
+    return made, answers
+
+
+@pytest.mark.parametrize("give", GIVEN, ids=lambda give: give.__name__)
+def test_a_callback_of_the_program_belongs_to_its_session(give: Callable[..., None], tmp_path: Path) -> None:
+    """Whatever context a loop is given with a callback: it draws what was recorded, and comes when it came."""
+    context = contextvars.Context()
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = asyncio.run(with_callback(give, context))
+    for _ in range(2):
+        with use_cassette(tmp_path / "c.yaml") as session:
+            assert asyncio.run(with_callback(give, context)) == recorded
+        assert session.report.disorder == ()
+    assert context[BEFORE] == 3
+    assert asyncio.run(with_callback(give, context)) != recorded  # the context is in no session any more
+
+
+def test_a_callback_in_no_context_that_somebody_else_calls_is_named(tmp_path: Path) -> None:
+    """Nobody knows who has given it to the loop, so it draws real ids, and each replay says so."""
+
+    async def called_by_others() -> Any:
+        loop, made = asyncio.get_running_loop(), list[Any]()
+        future = loop.create_future()
+        future.add_done_callback(lambda _: made.append(uuid.uuid4()), context=contextvars.Context())
+        contextvars.Context().run(loop.call_soon, future.set_result, None)
+        await future
+        return made
+
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = asyncio.run(called_by_others())
+    with use_cassette(tmp_path / "c.yaml") as session:
+        assert asyncio.run(called_by_others()) != recorded
+    assert [line.split()[0] for line in session.report.disorder] == ["ids"]

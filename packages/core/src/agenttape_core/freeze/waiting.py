@@ -218,29 +218,31 @@ STAND_INS = (FrozenFunction(select.select, None, _select),)
 # -- tasks ---------------------------------------------------------------------------------------------------------
 
 
-class _Timer:
+class Timer:
     """A callback of the event loop that lets the clock pass before it is called."""
 
     def __init__(self, wait: Wait, callback: Callable[..., Any]) -> None:
         self._wait = wait
-        self._callback = callback
+        self.callback = callback
+        """What is called."""
 
     def __call__(self, *args: Any) -> Any:
+        """Let the clock pass, and call it."""
         self._wait.timed_out(is_own=False)
-        return self._callback(*args)
+        return self.callback(*args)
 
     def __repr__(self) -> str:
-        return repr(self._callback)
+        return repr(self.callback)
 
 
 def _timed(callback: Any, seconds: float) -> Any:
     # A sleep counts by itself, and what we wait for ourselves does not.
-    if isinstance(callback, _Timer) or callback is _WAKE_FROM_SLEEP:
+    if isinstance(callback, Timer) or callback is _WAKE_FROM_SLEEP:
         return callback
     if calling_module(_LOOPS) in MACHINERY:
         return callback
     wait = wait_of(seconds)
-    return callback if wait is None else _Timer(wait, callback)
+    return callback if wait is None else Timer(wait, callback)
 
 
 def call_later(loop: Any, delay: float, callback: Any, args: Any, context: Any) -> Any:

@@ -8,6 +8,7 @@ the callbacks of its futures, and what a pool begins its threads with.
 from __future__ import annotations
 
 import _thread
+import asyncio
 import functools
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -67,11 +68,16 @@ def session_of_bare_thread() -> Session | None:
         return None
     if origin is None:
         strand = current_strand()
-        if strand is None or strand.is_real or in_loop():
+        if strand is None or strand.is_real or _is_in_task():
             return None
         return next((session for session in SCOPES.open() if session.strands is strand.strands), None)
     found: Session | None = origin.membership.innermost() if origin.crossing is None else None
     return found
+
+
+def _is_in_task() -> bool:
+    """Return whether the caller runs in a task: one without a session is older than that, or of somebody else."""
+    return in_loop() and asyncio.current_task() is not None
 
 
 def executing_of(session: Session) -> bool:

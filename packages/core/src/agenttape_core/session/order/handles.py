@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from agenttape_core.session.order.executing import EXECUTING, is_awaited_outside_program, runs_outside_program
+from agenttape_core.session.order.lent_callbacks import Lent
 from agenttape_core.session.order.strands import current_strand
 from agenttape_core.session.scopes import SCOPES
 
@@ -136,11 +137,11 @@ def owner_of(handle: Any, session: object) -> Any:
         handle: The handle, of one of Python's own loops.
         session: The session.
     """
-    context = handle._context  # noqa: SLF001 - in Python 3.11 no public name tells it
+    callback = handle._callback  # noqa: SLF001 - no public name tells it
+    context = handle._context if type(callback) is not Lent else callback.lender  # noqa: SLF001 - in Python 3.11 no public name tells it
     membership = context.get(SCOPES.variable)
     if membership is None or membership.innermost() is not session or (context.get(ANSWERING)):
         return None
-    callback = handle._callback  # noqa: SLF001 - no public name tells it
     if type(callback) is Posted:
         return None
     bound = getattr(callback, "__self__", None)
@@ -148,6 +149,13 @@ def owner_of(handle: Any, session: object) -> Any:
         return None
     crossing = context.get(EXECUTING)
     return PROGRAM if crossing is None or crossing.session is not session else crossing
+
+
+def context_of(handle: Any) -> Any:
+    """Return the context that tells who has given a callback to a loop: for most, the one that it is called in."""
+    callback = handle._callback  # noqa: SLF001 - no public name tells it
+    callback = callback.callback if type(callback) is Posted else callback
+    return callback.lender if type(callback) is Lent else handle._context  # noqa: SLF001 - as above
 
 
 def is_of_program(session: object) -> bool:

@@ -26,26 +26,27 @@ def lend(context: Context) -> Callable[[object], None] | None:
     membership, other = SCOPES.membership(), context.get(SCOPES.variable)
     if membership is None or membership.innermost() is None or (other is not None and other.innermost() is not None):
         return None
-    held = _ours(context)
+    held = ours(context)
     try:
-        context.run(_become, _ours(copy_context()))
+        context.run(become, ours(copy_context()))
     except RuntimeError:  # it is entered already
         return None
 
     def take_back(_: object) -> None:
         if context.get(SCOPES.variable) is membership:
-            context.run(_become, held)
+            context.run(become, held)
 
     return take_back
 
 
-def _ours(context: Context) -> dict[ContextVar[Any], Any]:
+def ours(context: Context) -> dict[ContextVar[Any], Any]:
+    """Return our variables that a context has, with their values."""
     return {variable: value for variable, value in context.items() if variable.name.startswith(_OURS)}
 
 
-def _become(values: Mapping[ContextVar[Any], Any]) -> None:
+def become(values: Mapping[ContextVar[Any], Any]) -> None:
     """Let our variables have these values in the context of the caller, and others their defaults."""
-    for variable in _ours(copy_context()):
+    for variable in ours(copy_context()):
         if variable not in values:
             variable.set(Context().run(variable.get))
     for variable, value in values.items():

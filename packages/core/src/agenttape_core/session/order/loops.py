@@ -24,7 +24,8 @@ from agenttape_core.session.order.finalizers import is_in_finalizer
 from agenttape_core.session.order.futures_in_order import number
 from agenttape_core.session.order.giving_up import awaited_by_loop, current_work
 from agenttape_core.session.order.handing_over import HANDED, HandedOver, settle
-from agenttape_core.session.order.handles import ACTIVE, TIMED, Posted, are_timers_ours
+from agenttape_core.session.order.handles import ACTIVE, TIMED, Posted, are_timers_ours, context_of
+from agenttape_core.session.order.lent_callbacks import lent
 from agenttape_core.session.order.lent_contexts import lend
 from agenttape_core.session.order.line import Line
 from agenttape_core.session.order.strands import Strand, in_loop
@@ -40,6 +41,8 @@ _real_timer = events.TimerHandle.__init__
 _real_post = _Loop.call_soon_threadsafe
 _real_in_executor = _Loop.run_in_executor
 _real_create = _Loop.create_task
+_real_soon = _Loop.call_soon
+_real_at = _Loop.call_at
 
 
 def _run(self: Any) -> None:
@@ -103,7 +106,7 @@ def _is_put_alone(handle: Any) -> None:
     if strand is None:
         return
     for other in tuple(loop._ready) if loop not in VISITS else ():  # noqa: SLF001 - as above
-        line, _ = line_of_program(other._context, loop)  # noqa: SLF001 - as above
+        line, _ = line_of_program(context_of(other), loop)
         if line is not None and line.is_recorded_beside(strand):
             strand.strands.is_loose(strand)
             return
@@ -130,12 +133,23 @@ def line_of_program(context: Any, loop: Any) -> tuple[Line | None, Any]:
 def _timer(self: Any, *args: Any, **kwargs: Any) -> None:
     _real_timer(self, *args, **kwargs)
     if not are_timers_ours():
-        line, owner = line_of_program(self._context, self._loop)
+        line, owner = line_of_program(context_of(self), self._loop)
         if line is not None:
             line.makes_timer(self, owner)
 
 
+def _soon(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
+    if context is not None and context.get(SCOPES.variable) is None:
+        callback = lent(callback, context)
+    return _real_soon(self, callback, *args, context=context)
+
+
+def _at(self: Any, when: float, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
+    return _real_at(self, when, callback if context is None else lent(callback, context), *args, context=context)
+
+
 def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
+    callback = callback if context is None else lent(callback, context)
     result_of = _work_of(args)  # the work may have ended before anybody waits for it: then this is the loop's thread
     is_of_thread = getattr(self, "_thread_id", None) not in (None, threading.get_ident())
     if is_of_thread and result_of is None:
@@ -273,6 +287,8 @@ def _watching(real: Callable[..., Any]) -> Callable[..., Any]:
 _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
     (events.Handle, "_run", _real_run, _run),
     (events.TimerHandle, "__init__", _real_timer, _timer),
+    (_Loop, "call_soon", _real_soon, _soon),
+    (_Loop, "call_at", _real_at, _at),
     (_Loop, "call_soon_threadsafe", _real_post, _post),
     (_Loop, "run_in_executor", _real_in_executor, _in_executor),
     (_Loop, "create_task", _real_create, _create_task),
