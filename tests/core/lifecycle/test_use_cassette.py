@@ -157,6 +157,14 @@ def test_live_is_kept_when_the_block_fails(world: World, on_error: Any, is_kept:
     assert getattr(caught.value, "__notes__", []) == said
 
 
+@pytest.mark.parametrize("mode", ["all", "new_episodes", "update"])
+def test_a_recording_derives_nothing(mode: Any) -> None:
+    """A file for the derived cassette is refused where none is written; `once` derives as soon as it replays."""
+    with pytest.raises(ConfigurationError, match=rf"to='mine': .* mode='{mode}' records to the cassette itself"):
+        use_cassette("c", mode=mode, live={"b"}, to="mine")
+    use_cassette("c", mode="once", live={"b"}, to="mine")
+
+
 def test_live_kind_that_never_happens(world: World) -> None:
     """When nothing live was asked there is nothing to derive."""
     record(world, "a")

@@ -21,6 +21,11 @@ class Mode(StrEnum):
     ALL = "all"
     """Execute and record everything; the old recordings are replaced."""
 
+    @property
+    def always_records(self) -> bool:
+        """True where calls are recorded also if there is a cassette."""
+        return self in {Mode.NEW_EPISODES, Mode.UPDATE, Mode.ALL}
+
 
 _ALIASES = {"replay": Mode.NONE, "record": Mode.ALL}
 

@@ -33,7 +33,7 @@ def candidates_of(
         ConfigurationError: If nothing is recorded that they could be tried on, one cannot be made, a place is that of
             no recorded call, or one that calls no tools would be offered some.
     """
-    if cassette is None or mode in {Mode.ALL, Mode.UPDATE, Mode.NEW_EPISODES}:
+    if cassette is None or mode.always_records:
         why = "there is no recording" if cassette is None else f"mode={mode.value} records"
         raise ConfigurationError(
             f"{shown_path(path)}: a candidate is tried on a recording that is replayed, and {why}\n"

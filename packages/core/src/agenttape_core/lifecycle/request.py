@@ -95,6 +95,24 @@ def changed_request(changes: Changes, beyond: Beyond, mode: str | Mode | None, *
     return {"changes": changes, "beyond": beyond, "mode": Mode.NONE, "derivation": derivation}
 
 
+def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path | None:
+    """Return the file of a derived cassette, which no recording has.
+
+    Args:
+        to: The file that was given, if one was.
+        mode: The mode that was given, if one was.
+
+    Raises:
+        ConfigurationError: If the mode only records.
+    """
+    if to is not None and mode is not None and (given := parse_mode(mode)).always_records:
+        raise ConfigurationError(
+            f"to={str(to)!r}: a replay writes a derived cassette, and mode={given.value!r} records to the cassette itself\n"
+            "  leave one of the two out"
+        )
+    return to
+
+
 class SessionRequest(NamedTuple):
     """A session to open. The defaults are those of `use_cassette`.
 

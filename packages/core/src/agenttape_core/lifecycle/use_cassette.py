@@ -167,7 +167,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         beyond: What a call without a recording gets once a change has landed: a miss (`stop`), the recording at its
             address (`address`), or a real call, if its kind or name is among those that are given here.
         to: The derived cassette that a replay with something live or changed writes; by default `NAME.derived.yaml`
-            beside it. A replay with changes that executes nothing writes one only if it is given.
+            beside it. A replay with changes that executes nothing writes one only if it is given. A mode that always
+            records writes none.
         order: The calls to answer first where several wait in an event loop, in this order: numbers as `agenttape show`
             prints them (`"5,3"`), or a list with addresses. What is not named comes after them, in the recorded order.
             What cannot be reached is said in `report.disorder`. By default, the recorded order is kept.
@@ -254,7 +255,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         tags: Sequence[str] | None = None,
     ) -> None:
         from agenttape_core.lifecycle.remedy import caller, remedy_for
-        from agenttape_core.lifecycle.request import SessionRequest, changed_request, checked_fakes
+        from agenttape_core.lifecycle.request import SessionRequest, changed_request, checked_fakes, checked_target
         from agenttape_core.settings import explicit
 
         options = {
@@ -293,7 +294,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
                 remedy=remedy_for(caller() if mode is not None else None),
                 candidate=candidate,
                 fakes=checked_fakes(fakes or {}),
-                derived_as=to,
+                derived_as=checked_target(to, mode),
                 **(changed_request(changes, beyond, mode, derives=to is not None) if changes is not None else {}),
                 order=order,
             )
