@@ -160,7 +160,7 @@ def test_live_is_kept_when_the_block_fails(world: World, on_error: Any, is_kept:
 @pytest.mark.parametrize("mode", ["all", "new_episodes", "update"])
 def test_a_recording_derives_nothing(mode: Any) -> None:
     """A file for the derived cassette is refused where none is written; `once` derives as soon as it replays."""
-    with pytest.raises(ConfigurationError, match=rf"to='mine': .* mode='{mode}' records to the cassette itself"):
+    with pytest.raises(ConfigurationError, match=rf"to='mine': .*\n  mode='{mode}' records to the cassette itself"):
         use_cassette("c", mode=mode, live={"b"}, to="mine")
     use_cassette("c", mode="once", live={"b"}, to="mine")
 

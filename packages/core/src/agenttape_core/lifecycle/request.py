@@ -107,8 +107,9 @@ def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path
     """
     if to is not None and mode is not None and (given := parse_mode(mode)).always_records:
         raise ConfigurationError(
-            f"to={str(to)!r}: a replay writes a derived cassette, and mode={given.value!r} records to the cassette itself\n"
-            "  leave one of the two out"
+            f"to={str(to)!r}: only a replay derives a cassette\n"
+            f"  mode={given.value!r} records to the cassette itself: "
+            "leave one of the two out"
         )
     return to
 
