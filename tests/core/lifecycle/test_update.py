@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from agenttape_core import CassetteMissError, open_cassette, use_cassette
+from agenttape_core import CassetteMissError, open_cassette, recover, use_cassette
+from agenttape_core.storage import leftover_journals
 
 from ..session.world import CASSETTE, World, ask, call, entries, files, record
 
@@ -124,3 +128,61 @@ def test_embeddings_of_others(world: World, again: list[str], left: list[str]) -
         embed(again)
     recorded = [item.request.get("input") for item in open_cassette(CASSETTE).interactions() if item.name == "E"]
     assert recorded == left
+
+
+def interrupted(world: World, *asked: str, mode: Any = "update") -> Path:
+    """Make calls until a person has had enough, and return the journal that is left."""
+    with pytest.raises(KeyboardInterrupt), use_cassette("c", mode=mode):
+        ask(world, *asked)
+        raise KeyboardInterrupt
+    return leftover_journals(CASSETTE.absolute())[-1]
+
+
+@pytest.mark.parametrize("is_recovered", [False, True])
+def test_what_was_paid_is_not_paid_again(world: World, is_recovered: bool) -> None:
+    """After an interruption the next run is served what the first has recorded, and executes the rest."""
+    before = record(world, "a", "b", "c")
+    journal = interrupted(world, "a", "new", "newer")
+    assert CASSETTE.read_bytes() == before
+    if is_recovered:
+        recover(journal)
+    with use_cassette("c", mode="update") as session:
+        assert ask(world, "a", "new", "newer", "newest") == ["a 1", "new 4", "newer 5", "newest 6"]
+    assert str(session.report) == "3 served, 1 executed, 2 unused"
+    assert files() == (["c.recovered.yaml", "c.yaml"] if is_recovered else ["c.yaml"])
+    header = open_cassette(CASSETTE).header
+    assert set(header.volatile.timings) == {1, 2, 3, 4}
+    with use_cassette("c") as session:
+        assert ask(world, "a", "new", "newer", "newest") == ["a 1", "new 4", "newer 5", "newest 6"]
+
+
+def test_all_was_paid(world: World) -> None:
+    """If nothing is left to execute, what was paid becomes part of the cassette."""
+    record(world, "a")
+    interrupted(world, "a", "new")
+    with use_cassette("c", mode="update") as session:
+        assert ask(world, "a", "new") == ["a 1", "new 2"]
+    assert (str(session.report), entries(), files()) == ("2 served, 0 executed", ["a", "new"], ["c.yaml"])
+
+
+def test_what_was_paid_in_vain(world: World) -> None:
+    """What nobody asks for is not counted, and changes no byte; what the cassette has is not there twice."""
+    before = record(world, "a", "b")
+    recover(interrupted(world, "b", "other", mode="all"))
+    with use_cassette("c", mode="update") as session:
+        ask(world, "a", "b")
+    assert (str(session.report), CASSETTE.read_bytes()) == ("2 served, 0 executed", before)
+    with use_cassette("c", mode="update") as session:
+        assert ask(world, "a", "b", "b") == ["a 1", "b 2", "b 5"]
+
+
+def test_of_another_kind(world: World) -> None:
+    """Recordings whose requests are compared in another way, or that nobody can read, are left out."""
+    record(world, "a")
+    journal = interrupted(world, "new")
+    broken = recover(journal)
+    broken.with_name("c.recovered-2.yaml").write_bytes(broken.read_bytes().replace(b"agenttape: ", b"agenttape: 9"))
+    broken.write_text(broken.read_text().replace("redaction:", "ignore: [arguments.x]\nredaction:"))
+    with use_cassette("c", mode="update") as session:
+        assert ask(world, "a", "new") == ["a 1", "new 3"]
+    assert str(session.report) == "1 served, 1 executed"

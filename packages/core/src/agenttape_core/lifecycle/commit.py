@@ -123,7 +123,8 @@ def _has_nothing_to_write(opened: Opened, journal: Journal) -> bool:
     if request.derivation is not None or session.report.executed or session.policy.replaces:
         return False
     if session.policy.updates:
-        return not (session.ledger.again or _dropped(session))
+        left = {one.interaction.number for one in opened.prepared.left_over}
+        return not (session.ledger.again or _dropped(session) or left.intersection(session.used_numbers()))
     before = opened.prepared.cassette
     return before is None or not session.policy.adds or not _has_new_runs(session, before)
 

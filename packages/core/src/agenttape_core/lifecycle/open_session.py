@@ -33,6 +33,7 @@ from agenttape_core.storage import (
     Cassette,
     Location,
     is_replaceable,
+    left_over,
     leftover_journals,
     open_cassette,
 )
@@ -105,7 +106,10 @@ def prepare(request: SessionRequest) -> Prepared:
     header = header.model_copy(update={"payload": request.payload}) if policy.replaces else header
     changes = changes_of(request.changes, cassette, policy) if request.changes and cassette is not None else {}
     began = perf_counter()
-    return Prepared(request, settings, path, cassette, is_broken, policy, redactor, header, began, candidates, changes)
+    left = left_over(cassette) if cassette is not None and policy.updates else ()
+    return Prepared(
+        request, settings, path, cassette, is_broken, policy, redactor, header, began, candidates, changes, left
+    )
 
 
 def _unrecorded(candidates: Candidates | None) -> frozenset[str]:

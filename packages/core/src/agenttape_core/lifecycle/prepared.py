@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.engine import Policy
@@ -15,6 +15,7 @@ from agenttape_core.session import (
 from agenttape_core.settings import Settings
 from agenttape_core.storage import (
     Cassette,
+    LeftOver,
     Location,
 )
 
@@ -37,6 +38,8 @@ class Prepared(NamedTuple):
         began: When the run began, in seconds of `perf_counter`.
         candidates: The models that are tried in the place of the program's own.
         changes: What comes of recorded calls instead of what was recorded, by their numbers.
+        left_over: Calls that earlier runs have recorded over the cassette which did not end. They are served like its
+            own.
     """
 
     request: SessionRequest
@@ -50,6 +53,7 @@ class Prepared(NamedTuple):
     began: float
     candidates: Candidates | None = None
     changes: Mapping[int, Placed] = {}
+    left_over: Sequence[LeftOver] = ()
 
     @property
     def shown(self) -> Location:
@@ -58,4 +62,6 @@ class Prepared(NamedTuple):
 
     def timings(self) -> Mapping[int, Timing]:
         """Return the recorded times, by the numbers of their interactions. They are at the end of the file."""
-        return self.cassette.header.volatile.timings if self.cassette is not None else {}
+        recorded = self.cassette.header.volatile.timings if self.cassette is not None else {}
+        left = {one.interaction.number: one.timing for one in self.left_over}
+        return {**recorded, **left} if left else recorded

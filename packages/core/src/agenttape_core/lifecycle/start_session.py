@@ -29,6 +29,7 @@ from agenttape_core.session import (
     Begun,
     Edited,
     Events,
+    Extended,
     Session,
     Setup,
     Sink,
@@ -224,7 +225,9 @@ def _events(prepared: Prepared, run_id: str) -> Events | None:
 def _source(prepared: Prepared, ignored: Ignored) -> Source:
     if prepared.cassette is None:
         return EMPTY
-    source = compared_by(prepared.cassette, Ignored.of(prepared.cassette.preface.ignore), ignored)
+    added = [one.interaction for one in prepared.left_over]
+    recorded = Extended(prepared.cassette, added) if added else prepared.cassette
+    source = compared_by(recorded, Ignored.of(prepared.cassette.preface.ignore), ignored)
     changes = {number: placed.change for number, placed in prepared.changes.items()}
     return Edited(source, changes) if changes else source
 

@@ -96,7 +96,7 @@ from agenttape_core.session.scopes import taking_part
 from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.session import Session
 from agenttape_core.session.setup import UNAVAILABLE, Setup
-from agenttape_core.session.sources import EMPTY, Edited, RecordedCall, compared_by
+from agenttape_core.session.sources import EMPTY, Edited, Extended, RecordedCall, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
 from agenttape_core.session.unread import UNREAD, register_lazy_stream
@@ -127,6 +127,7 @@ __all__ = [
     "EventSink",
     "Events",
     "ExecutedCrossing",
+    "Extended",
     "FakedCrossing",
     "FirstInput",
     "FuturesInOrder",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -64,6 +64,11 @@ class _Changed:
     def __init__(self, source: Source) -> None:
         self._source = source
 
+    @property
+    def inner(self) -> Source:
+        """The recordings that are changed."""
+        return self._source
+
     def outcome(self, number: int) -> Outcome:
         """Read what came back."""
         return self._source.outcome(number)
@@ -99,6 +104,49 @@ class _Changed:
     def outermost_steps(self) -> Iterator[Step]:
         """Read those that no other is around."""
         return self._source.outermost_steps()
+
+
+class Extended(_Changed):
+    """A source with further recordings behind its own.
+
+    Args:
+        source: The recordings.
+        added: The further ones, with numbers that are larger than all of its own.
+    """
+
+    def __init__(self, source: Source, added: Iterable[Interaction]) -> None:
+        super().__init__(source)
+        self.added = {one.number: one for one in added}
+        """The further recordings by their numbers."""
+
+    @cached_property
+    def entries(self) -> Sequence[IndexRow]:
+        """An index row for each recording, in the order of the file."""
+        rows = [
+            IndexRow(one.number, one.kind, one.name, one.address, one.fingerprint, one.parent)
+            for one in self.added.values()
+        ]
+        return [*self._source.entries, *rows]
+
+    def outcome(self, number: int) -> Outcome:
+        """Read what came back."""
+        return self.added[number].outcome if number in self.added else super().outcome(number)
+
+    def ids(self, number: int) -> Sequence[str]:
+        """Read the run-specific ids of the request."""
+        return self.added[number].ids if number in self.added else super().ids(number)
+
+    def interaction(self, number: int) -> Interaction:
+        """Read all of it."""
+        return self.added[number] if number in self.added else super().interaction(number)
+
+    def fidelity_note(self, number: int) -> str:
+        """Read why it is not exact; empty if it is."""
+        return self.added[number].fidelity_note if number in self.added else super().fidelity_note(number)
+
+    def metadata(self, number: int, key: str) -> Plain:
+        """Read an entry of its metadata."""
+        return self.added[number].metadata.get(key) if number in self.added else super().metadata(number, key)
 
 
 class Refingerprinted(_Changed):
@@ -255,12 +303,23 @@ class Edited(_Changed):
 
 
 def spare(source: Source) -> set[int]:
-    """Return the numbers of recordings that a run need not ask for: attempts that only a retry would make."""
+    """Return the numbers of recordings that a run need not ask for.
+
+    They are the attempts that only a retry would make, and what is in no cassette.
+    """
     spare = set(source.originals) if isinstance(source, Edited) else set()
     for row in source.entries if spare else ():
         if row.parent in spare:
             spare.add(row.number)
-    return spare
+    return spare | _added(source)
+
+
+def _added(source: object) -> set[int]:
+    while isinstance(source, _Changed):
+        if isinstance(source, Extended):
+            return set(source.added)
+        source = source.inner
+    return set()
 
 
 def held(source: Source) -> int:

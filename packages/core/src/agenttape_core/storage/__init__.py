@@ -12,6 +12,7 @@ from agenttape_core.format.limits import (
 from agenttape_core.storage.cassette import Cassette, open_cassette
 from agenttape_core.storage.file_kind import is_cassette, read_cassette
 from agenttape_core.storage.journal import Carried, Journal
+from agenttape_core.storage.left_over import LeftOver, left_over
 from agenttape_core.storage.location import CassetteUrl, Location, location_of
 from agenttape_core.storage.lock import real_location, recording_process
 from agenttape_core.storage.names import (
@@ -41,6 +42,7 @@ __all__ = [
     "Cassette",
     "CassetteUrl",
     "Journal",
+    "LeftOver",
     "Location",
     "Retaken",
     "cassette_path",
@@ -49,6 +51,7 @@ __all__ = [
     "is_cassette",
     "is_pending",
     "is_replaceable",
+    "left_over",
     "leftover_journals",
     "location_of",
     "open_cassette",

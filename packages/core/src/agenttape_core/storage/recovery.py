@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from agenttape_core.errors import (
@@ -16,6 +17,8 @@ from agenttape_core.errors import (
 )
 from agenttape_core.format.assembly import assemble
 from agenttape_core.format.journal_text import read_journal
+from agenttape_core.format.written_steps import AnyRecord
+from agenttape_core.schema import Header
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.atomic import hidden_beside
 from agenttape_core.storage.cassette import open_cassette
@@ -31,6 +34,7 @@ from agenttape_core.storage.lock import (
     real_location,
     tidy_elsewhere,
 )
+from agenttape_core.storage.names import with_infix
 from agenttape_core.storage.stores import exists, store_of
 from agenttape_core.storage.writer import write_cassette
 
@@ -69,8 +73,7 @@ def recover(journal: Path | str, target: Path | str | None = None) -> Location:
     prepare_beside(written)
     lock = WriterLock(written, f"{os.getpid()} recovery")
     try:
-        header, lines = read_journal(journal, _content(journal))
-        full_header, records = assemble(header, (), lines)
+        full_header, records = unfinished(journal)
         write_cassette(written, full_header, records, kept_in=journal, are_plain=True)
     finally:
         lock.release()
@@ -78,6 +81,31 @@ def recover(journal: Path | str, target: Path | str | None = None) -> Location:
         journal.unlink()
     tidy_elsewhere(journal.parent)
     return written
+
+
+def unfinished(journal: Path) -> tuple[Header, list[AnyRecord]]:
+    """Read a leftover journal: the header and the records of the cassette that it would become.
+
+    Args:
+        journal: The journal. A torn last line is dropped.
+
+    Raises:
+        CassetteNotFoundError: There is no such journal.
+        CassetteFormatError: It is malformed before its last line.
+    """
+    header, lines = read_journal(journal, _content(journal))
+    return assemble(header, (), lines)
+
+
+def names_of_recovered(target: Path) -> list[Path]:
+    """Return the cassettes that were made of unfinished recordings over this one, and stand beside it."""
+    named = (path for path in _recovered_names(target) if isinstance(path, Path))
+    return list(itertools.takewhile(Path.exists, named))
+
+
+def _recovered_names(original: Location) -> Iterator[Location]:
+    for attempt in itertools.count(1):
+        yield with_infix(original, "recovered" if attempt == 1 else f"recovered-{attempt}")
 
 
 def _content(journal: Path) -> bytes:
@@ -107,13 +135,7 @@ def leftover_journals(target: Location) -> list[Path]:
 def _free_name(original: Location) -> Location:
     if not exists(original):
         return original
-    stem, *suffixes = original.name.split(".")
-    for attempt in itertools.count(1):
-        infix = "recovered" if attempt == 1 else f"recovered-{attempt}"
-        path = original.with_name(".".join((stem, infix, *suffixes)))
-        if not exists(path):
-            return path
-    raise AssertionError
+    return next(path for path in _recovered_names(original) if not exists(path))
 
 
 ASIDE = ".broken"
