@@ -85,3 +85,14 @@ def test_seals_are_sorted(command: Any, folder: Path) -> None:
     command("seal")
     assert Path("agenttape-seals.json").read_text() == separate
     assert list(json.loads(separate)["seals"]) == ["cassettes/a.yaml", str(PATH)]
+
+
+@pytest.mark.parametrize("data", [b"\x7fELF\xd0\x00", b"", b"agenttape: 99\n...\n"], ids=["binary", "empty", "newer"])
+@pytest.mark.parametrize("path", [PATH, JSONL], ids=["yaml", "jsonl"])
+def test_what_cannot_be_read_is_not_sealed(command: Any, folder: Path, path: Path, data: bytes) -> None:
+    """Nobody can vouch for a file that is no cassette; in a check, it is a finding beside the others."""
+    command("seal")
+    path.write_bytes(data)
+    assert command("seal", path).code == 3
+    ended = command("seal", path, "--check", "--json")
+    assert (ended.code, list(ended.json["problems"])) == (1, [str(path)])

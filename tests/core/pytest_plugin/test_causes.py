@@ -96,6 +96,34 @@ def test_a_cause_in_a_fixture(project: Project) -> None:
     )
 
 
+OWN = """
+from agenttape_core import use_cassette
+
+def test_a():
+    with use_cassette("a"):
+        ask("PROMPT of all")
+
+@use_cassette("b")
+def test_b():
+    ask("PROMPT of all")
+
+@pytest.mark.cassette
+def test_c():
+    ask("PROMPT of all")
+"""
+
+
+def test_a_cause_in_sessions_of_their_own(project: Project) -> None:
+    """Tests that open their sessions themselves are among those of a cause, as marked ones are."""
+    project.tests(OWN)
+    project.record()
+    project.tests(OWN.replace("PROMPT", "question"))
+    result = project.run()
+    result.assert_outcomes(failed=3)
+    assert result.stdout.str().count("differs as in test_it.py::test_") == 2
+    result.stdout.fnmatch_lines(["3 tests, first test_it.py::test_?", "      asked     {+question+} of all"])
+
+
 def test_a_single_test_tells_all(edited: Project) -> None:
     """One test that misses needs no summary."""
     result = edited.run("test_it.py::test_a[1]")

@@ -8,7 +8,7 @@ import pytest
 
 from agenttape_core import ConfigurationError
 from agenttape_core.schema import Usage
-from agenttape_core.tools.reading.prices import load_prices
+from agenttape_core.tools.reading.prices import INSTALL, NoPrices, Price, PriceTable, how_to_price, load_prices
 
 READ = Usage(input_tokens=100_000, output_tokens=0)
 
@@ -54,3 +54,11 @@ def test_broken_prices(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=r"prices\.json: no table of prices"):
         load_prices(path)
+
+
+def test_how_to_price() -> None:
+    """Models that a table lacks are named; a call whose tokens were not counted has no price in any table."""
+    table = PriceTable({"known": Price(1)})
+    assert how_to_price(["new", "known", "new", "old"], table).startswith("no price is known of new, old: ")
+    assert how_to_price(["known"], table).startswith("the tokens of their recordings were not counted")
+    assert how_to_price(["new"], NoPrices()) == INSTALL

@@ -11,6 +11,7 @@ from agenttape_core import CassetteMissError, ConfigurationError, open_cassette,
 from agenttape_core.errors import CassetteError, CassetteNotFoundError
 from agenttape_core.storage import convert, pending_path
 from agenttape_core.tools.review import Decided, Pending, accept, pending_in, pending_of, reject
+from agenttape_core.tools.review.calls import sort_of
 
 from ...session.world import call
 
@@ -265,3 +266,18 @@ def test_a_cassette_elsewhere() -> None:
 def test_names() -> None:
     """The name of what waits keeps the suffixes of its cassette."""
     assert pending_path(Path("a/b.jsonl.gz")) == Path("a/b.pending.jsonl.gz")
+
+
+@pytest.mark.parametrize(
+    ("path", "sort"),
+    [
+        ("outcome.chunks", "tokens"),
+        ("outcome.chunks[2].$chunk.content", "tokens"),
+        ("outcome.chunks[*].$chunk.content", "words"),
+        ("outcome.chunks[*].$chunk.usage_metadata.input_tokens", "tokens"),
+        ("outcome.value.chunks", "words"),
+    ],
+)
+def test_where_a_stream_was_cut_are_no_words(path: str, sort: str) -> None:
+    """A provider that cuts the same words at other places says nothing else."""
+    assert sort_of(path) == sort

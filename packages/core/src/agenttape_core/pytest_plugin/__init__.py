@@ -315,6 +315,17 @@ def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> Non
         note_reported(call.excinfo.value)
 
 
+def _show_ours(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Show a failure of ours as its message, and keep a miss for the summary of the run, whoever opened its session."""
+    from agenttape_core.pytest_plugin.causes import keep_miss
+    from agenttape_core.pytest_plugin.failures import ours_in, shown
+
+    report.longrepr = shown(item, call) or report.longrepr
+    if call.when != "teardown" and call.excinfo is not None:
+        item.user_properties[:] = keep_miss(item.user_properties, ours_in(call.excinfo.value))
+    report.user_properties = list(item.user_properties)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Show our errors as their messages, at the lines of the user's code, and pass on the verdict."""
@@ -329,23 +340,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     running = item.stash.get(RUNNING, None)
     if running is None:
         if report.failed and _may_be_ours(call):
-            from agenttape_core.pytest_plugin.failures import shown
-
-            report.longrepr = shown(item, call) or report.longrepr
+            _show_ours(item, call, report)
         return report
     if report.failed and running.plans:
         from agenttape_core.pytest_plugin.planning import passed_over
 
         passed_over(report)
     if report.failed:
-        from agenttape_core.pytest_plugin.causes import keep_miss
-        from agenttape_core.pytest_plugin.failures import ours_in, shown
-
-        report.longrepr = shown(item, call) or report.longrepr
-        if call.when != "teardown" and call.excinfo is not None:
-            item.user_properties[:] = keep_miss(item.user_properties, ours_in(call.excinfo.value))
+        _show_ours(item, call, report)
         running.has_failed = running.has_failed or call.when == "setup"
-        report.user_properties = list(item.user_properties)
     running.is_skipped = running.is_skipped or (report.skipped and call.when == "setup")
     if call.when == "call":
         running.reported(report)

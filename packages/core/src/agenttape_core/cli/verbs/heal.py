@@ -19,6 +19,7 @@ from agenttape_core.matching import Ignored
 from agenttape_core.storage import Cassette, open_cassette, pending_path
 from agenttape_core.tools.heal.healing import refuse_dear
 from agenttape_core.tools.heal.plans import Plan, total_of
+from agenttape_core.tools.processes.command import refuse_cassette
 
 
 @verb("agenttape heal tests/test_support.py")
@@ -48,6 +49,8 @@ def heal(
     Exits with 0 if all is well in the end, and with 1 if a test fails, the limit does not suffice, or something is left
     to do.
     """
+    if cassette is None:
+        refuse_cassette(words)
     of_tests = cassette is None and _names_tests(words)
     healing: _Healing = (
         _Tests(words, apart=as_json, pending=pending)

@@ -15,7 +15,7 @@ from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.tools.heal.plans import PLANNING, Plan, plan_of
-from agenttape_core.tools.reading.prices import INSTALL, load_prices
+from agenttape_core.tools.reading.prices import how_to_price, load_prices
 
 
 def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> Plan:
@@ -91,9 +91,11 @@ def refuse_dear(found: Plan, max_usd: float | None) -> None:
         raise ConfigurationError(
             f"healing may cost about ${found.dollars:.4f}, and ${max_usd:g} is allowed; nothing was executed\n  {found}"
         )
-    models = [call for call in (*found.changed, *found.below) if call.dollars is None]
-    if models:
+    calls = [call for call in (*found.changed, *found.below) if call.dollars is None]
+    if calls:
+        models = [call.model for call in calls if call.model is not None]
+        advice = how_to_price(models, load_prices(project_settings().prices))
         raise ConfigurationError(
-            f"the cost of {len(models)} of the calls is not known, so ${max_usd:g} cannot be kept; nothing was executed"
-            f"\n  {models[0]}\n  {INSTALL}"
+            f"the cost of {len(calls)} of the calls is not known, so ${max_usd:g} cannot be kept; nothing was executed"
+            f"\n  {calls[0]}\n  {advice}"
         )

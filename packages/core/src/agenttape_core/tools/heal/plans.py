@@ -12,7 +12,7 @@ from agenttape_core.schema import Timing
 from agenttape_core.session import Session, Source
 from agenttape_core.tools.heal.cone import below
 from agenttape_core.tools.reading.prices import Prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of
+from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
 
 PLANNING: Mapping[str, Any] = {
     "mode": "none",
@@ -35,6 +35,7 @@ class PlannedCall:
         name: Its name.
         address: Where it is made.
         dollars: The cost of its recording in US dollars; `None` if that is not known, 0 for what is no model.
+        model: The model that it asks, as its provider calls it; `None` for what is no model, or names none.
     """
 
     number: int
@@ -42,6 +43,7 @@ class PlannedCall:
     name: str
     address: str
     dollars: float | None
+    model: str | None = None
 
     def __str__(self) -> str:
         return f"{self.number:>4}  {self.kind} {self.name} at {self.address}"
@@ -174,8 +176,10 @@ def planned(
 
     def call(number: int) -> PlannedCall:
         row = rows[number]
-        dollars = cost_of(source.interaction(number), prices) if row.kind in MODELS else 0.0
-        return PlannedCall(number, row.kind, row.name, row.address, dollars)
+        if row.kind not in MODELS:
+            return PlannedCall(number, row.kind, row.name, row.address, 0.0)
+        item = source.interaction(number)
+        return PlannedCall(number, row.kind, row.name, row.address, cost_of(item, prices), model_of(item))
 
     def calls(numbers: Collection[int]) -> tuple[PlannedCall, ...]:
         return tuple(map(call, sorted(numbers)))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.remedy import shown_command
+from agenttape_core.storage.file_kind import is_cassette
 from agenttape_core.tools.processes.startup.agenttape_startup import label_of, why_deaf
 from agenttape_core.tools.verify.target import target_of
 
@@ -48,6 +49,24 @@ class Command(NamedTuple):
         return f"agenttape {verb} --cassette {shlex.quote(cassette)} {between}{shown_command(self.given)}"
 
 
+def refuse_cassette(words: Sequence[str]) -> None:
+    """Refuse a cassette in the place of a command, or of the first test.
+
+    Args:
+        words: The words of the user.
+
+    Raises:
+        ConfigurationError: The first of them is a cassette.
+    """
+    first = next(iter(words), "")
+    if first and is_cassette(Path(first)):
+        rest = shown_command([word for word in words[1:] if word != "--"]) or "COMMAND"
+        raise ConfigurationError(
+            f"{first} is a cassette, and no command\n"
+            f"  name it with its option, and the command that it is of:  --cassette {shlex.quote(first)} -- {rest}"
+        )
+
+
 def command_of(given: Sequence[str]) -> Command:
     """Return the command to run.
 
@@ -62,6 +81,7 @@ def command_of(given: Sequence[str]) -> Command:
         target_of(words[0])
         return Command(words, (sys.executable, "-m", "agenttape_core.tools.processes.run_api", words[0]))
     if shutil.which(words[0]) is None:
+        refuse_cassette(words)
         raise ConfigurationError(
             f"there is no command {words[0]}\n  name a program, as on the command line after --, or a function: "
             "module:function or path/to/file.py:function"

@@ -10,7 +10,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.machinery import PathFinder
@@ -125,6 +125,22 @@ def load_prices(path: Path | str | None = None) -> Prices:
             f"{path}: no table of prices: {error}\n"
             '  expected JSON such as {"gpt-5": {"input": 1.25, "output": 10.0}}'
         ) from None
+
+
+def how_to_price(models: Iterable[str], prices: Prices) -> str:
+    """Return how to make the costs of calls known, as the last lines of a message.
+
+    Args:
+        models: The models of the calls, as far as these name one.
+        prices: The prices, which have none of some of these models.
+    """
+    if not prices.are_there:
+        return INSTALL
+    one = Usage(input_tokens=1, output_tokens=1)
+    unknown = sorted({model for model in models if prices.cost(model, "", one) is None})
+    if not unknown:
+        return "the tokens of their recordings were not counted, so leave the limit out"
+    return f"no price is known of {', '.join(unknown)}: add it to the table that `prices` in [tool.agenttape] names"
 
 
 def names_of(model: str) -> tuple[str, str]:

@@ -26,6 +26,8 @@ _TOLD = re.compile(
     r"additional_kwargs|service_tier|raw|id)(?=[.\[]|$)"
 )
 """Places where providers tell about an answer what is no part of it."""
+_CUT = re.compile(r"outcome\.chunks(?:$|\[\d)")
+"""Places that only tell where the same words were cut into chunks: words that differ are at `outcome.chunks[*]`."""
 _CALLED = re.compile(r"(?:^|[.\[])tool_calls?(?=[.\[]|$)")
 
 
@@ -99,8 +101,8 @@ class PendingCall:
 
 
 def sort_of(path: str) -> Sort:
-    """Return the sort of a change of a call by the place in its record."""
-    if _TOLD.search(path):
+    """Return the sort of a change of a call by the place in its record, as comparisons spell it."""
+    if _TOLD.search(path) or _CUT.match(path):
         return "tokens"
     return "path" if _CALLED.search(path) and path.startswith("outcome") else "words"
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.session import Candidates
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.prices import INSTALL, Prices
+from agenttape_core.tools.reading.prices import Prices, how_to_price, load_prices
 from agenttape_core.tools.reading.summary import cost_of, model_of, tried_with
 
 
@@ -94,7 +95,7 @@ def refuse_unpriced(plan: TrialPlan, max_usd: float) -> None:
     if plan.unpriced:
         raise ConfigurationError(
             f"the cost of {', '.join(plan.unpriced)} is not known, so ${max_usd:g} cannot be kept; nothing was asked\n"
-            f"  {INSTALL}"
+            f"  {how_to_price(plan.unpriced, load_prices(project_settings().prices))}"
         )
 
 
