@@ -1,8 +1,8 @@
 """Record `langgraph dev` as it stands, replay it, and compare what its client gets, byte for byte: `make servers`.
 
 The client runs two conversations with an interrupt each, reads their streams of server-sent events and their histories,
-and ends the server with Ctrl-C. While it is recorded, the command line's reports on itself are off; in the replay they
-are on, and must be refused.
+keeps something for a while, lists threads, runs and assistants with their times, and ends the server with Ctrl-C. While
+it is recorded, the command line's reports on itself are off; in the replay they are on, and must be refused.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ def ask(state):
 builder = StateGraph(MessagesState).add_sequence([think, look, ask]).add_edge(START, "think")
 graph = builder.compile()
 '''
+KEPT = {
+    "store": {"ttl": {"default_ttl": 10, "refresh_on_read": True, "sweep_interval_minutes": 1}},
+    "checkpointer": {"ttl": {"strategy": "delete", "default_ttl": 10, "sweep_interval_minutes": 1}},
+}
+"""How long the server keeps what it remembers, in minutes."""
 PATIENCE = 120.0
 MODES = ("updates", "messages-tuple", "events"), ("values", "debug")
 """What is streamed of the first and of the second run of a thread."""
@@ -60,7 +65,7 @@ def main() -> int:
         folder = Path(name)
         (folder / "agent.py").write_text(AGENT)
         (folder / "langgraph.json").write_text(
-            json.dumps({"dependencies": ["."], "graphs": {"agent": "./agent.py:graph"}})
+            json.dumps({"dependencies": ["."], "graphs": {"agent": "./agent.py:graph"}, **KEPT})
         )
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -75,7 +80,7 @@ def main() -> int:
     for one, other in differ[:3]:
         sys.stdout.write(f"recorded  {one!r}\nreplayed  {other!r}\n")
     sys.stdout.write(f"{len(differ)} of {len(pairs)} lines that the client got differ\n")
-    good = not differ and recorded[0] == replayed[0] and "4 served, 0 executed" in replayed[2]
+    good = not differ and recorded[0] == replayed[0] and "5 served, 0 executed" in replayed[2]
     sys.stdout.write("langgraph dev replays\n" if good else "langgraph dev does not replay\n")
     return 0 if good else 1
 
@@ -104,9 +109,9 @@ def served(verb: str, folder: Path, port: int, extra: dict[str, str]) -> tuple[i
 
 
 def conversations(port: int) -> bytes:
-    """Have two conversations, and return all that came."""
+    """Have two conversations, remember something for a while, and return all that came."""
     wait_for(port)
-    got = b""
+    got = asked(port, "POST", "/assistants/search", {})
     for said in ("one", "two"):
         opened = asked(port, "POST", "/threads", {})
         thread = json.loads(opened)["thread_id"]
@@ -115,6 +120,10 @@ def conversations(port: int) -> bytes:
         second = {"command": {"resume": "yes"}, "stream_mode": MODES[1]}
         got += opened + b"".join(asked(port, "POST", runs, {"assistant_id": "agent", **run}) for run in (first, second))
         got += asked(port, "GET", f"/threads/{thread}/history") + asked(port, "GET", f"/threads/{thread}")
+        item = {"namespace": ["memories"], "key": said, "value": {"said": said}, "ttl": 5}
+        got += asked(port, "PUT", "/store/items", item) + asked(port, "GET", f"/threads/{thread}/runs")
+    got += asked(port, "POST", "/store/items/search", {"namespace_prefix": ["memories"]})
+    got += asked(port, "POST", "/threads/search", {}) + asked(port, "POST", "/threads", {"ttl": 5})
     return got
 
 
