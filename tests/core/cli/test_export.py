@@ -133,6 +133,15 @@ def test_json(command: Any, recorded: Path) -> None:
         seen.add(row["id"])
 
 
+def test_json_is_written_as_a_document_is_indented(command: Any, tmp_path: Path) -> None:
+    """The document, which is never in memory as a whole, is the text that Python makes of all of it."""
+    for name in ("a.yaml", "b.jsonl"):
+        written(tmp_path / name)
+    for options in ((), ("--redact-prompts",)):
+        text = command("export", tmp_path, *options).out
+        assert text == f"{json.dumps(json.loads(text), indent=2)}\n"
+
+
 def test_json_says_the_answer_in_one_way(command: Any, kinds: Mapping[str, Path]) -> None:
     """What a model answered has one shape, whichever framework recorded it, and also when it was streamed."""
     answers = []

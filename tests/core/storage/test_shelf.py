@@ -33,10 +33,14 @@ def test_packed_records_give_the_same_file(
     assert written[0] == written[1]
 
 
-def test_what_cannot_be_packed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record of a class of its own, and a step as it was written, come back as they were."""
+@pytest.mark.parametrize("together", [1, 2, 200])
+def test_what_is_packed_comes_back(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record of a class of its own, and a step as it was written, come back as they were, and in their order."""
     monkeypatch.setattr(shelf, "_AS_THEY_ARE", 1)
+    monkeypatch.setattr(shelf, "_TOGETHER", together)
     odd = {"value": type("Text", (str,), {})("text")}
-    records: list[Stored] = [{"first": 1}, {"second": [1.5, None, "x"]}, odd, WrittenStep(1, "a", '"text"}')]
+    step = WrittenStep(1, "a", '"text"}')
+    records: list[Stored] = [{"first": 1}, {"second": [1.5, None, "x"]}, step, odd, step.numbered(2)]
     found = Shelf(records)
-    assert (list(found), list(found), len(found), odd in found, {} in found) == (records, records, 4, True, False)
+    assert (list(found), list(found), len(found), odd in found, {} in found) == (records, records, 5, True, False)
+    assert [type(record) for record in found] == [dict, dict, WrittenStep, dict, WrittenStep]

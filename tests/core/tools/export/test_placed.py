@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,17 @@ def test_starts_that_were_not_recorded(tmp_path: Path) -> None:
     calls = [call(n, f"x#{n}") for n in (1, 2, 3)]
     times = {"t1": Timing(duration_ms=5.0), "t2": Timing(duration_ms=2.0), "t3": Timing(start_ms=1.0, duration_ms=1.0)}
     assert [node.start_ms for node in placed_in(written(tmp_path, *calls, **times))] == [0.0, 5.0, 0.0]
+
+
+def test_no_record_is_kept(tmp_path: Path) -> None:
+    """Whoever goes through the records of a large cassette has one of them in memory."""
+    cassette = written(tmp_path, *(call(n, f"x#{n}") for n in (1, 2, 3)))
+    ref, gone = None, []
+    for node in placed_in(cassette):
+        gone.append(ref is None or ref() is None)
+        ref = weakref.ref(node.record)
+        del node
+    assert gone == [True, True, True]
 
 
 def test_the_ids_of_tool_calls(tmp_path: Path) -> None:

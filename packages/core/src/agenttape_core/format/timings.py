@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.format.malformed import Malformed
@@ -59,13 +59,14 @@ def load_timings(text: str) -> dict[int, Timing]:
         moment, _, nonce = parts.pop(0)[1:].partition("~") if parts[0].startswith("@") else ("", "", "")
         times, *offsets = parts
         start, _, duration = times.rpartition("+")
-        timings[int(number)] = Timing(
-            start_ms=float(start) if start else None,
-            duration_ms=float(duration),
-            offsets_ms=[float(ms) for ms in offsets],
-            moment=float(moment) if moment else None,
-            nonce=nonce,
-        )
+        given: dict[str, Any] = {"duration_ms": float(duration)}  # no more, as each field that is given takes memory
+        if start:
+            given["start_ms"] = float(start)
+        if offsets:
+            given["offsets_ms"] = [float(ms) for ms in offsets]
+        if moment:
+            given |= {"moment": float(moment), "nonce": nonce}
+        timings[int(number)] = Timing(**given)
     if text and not text.endswith("\n"):
         raise Malformed("the last timing has no end of line", text.count("\n"))
     return timings

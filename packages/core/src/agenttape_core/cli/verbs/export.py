@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from textwrap import indent
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +23,9 @@ from agenttape_core.storage.files import pack, packing_of
 from agenttape_core.tools.export import Collector, otlp_lines, rows_of, spans_of
 from agenttape_core.tools.oracle import entries_of, lines_of
 from agenttape_core.tools.reading.prices import load_prices
+
+if TYPE_CHECKING:
+    from agenttape_core.tools.reporting.masking import Mask
 
 
 @verb("agenttape export cassettes --format otel --endpoint http://localhost:4318")
@@ -79,8 +83,9 @@ def export(
     if endpoint is not None:
         _report(as_json=as_json, **_sent(found, endpoint, content=content))
         return
-    lines = _trace(found, output) if form == "jsonl-trace" else _text(found, form, content=content)
-    count = _write(output, _masked(lines, found) if redact_prompts else lines)
+    mask = _mask(found) if redact_prompts else None
+    lines = _trace(found, output) if form == "jsonl-trace" else _text(found, form, content=content, mask=mask)
+    count = _write(output, lines)
     if output != STDIN:
         counts = {"json": {}, "oracle": {"answers": max(count - 2, 0)}}.get(form, {"lines": count})
         _report(as_json=as_json, to=output, cassettes=len(found), **counts)
@@ -98,22 +103,42 @@ def _sent(found: Sequence[Found], endpoint: str, *, content: bool) -> dict[str, 
     return {"to": collector.url, "cassettes": len(found), "spans": count}
 
 
-def _text(found: Sequence[Found], form: str, *, content: bool) -> Iterator[str]:
+def _text(found: Sequence[Found], form: str, *, content: bool, mask: Mask | None) -> Iterator[str]:
     """Yield the lines of an export, in ASCII: whatever a cassette holds cannot do anything to a terminal."""
     if form == "json":
-        cassettes = [
-            {"cassette": each.shown, "records": list(rows_of(each.open()))} for each in progress(found, "reading")
-        ]
-        yield json.dumps({"cassettes": cassettes}, indent=2)
+        yield from _document(found, mask)
         return
     if form == "oracle":
         yield from lines_of(entries_of(found[0].open()))
         return
     for each in progress(found, "reading"):
         if form == "otel":
-            yield from otlp_lines(spans_of(each.open(), content=content))
+            lines = otlp_lines(spans_of(each.open(), content=content))
+            yield from lines if mask is None else (json.dumps(mask.data(json.loads(line))) for line in lines)
         else:
-            yield from (json.dumps({"cassette": each.shown, **row}) for row in rows_of(each.open()))
+            rows = ({"cassette": each.shown, **row} for row in rows_of(each.open()))
+            yield from (json.dumps(row if mask is None else mask.data(row)) for row in rows)
+
+
+def _document(found: Sequence[Found], mask: Mask | None) -> Iterator[str]:
+    """Yield the lines of one JSON document: those that `json.dumps` makes of all of it, and never all of it at once."""
+    yield '{\n  "cassettes": ['
+    for left, each in zip(range(len(found), 0, -1), progress(found, "reading"), strict=True):
+        shown = each.shown if mask is None else mask.data(each.shown)
+        yield f'    {{\n      "cassette": {json.dumps(shown)},\n      "records": ['
+        rows = rows_of(each.open())
+        yield from _listed(rows if mask is None else map(mask.data, rows))
+        yield f"      ]\n    }}{',' if left > 1 else ''}"
+    yield "  ]\n}"
+
+
+def _listed(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
+    before = ""
+    for row in rows:
+        if before:
+            yield f"{before},"
+        before = indent(json.dumps(row, indent=2), " " * 8)
+    yield before
 
 
 def write_trace(found: Sequence[Found], output: str) -> int:
@@ -143,12 +168,11 @@ def _trace(found: Sequence[Found], output: str) -> Iterator[str]:
     yield from trace_text(without_twins(lines, output))
 
 
-def _masked(lines: Iterator[str], found: Sequence[Found]) -> Iterator[str]:
-    """Yield lines of JSON without the words of prompts in what was said."""
+def _mask(found: Sequence[Found]) -> Mask:
+    """Return what replaces the words of prompts in what was said."""
     from agenttape_core.tools.reporting.masking import Mask, prompts_of
 
-    mask = Mask(prompt for each in found for prompt in prompts_of(each.open().interactions()))
-    return (json.dumps(mask.data(json.loads(line)), indent=2 if "\n" in line else None) for line in lines)
+    return Mask(prompt for each in found for prompt in prompts_of(each.open().interactions()))
 
 
 def _write(output: str, lines: Iterator[str]) -> int:

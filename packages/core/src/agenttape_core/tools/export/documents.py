@@ -16,7 +16,7 @@ from agenttape_core.tools.reading.summary import model_of
 
 VERSION = 1
 """The version of the shape of the rows."""
-_OF_RECORDS = frozenset({"timings", "steps"})
+_OF_RECORDS = {"timings", "steps"}
 """The parts of the header that repeat what the rows of the records say."""
 
 
@@ -32,9 +32,10 @@ def rows_of(cassette: Cassette) -> Iterator[dict[str, Any]]:
     Raises:
         CassetteFormatError: If a record is malformed.
     """
-    header = cassette.header.model_dump(mode="json", exclude_defaults=True, exclude={"redaction": {"key"}})
+    left_out = {"redaction": {"key"}, "volatile": _OF_RECORDS}
+    header = cassette.header.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
     volatile = header.pop("volatile", {})
-    facts = {key: item for key, item in {**header, **volatile}.items() if item and key not in _OF_RECORDS}
+    facts = {key: item for key, item in {**header, **volatile}.items() if item}
     yield {"record": "header", "export": VERSION, **facts}
     yield from map(_row, placed_in(cassette))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.timeline import timeline_of
+from agenttape_core.tools.reading.timeline import Row, timeline_of
 
 
 class Placed(NamedTuple):
@@ -30,37 +30,28 @@ class Placed(NamedTuple):
     offsets_ms: Sequence[float] = ()
 
 
-def placed_in(cassette: Cassette) -> list[Placed]:
-    """Return the records of a cassette in its order, each after the one that it happened in.
+def placed_in(cassette: Cassette) -> Iterator[Placed]:
+    """Yield the records of a cassette in its order, each after the one that it happened in; none of them is kept.
 
     Raises:
         CassetteFormatError: If a record is malformed.
     """
-    return list(_placed(cassette))
-
-
-def _placed(cassette: Cassette) -> Iterator[Placed]:
     timeline = timeline_of(cassette)
-    known: list[Interaction | Step] = []
-    calls: dict[int, Interaction] = {}
+    is_nested = any(entry.parent is not None for entry in cassette.entries)
+    calls = {row.number: row for row in timeline.calls} if is_nested else {}
     for record, row, holder in zip(cassette.records(), timeline.rows, timeline.tree.holders, strict=True):
-        known.append(record)
-        above = known[holder] if holder is not None else None
+        above = timeline.rows[holder] if holder is not None else None
         if isinstance(record, Interaction):
-            calls[record.number] = record
             above = _parent_of(record, above, calls)
         took = row.duration_ms if row.is_measured or isinstance(record, Interaction) else None
-        parent = _id(above) if above is not None else None
-        yield Placed(_id(record), record, parent, row.start_ms, took, row.chunks_ms)
+        yield Placed(_id(row), record, _id(above) if above is not None else None, row.start_ms, took, row.chunks_ms)
 
 
-def _id(record: Interaction | Step) -> str:
-    return f"{'s' if isinstance(record, Step) else 'i'}{record.number}"
+def _id(row: Row) -> str:
+    return f"{row.word[0]}{row.number}"
 
 
-def _parent_of(
-    item: Interaction, above: Interaction | Step | None, calls: dict[int, Interaction]
-) -> Interaction | Step | None:
+def _parent_of(item: Interaction, above: Row | None, calls: Mapping[int, Row]) -> Row | None:
     """Return the record that a call happened in: the call that was executing, unless a record below that is nearer."""
     executing = calls.get(item.parent) if item.parent is not None else None
     if executing is None or (above is not None and above.address.startswith(f"{executing.address}/")):

@@ -97,7 +97,7 @@ class _Spans:
         self._trace = _trace_id(cassette)
         self._began_ns = _nanoseconds(cassette.preface.volatile.created)
         self._header = cassette.header
-        self._records = placed_in(cassette)
+        self._records = list(placed_in(cassette))
         self._order = {placed.id: number for number, placed in enumerate(self._records)}
         self._calls = tool_call_ids(placed.record for placed in self._records if isinstance(placed.record, Interaction))
         self._ends = _ends(self._records)
