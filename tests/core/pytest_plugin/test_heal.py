@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from agenttape_core.pytest_plugin.planning import keep_to
+from agenttape_core.pytest_plugin.planning import keep_to, read_plans
 
 from .conftest import Project
 
@@ -90,6 +90,64 @@ def test_a_missing_cassette_is_new(project: Project) -> None:
     result = project.run("--rerecord=plan", "-k", "test_b")
     result.stdout.fnmatch_lines(["cassettes/test_it/test_b.yaml: 0 of 0 calls changed, 1 new, and what follows*"])
     assert not Path(project.path / "cassettes").exists()
+
+
+OWN = """
+from agenttape_core import use_cassette
+
+@pytest.fixture
+def warm():
+    with use_cassette("warm"):
+        yield ask(WORD)
+
+def test_a(warm):
+    assert warm
+
+@use_cassette("both")
+def test_b():
+    assert ask("same") and ask(WORD).startswith(WORD)
+
+@use_cassette("both")
+def test_c():
+    assert ask("same") and ask(WORD)
+
+@pytest.mark.cassette
+def test_d():
+    with use_cassette("named", mode="once"):
+        ask("d")
+
+def test_e():
+    pass
+"""
+
+
+def test_sessions_of_their_own(project: Project) -> None:
+    """What tests and fixtures open themselves is planned as well, a cassette of two tests once, and is healed alike."""
+    project.tests(f"WORD = 'one'\n{OWN}")
+    project.record()
+    project.tests(f"WORD = 'two'\n{OWN}")
+    before = files(project)
+    result = project.run("--rerecord=plan", "--cassette-plan=plan.json")
+    result.assert_outcomes(passed=4, skipped=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.no_fnmatch_line("*misses by cause*")
+    result.stdout.fnmatch_lines_random(
+        [
+            "cassettes/warm.yaml: 1 of 1 call changed",
+            "cassettes/both.yaml: 1 of 2 calls changed",
+            "2 of 4 cassettes dirty*",
+        ]
+    )
+    tests = {name: plan.tests for name, plan in read_plans(project.path / "plan.json").items() if plan.plan.changed}
+    assert tests == {
+        "cassettes/warm.yaml": ("test_it.py::test_a",),
+        "cassettes/both.yaml": ("test_it.py::test_b", "test_it.py::test_c"),
+    }
+    assert files(project) == before
+    project.run("--rerecord=dirty").assert_outcomes(passed=5)
+    project.go_offline()
+    project.run().assert_outcomes(passed=5)
+    assert project.run("--rerecord=plan").ret == 0
 
 
 @pytest.mark.parametrize(

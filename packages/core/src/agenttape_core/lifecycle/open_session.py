@@ -63,6 +63,7 @@ def open_session(request: SessionRequest) -> Opened:
 def prepare(request: SessionRequest) -> Prepared:
     """Read the settings and the cassette, and decide all that follows from them. Raises as `open_session` does."""
     load_late()
+    request = _as_test_replays(request)
     project = request.project or this_project()
     settings = _settings(project, request)
     path = _path(project, request, settings)
@@ -142,6 +143,15 @@ def _path(project: Project, request: SessionRequest, settings: Settings) -> Loca
 def _unforced(project: Project, request: SessionRequest, path: Location) -> Mode | None:
     """Return the mode that a command line gives, where the session was given none."""
     return project.forced_mode(path) if "mode" not in request.options else None
+
+
+def _as_test_replays(request: SessionRequest) -> SessionRequest:
+    """Return a request with the options that the test has for replays of its own, where the program names no mode."""
+    test = this_test()
+    is_plain = request.is_current and request.reads and request.derivation is None and request.mode is None
+    if test is None or test.options is None or not is_plain or "mode" in request.options:
+        return request
+    return request._replace(options={**request.options, **test.options}, may_be_missing=True)
 
 
 def _changed_by_test(request: SessionRequest, path: Location, policy: Policy) -> SessionRequest:

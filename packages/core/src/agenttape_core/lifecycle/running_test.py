@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +65,8 @@ class RunningTest:
         pending: The recordings that wait for review since a session of the test, by their cassettes.
         changes: What comes of recorded calls in this run of the test instead of what was recorded, by the cassette.
         sessions: Its sessions that have ended, where somebody wants them.
+        options: The options of replays that it opens itself, which then need no cassette; `None` leaves them to the
+            program. One that names a mode keeps its own.
         pace: The time that its replays take, if the command line says so.
         order: The order in which calls of its replays are answered, if the command line says so.
         imposed: The orders that are imposed on its replays while it is explored, the innermost last.
@@ -82,6 +84,7 @@ class RunningTest:
     pending: dict[Location, Location] = field(default_factory=dict)
     changes: dict[str, Mapping[int, Change]] = field(default_factory=dict)
     sessions: list[Session] | None = None
+    options: Mapping[str, Any] | None = None
     pace: str | None = None
     order: str | None = None
     imposed: list[Imposing] = field(default_factory=list)

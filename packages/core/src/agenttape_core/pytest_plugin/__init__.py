@@ -195,6 +195,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
         if wants_changes(item) or item.config.stash.get(KEEPS_SESSIONS, False):
             test = replace(test, sessions=[])
+        if option.rerecord == "plan":
+            from agenttape_core.pytest_plugin.planning import OPTIONS
+
+            test = replace(test, sessions=[], options=OPTIONS)
         with during(test):
             return (yield)
     finally:
@@ -315,6 +319,23 @@ def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> Non
         note_reported(call.excinfo.value)
 
 
+def _note_plans(item: pytest.Item, report: pytest.TestReport, running: Running | None) -> None:
+    """Pass over a test that failed in a plan, and keep in its last report what is to be healed of its own sessions."""
+    test = this_test()
+    sessions = test.sessions or [] if test is not None else []
+    if not sessions and running is None:
+        return
+    from agenttape_core.pytest_plugin.planning import keep_own_plans, passed_over
+
+    if report.failed:
+        passed_over(report)
+    if report.when == "teardown":
+        from agenttape_core.pytest_plugin.running import named
+
+        keep_own_plans(item, named(item), sessions, running.opened if running is not None else None)
+        report.user_properties = list(item.user_properties)
+
+
 def _show_ours(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Show a failure of ours as its message, and keep a miss for the summary of the run, whoever opened its session."""
     from agenttape_core.pytest_plugin.causes import keep_miss
@@ -330,6 +351,9 @@ def _show_ours(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Te
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Show our errors as their messages, at the lines of the user's code, and pass on the verdict."""
     report = yield
+    running = item.stash.get(RUNNING, None)
+    if item.config.option.rerecord == "plan":
+        _note_plans(item, report, running)
     if report.failed:
         _note_failure(call, report)
     if call.when == "call":
@@ -337,15 +361,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         from agenttape_core.pytest_plugin.further_runs import note_end
 
         note_end(item, report)
-    running = item.stash.get(RUNNING, None)
     if running is None:
         if report.failed and _may_be_ours(call):
             _show_ours(item, call, report)
         return report
-    if report.failed and running.plans:
-        from agenttape_core.pytest_plugin.planning import passed_over
-
-        passed_over(report)
     if report.failed:
         _show_ours(item, call, report)
         running.has_failed = running.has_failed or call.when == "setup"

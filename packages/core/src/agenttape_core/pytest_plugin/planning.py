@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,11 +14,27 @@ from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.session import Session
 from agenttape_core.tools.budget import Budget
-from agenttape_core.tools.heal.plans import Plan, plan_of, total_of
+from agenttape_core.tools.heal.plans import PLANNING, Plan, plan_of, planned_together, total_of
 from agenttape_core.tools.reading.prices import load_prices
 
 _PLAN = "agenttape.plan"
 """The name of the property of a test report that holds its plan, as JSON."""
+_OWN = "agenttape.own_plans"
+"""The name of the property that holds the plans of the sessions that a test has opened itself, as JSON."""
+OPTIONS = {**PLANNING, "on_miss": "raise"}
+"""Options of replays in a plan."""
+
+
+class OwnPlan(NamedTuple):
+    """The plan of a cassette that tests open themselves.
+
+    Args:
+        plan: The plan.
+        tests: The ids of these tests.
+    """
+
+    plan: Plan
+    tests: tuple[str, ...]
 
 
 def keep_to(dollars: float, config: pytest.Config) -> None:
@@ -59,6 +75,22 @@ def keep_plan(item: pytest.Item, test: str, session: Session) -> None:
     item.user_properties[:] = [*kept, (_PLAN, json.dumps({"test": test, "plan": plan.to_dict()}))]
 
 
+def keep_own_plans(item: pytest.Item, test: str, sessions: Sequence[Session], own: Session | None) -> None:
+    """Keep in the report of a test what it would take to heal the cassettes that it has opened itself.
+
+    Args:
+        item: The test.
+        test: Its id, as pytest is given it in the folder in which it was started.
+        sessions: Its sessions that have ended.
+        own: The session of its marker, which `keep_plan` is for; `None` if it has none.
+    """
+    prices = load_prices(project_settings().prices)
+    replays = [session for session in sessions if session is not own and not session.policy.records]
+    plans = [plan_of(session, prices).to_dict() for session in replays]
+    kept = [(name, value) for name, value in item.user_properties if name != _OWN]
+    item.user_properties[:] = [*kept, (_OWN, json.dumps({"test": test, "plans": plans}))] if plans else kept
+
+
 def passed_over(report: pytest.TestReport) -> None:
     """Let a test be skipped that has failed while it was planned: it was given old answers to new questions."""
     report.outcome = "skipped"
@@ -74,6 +106,28 @@ def plan_in(report: pytest.TestReport) -> tuple[str, Plan] | None:
     return plain["test"], Plan.from_dict(plain["plan"])
 
 
+def own_plans_in(report: pytest.TestReport) -> list[OwnPlan]:
+    """Return the plans of what a test has opened itself, as its report holds them."""
+    found = next((str(value) for name, value in report.user_properties if name == _OWN), None)
+    if found is None:
+        return []
+    plain = json.loads(found)
+    return [OwnPlan(Plan.from_dict(plan), (plain["test"],)) for plan in plain["plans"]]
+
+
+def by_cassette(found: Iterable[OwnPlan]) -> dict[str, OwnPlan]:
+    """Return plans by the paths of their cassettes, those of one cassette together."""
+    together: dict[str, OwnPlan] = {}
+    for one in found:
+        before = together.get(one.plan.path)
+        if before is None:
+            together[one.plan.path] = one
+        else:
+            tests = tuple(dict.fromkeys((*before.tests, *one.tests)))
+            together[one.plan.path] = OwnPlan(planned_together(before.plan, one.plan), tests)
+    return together
+
+
 def lines_of(plans: Mapping[str, Plan], again: Callable[[str], str]) -> list[str]:
     """Return the lines about the plans of tests that are to be healed.
 
@@ -87,13 +141,24 @@ def lines_of(plans: Mapping[str, Plan], again: Callable[[str], str]) -> list[str
     return [*lines, f"{len(dirty)} of {counted(len(plans), 'cassette')} {healed}: {total_of(list(plans.values()))}"]
 
 
-def write_plans(path: str, plans: Mapping[str, Plan]) -> None:
-    """Write the plans of tests to a file, as JSON: `{"tests": {ID: PLAN}}`."""
+def write_plans(path: str, plans: Mapping[str, Plan], own: Mapping[str, OwnPlan]) -> None:
+    """Write the plans of tests to a file, as JSON: `{"tests": {ID: PLAN}}`.
+
+    For cassettes that tests have opened themselves, there is also `{"sessions": {CASSETTE: {"tests": [ID], "plan":
+    PLAN}}}`.
+    """
     written: dict[str, Any] = {"tests": {test: plan.to_dict() for test, plan in plans.items()}}
+    if own:
+        written["sessions"] = {name: {"tests": one.tests, "plan": one.plan.to_dict()} for name, one in own.items()}
     Path(path).write_text(json.dumps(written, indent=2), encoding="utf-8")
 
 
-def read_plans(path: str | Path) -> dict[str, Plan]:
-    """Read the file that `write_plans` wrote."""
-    tests = json.loads(Path(path).read_text(encoding="utf-8"))["tests"]
-    return {test: Plan.from_dict(plan) for test, plan in tests.items()}
+def read_plans(path: str | Path) -> dict[str, OwnPlan]:
+    """Read the file that `write_plans` wrote: plans by the ids of their tests, or by the paths of their cassettes."""
+    plain = json.loads(Path(path).read_text(encoding="utf-8"))
+    tests = {test: OwnPlan(Plan.from_dict(plan), (test,)) for test, plan in plain["tests"].items()}
+    own = {
+        name: OwnPlan(Plan.from_dict(one["plan"]), tuple(one["tests"]))
+        for name, one in plain.get("sessions", {}).items()
+    }
+    return tests | own

@@ -93,9 +93,9 @@ class Running:
 
             options = {**options, **options_of(item)}
         if self.plans:
-            from agenttape_core.tools.heal.plans import PLANNING
+            from agenttape_core.pytest_plugin.planning import OPTIONS
 
-            options = {**options, **PLANNING, "on_miss": "raise"}
+            options = {**options, **OPTIONS}
         live = None
         if item.config.option.cassette_drift:
             from agenttape_core.pytest_plugin.verifying import LIVE
@@ -309,7 +309,7 @@ class Running:
                 if self.plans:
                     from agenttape_core.pytest_plugin.planning import keep_plan
 
-                    keep_plan(self._item, _test(self._item), session)
+                    keep_plan(self._item, named(self._item), session)
 
 
 def plainly(work: Callable[[], Result], item: pytest.Item) -> Result:
@@ -339,10 +339,10 @@ def _path_of(item: pytest.Item) -> Path | str:
 
 def _command(item: pytest.Item) -> str:
     """Return the command that runs a test, from the folder in which pytest was started."""
-    return f"pytest {shlex.quote(_test(item))}"
+    return f"pytest {shlex.quote(named(item))}"
 
 
-def _test(item: pytest.Item) -> str:
+def named(item: pytest.Item) -> str:
     """Return the id of a test as it is given to pytest in the folder in which that was started."""
     file, colons, rest = str(item.nodeid).partition("::")
     seen = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from agenttape_core.pytest_plugin.causes import Misses
+    from agenttape_core.pytest_plugin.planning import OwnPlan
     from agenttape_core.pytest_plugin.reporting import TestReports
     from agenttape_core.pytest_plugin.verdict import Verdict
     from agenttape_core.tools.faults import FaultMatrix
@@ -44,6 +45,7 @@ class WholeRun:
         self._deselected: list[pytest.Item] = []
         self._orphans: set[str] = set()
         self._plans: dict[str, Plan] = {}
+        self._own_plans: list[OwnPlan] = []
         self._misses: Misses | None = None
         self._caught: list[list[str]] = []
         self._trials: list[Trial] = []
@@ -119,8 +121,9 @@ class WholeRun:
         if report.when == "teardown":
             self._note_further_runs(report, names)
         if report.when == "teardown" and self._config.option.rerecord == "plan":
-            from agenttape_core.pytest_plugin.planning import plan_in
+            from agenttape_core.pytest_plugin.planning import own_plans_in, plan_in
 
+            self._own_plans += own_plans_in(report)
             found = plan_in(report)
             if found is not None:
                 self._plans[found[0]] = found[1]
@@ -166,7 +169,8 @@ class WholeRun:
         if output is not None:
             output[_SENT] = sorted(self._orphans)
         elif exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-            is_dirty = any(not plan.is_clean for plan in self._plans.values())
+            plans = [*self._plans.values(), *(own.plan for own in self._own_plans)]
+            is_dirty = any(not plan.is_clean for plan in plans)
             if self._orphans or is_dirty:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if output is None and self._verified:
@@ -186,9 +190,9 @@ class WholeRun:
 
     def _write_plans(self, path: str) -> None:
         if self._config.option.rerecord == "plan":
-            from agenttape_core.pytest_plugin.planning import write_plans
+            from agenttape_core.pytest_plugin.planning import by_cassette, write_plans
 
-            write_plans(path, self._plans)
+            write_plans(path, self._plans, by_cassette(self._own_plans))
         elif path:
             from agenttape_core.pytest_plugin.trying import write_plans as write_plans_of_trials
 
@@ -233,9 +237,10 @@ class WholeRun:
     def _sections(self) -> Iterator[tuple[str, Sequence[str]]]:
         verdicts = self._verdicts()
         if self._config.option.rerecord == "plan":
-            from agenttape_core.pytest_plugin.planning import lines_of
+            from agenttape_core.pytest_plugin.planning import by_cassette, lines_of
 
-            yield "what it would take", lines_of(self._plans, self._again)
+            own = {name: one.plan for name, one in by_cassette(self._own_plans).items()}
+            yield "what it would take", lines_of(self._plans | own, self._again)
         elif verdicts:
             lines = summary(verdicts, everything=self._config.option.verbose > 0)
             if self._config.option.cassette_drift:

@@ -160,6 +160,8 @@ class _Tests:
         self._words = words
         self._pending = pending
         self._apart = apart
+        self._tests: dict[str, tuple[str, ...]] = {}
+        """The ids of the tests of each plan."""
 
     def plans(self) -> dict[str, Plan]:
         from agenttape_core.pytest_plugin.planning import read_plans
@@ -170,15 +172,18 @@ class _Tests:
             if ended.returncode not in {OK, FINDINGS} or not file.exists():
                 why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
                 raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
-            return read_plans(file)
+            found = read_plans(file)
+        self._tests = {name: one.tests for name, one in found.items()}
+        return {name: one.plan for name, one in found.items()}
 
     def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
+        tests = list(dict.fromkeys(test for name in dirty for test in self._tests[name]))
         limit = [] if max_usd is None else [f"--cassette-max-usd={max_usd}"]
         waits = ["--cassette-pending"] if self._pending else []
-        updated = run_pytest(list(dirty), ["--rerecord=dirty", *limit, *waits], quietly=self._apart)
+        updated = run_pytest(tests, ["--rerecord=dirty", *limit, *waits], quietly=self._apart)
         if updated.returncode or _waits(dirty.values()):
             return FINDINGS if updated.returncode else OK  # what waits was proved, and replays once it is accepted
-        return FINDINGS if run_pytest(list(dirty), quietly=self._apart).returncode else OK
+        return FINDINGS if run_pytest(tests, quietly=self._apart).returncode else OK
 
 
 class _Command:

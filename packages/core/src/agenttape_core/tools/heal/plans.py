@@ -187,6 +187,27 @@ def planned(
     return Plan(shown, len(rows), calls(departed.changed), calls(follow), tuple(departed.missed), calls(dropped))
 
 
+def planned_together(first: Plan, other: Plan) -> Plan:
+    """Return two plans of one cassette, which several runs replay, as one.
+
+    Args:
+        first: The plan after one of them.
+        other: The plan after another.
+    """
+    changed = {call.number: call for call in (*first.changed, *other.changed)}
+    follow = {call.number: call for call in (*first.below, *other.below) if call.number not in changed}
+    unasked = {call.number for call in first.dropped} & {call.number for call in other.dropped}
+    return Plan(
+        path=first.path,
+        calls=max(first.calls, other.calls),
+        changed=tuple(changed[number] for number in sorted(changed)),
+        below=tuple(follow[number] for number in sorted(follow)),
+        new=tuple(dict.fromkeys((*first.new, *other.new))),
+        dropped=tuple(call for call in first.dropped if call.number in unasked),
+        failed=tuple(dict.fromkeys((*first.failed, *other.failed))),
+    )
+
+
 def total_of(plans: Sequence[Plan]) -> Plan:
     """Return several plans as one."""
     return Plan(
