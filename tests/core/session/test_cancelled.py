@@ -16,6 +16,7 @@ from tests.kit.gate import Gate, hang
 
 from agenttape_core import CassetteMissError, boundary, compare_cassettes, convert, open_cassette, use_cassette
 from agenttape_core.integration import Boundary, aintercept, aintercept_stream, current_session, intercept_stream
+from agenttape_core.session.order import cancellation
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.reading.summary import overview_of
@@ -527,3 +528,13 @@ def test_an_answer_that_nobody_waits_for_is_recorded_though_the_session_ends_whi
 
     gate = Gate()
     assert [call.outcome.given_up for call in asyncio.run(main()).interactions] == [0]
+
+
+@pytest.mark.parametrize(("late", "is_overdue"), [(0.0, True), (1.5, False)])
+def test_the_wait_is_longer_where_others_had_the_processors(
+    late: float, is_overdue: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is to cancel the call may have waited for a processor, so that time is added to the limit."""
+    monkeypatch.setattr(cancellation, "monotonic", lambda: 12.0)
+    waiter = cancellation._Waiter(cancellation.Patience(0.0, 0.0), late=lambda: late, since=10.0)  # type: ignore[arg-type]
+    assert waiter.is_overdue(1.0) is is_overdue

@@ -83,6 +83,20 @@ def test_the_limits_count_no_time_for_which_a_thread_waits_for_a_processor(monke
     assert passed() == 2.0
 
 
+def test_a_limit_is_extended_by_what_the_thread_that_waited_most_for_a_processor_waited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Any thread may be the one that is waited for; what was counted once is not counted again, nor is too much."""
+    late = {1: 5.0, 2: 1.0}
+    monkeypatch.setattr(holder, "_all_late", lambda: dict(late))
+    lateness = holder.Lateness()
+    assert lateness.more() == 0.0
+    late |= {1: 5.25, 2: 1.5, 3: 0.25}
+    assert (lateness(), lateness.more(), lateness.more()) == (0.5, 0.5, 0.0)
+    late[3] = 100.0
+    assert lateness() == holder.LONGEST
+
+
 def test_a_loop_that_waits_for_the_thread_is_told(tmp_path: Path) -> None:
     """A thread that puts something into a loop while it has a lock which the loop needs goes on, and that is told."""
 

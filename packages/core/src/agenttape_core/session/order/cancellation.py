@@ -13,15 +13,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from agenttape_core.session.order.handles import ACTIVE, Looking, timers_of_ours
+from agenttape_core.session.order.holder import Lateness
 
 _GRACE = 1.0
-"""Seconds for which a call waits to be cancelled beyond those of the recording: a slower machine."""
+"""Seconds for which a call waits to be cancelled beyond those of the recording: a slower machine; see `Lateness`."""
 _RESTLESS = 10.0
 """The same in a loop that calls callbacks all the time, which may yet cancel it."""
 _QUIET = 0.02
@@ -82,6 +83,31 @@ async def until_cancelled(patience: Patience, *, passes_time: bool) -> None:
 
 
 @contextmanager
+def ending_after(patience: Patience, loop: asyncio.AbstractEventLoop, end: Callable[[], object]) -> Iterator[None]:
+    """Call this when nothing will come any more, unless the block has ended before; see `real_timer`.
+
+    Args:
+        patience: The time for which the caller waits.
+        loop: The loop of the caller.
+        end: Called in the loop.
+    """
+    late, timers = Lateness(), list[asyncio.TimerHandle]()
+
+    def look() -> None:
+        more = 0.0 if _stands_still(loop) else late.more()
+        if more:
+            timers.append(real_timer(loop, more, look))
+        else:
+            end()
+
+    timers.append(real_timer(loop, patience.longest, look))
+    try:
+        yield
+    finally:
+        timers[-1].cancel()
+
+
+@contextmanager
 def passing_time(loop: asyncio.AbstractEventLoop, patience: Patience, pool: Any) -> Iterator[None]:
     """Let the clock of a loop pass to its next timer whenever it has nothing else to do, while a thread is inside.
 
@@ -118,6 +144,10 @@ def real_timer(loop: asyncio.AbstractEventLoop, seconds: float, callback: Callab
 _real_timers: WeakSet[asyncio.TimerHandle] = WeakSet()
 
 
+def _stands_still(loop: asyncio.AbstractEventLoop) -> bool:
+    return isinstance(loop.time, LoopClock) and loop.time.stands_still
+
+
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
@@ -130,12 +160,18 @@ class _Waiter:
     """Resolved when nothing will come any more; `None` for a thread, which looks after that itself."""
     pool: Any = None
     """The pool of the thread that waits."""
+    late: Lateness = field(default_factory=Lateness)
     since: float = 0.0
     limit: float = 0.0
 
     @property
     def is_done(self) -> bool:
         return self.given_up is not None and self.given_up.done()
+
+    def is_overdue(self, seconds: float) -> bool:
+        """Return whether it waits for longer than so many seconds, as far as the machine is not busy."""
+        over = monotonic() - self.since - seconds
+        return over > 0 and over > self.late()
 
 
 class LoopClock(Looking):
@@ -243,6 +279,11 @@ class LoopClock(Looking):
         else:
             self._still = max(self._still, moment)
 
+    @property
+    def stands_still(self) -> bool:
+        """True if it passes only when it is put forward."""
+        return self._still is not None
+
     def stand_still(self) -> None:
         """Pass only when it is put forward."""
         self._still = self()
@@ -257,7 +298,7 @@ class LoopClock(Looking):
         What compares another clock with its deadline goes on after a timer only when it has really waited.
         """
         for waiter in self._waiters:
-            if waiter.given_up is not None and (at_once or monotonic() - waiter.since > waiter.patience.took + grace):
+            if waiter.given_up is not None and (at_once or waiter.is_overdue(waiter.patience.took + grace)):
                 _resolve(waiter.given_up)
         return not all(waiter.is_done for waiter in self._waiters)
 

@@ -16,8 +16,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from weakref import ref
 
-from agenttape_core.session.order.cancellation import Patience, passing_time, real_timer
+from agenttape_core.session.order.cancellation import Patience, ending_after, passing_time
 from agenttape_core.session.order.executing import runs_outside_program
+from agenttape_core.session.order.holder import Lateness
 from agenttape_core.session.order.strands import OVER, Strand, begun_here
 
 
@@ -248,7 +249,12 @@ def until_given_up(patience: Patience, *, passes_time: bool, over: threading.Eve
     """
     given_up = over if over is not None else threading.Event()
     with _listening(given_up.set, patience, passes_time=passes_time) as is_awaited:
-        return is_awaited and given_up.wait(patience.longest)
+        if not is_awaited:
+            return False
+        late, seconds = Lateness(), patience.longest
+        while seconds and not given_up.wait(seconds):
+            seconds = late.more()
+        return given_up.is_set()
 
 
 async def auntil_given_up(patience: Patience, *, passes_time: bool) -> bool:
@@ -267,11 +273,8 @@ async def auntil_given_up(patience: Patience, *, passes_time: bool) -> bool:
     with _listening(give_up, patience, passes_time=passes_time) as is_awaited:
         if not is_awaited:
             return False
-        timer = real_timer(loop, patience.longest, functools.partial(end, is_given_up=False))
-        try:
+        with ending_after(patience, loop, functools.partial(end, is_given_up=False)):
             return await over
-        finally:
-            timer.cancel()
 
 
 @contextmanager

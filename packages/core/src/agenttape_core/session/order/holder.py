@@ -27,6 +27,8 @@ _STILL = 0.01
 """The same where the system does not say what a thread does."""
 _LONG = 0.15
 """Seconds of processor time for which a thread may compute while others wait for the turn; of any, where unknown."""
+_HARDLY = 0.005
+"""Seconds by which no limit is extended."""
 _SHARED = ("202 ", "98 ", "240 ", "422 ")
 """The numbers of `futex` on the processors that Linux runs on; locks are waited for by it."""
 
@@ -77,6 +79,36 @@ class OwnTime:
     def __call__(self) -> float:
         """Return the seconds that have passed for it."""
         return monotonic() - self._began - (_late(self._native) - self._late)
+
+
+class Lateness:
+    """The seconds for which a thread of this process has waited for a processor, on a machine that is busy.
+
+    A limit of a wait for what any thread may do is extended by them: that thread may be the one that is waited for. But
+    as one may compute all the time on a machine that is always busy, they are not more than `LONGEST`.
+    """
+
+    def __init__(self) -> None:
+        self._before, self._counted = _all_late(), 0.0
+
+    def __call__(self) -> float:
+        """Return those since this was made, of the thread that has the most."""
+        found = (late - self._before.get(native, 0.0) for native, late in _all_late().items())
+        return min(max(found, default=0.0), LONGEST)
+
+    def more(self) -> float:
+        """Return those that were not returned before; 0 if they are hardly any."""
+        more = self() - self._counted
+        if more <= _HARDLY:
+            return 0.0
+        self._counted += more
+        return more
+
+
+def _all_late() -> dict[int, float]:
+    """Return the seconds for which each thread of this process has waited for a processor."""
+    threads = tuple(threading._active.values())  # type: ignore[attr-defined] # noqa: SLF001 - `enumerate` takes a lock
+    return {thread.native_id: _late(thread.native_id) for thread in threads}
 
 
 def _late(native: int) -> float:
