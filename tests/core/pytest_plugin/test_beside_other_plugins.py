@@ -198,43 +198,55 @@ def test_it(%sn):
     assert ask(n)
 """
 
+BY_ITS_SEED = """
+from hypothesis.internal.conjecture import providers
 
-def test_hypothesis(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All examples of a test are in its one cassette, and are served if they are drawn as they were."""
+providers._get_local_constants = lambda: providers._local_constants
+"""
+"""Hypothesis draws constants of the modules that happen to be loaded, too, and parses all of them for that."""
+
+
+@pytest.fixture
+def drawing(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Give a project with Hypothesis, which draws by its seed alone."""
     monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},_hypothesis_pytestplugin")
-    project.tests(GIVEN % ("derandomize=True", ""))
-    project.record()
-    project.go_offline()
-    result = project.run()
+    project.pytester.makeconftest(BY_ITS_SEED)
+    return project
+
+
+def test_hypothesis(drawing: Project) -> None:
+    """All examples of a test are in its one cassette, and are served if they are drawn as they were."""
+    drawing.tests(GIVEN % ("derandomize=True", ""))
+    drawing.record()
+    drawing.go_offline()
+    result = drawing.run()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["5 calls served, 0 executed*"])
 
 
-def test_hypothesis_draws_others(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hypothesis_draws_others(drawing: Project) -> None:
     """Without that, the first new example is a miss, and no more: it is neither shrunk nor tried again."""
-    monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},_hypothesis_pytestplugin")
-    project.tests(GIVEN % ("derandomize=False", ""))  # where CI is set, Hypothesis draws the same each time
-    project.record("--hypothesis-seed=1")
-    project.go_offline()
-    result = project.run("--hypothesis-seed=2")
+    drawing.tests(GIVEN % ("derandomize=False", ""))  # where CI is set, Hypothesis draws the same each time
+    drawing.record("--hypothesis-seed=1")
+    drawing.go_offline()
+    result = drawing.run("--hypothesis-seed=2")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*CassetteMissError*", "missed *1 missed*"])
-    project.run("--hypothesis-seed=1").assert_outcomes(passed=1)
+    drawing.run("--hypothesis-seed=1").assert_outcomes(passed=1)
 
 
-def test_hypothesis_and_the_fixture(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hypothesis_and_the_fixture(drawing: Project) -> None:
     """The fixture is one for all examples, which Hypothesis wants to be told; then it shows what they asked so far."""
-    monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},_hypothesis_pytestplugin")
-    project.tests(GIVEN % ("derandomize=True", "cassette, "))
-    result = project.run("--cassette-mode=once")
+    drawing.tests(GIVEN % ("derandomize=True", "cassette, "))
+    result = drawing.run("--cassette-mode=once")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*uses a function-scoped fixture 'cassette'*"])
     checks = "derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]"
     seen = "    assert cassette.interactions[-1].request['arguments']['question'] == n\n"
-    project.tests(GIVEN % (checks, "cassette, ") + seen)
-    project.record()
-    project.go_offline()
-    project.run().assert_outcomes(passed=1)
+    drawing.tests(GIVEN % (checks, "cassette, ") + seen)
+    drawing.record()
+    drawing.go_offline()
+    drawing.run().assert_outcomes(passed=1)
 
 
 # -- those that run tests elsewhere, later, or again -------------------------------------------------------------------
