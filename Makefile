@@ -27,11 +27,14 @@ ALONE := tests/core tests/conformance/test_broken.py
 # What `make quick` runs.
 OF := tests/core
 # What is developed and tested.
-TESTED := -c constraints.txt $(patsubst %,-e packages/%,$(NAMES)) --group dev
+TESTED := -c constraints.txt $(patsubst %,agenttape-%,$(NAMES)) --group dev
 # A pip that knows dependency groups, working in another environment.
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 # Modules are compiled when they are first imported: of what is installed, most never is.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+# Pip and what builds our packages, and then these in place: for each of them pip would make an environment to build it in.
+TOOLS := --upgrade -c constraints.txt pip hatchling editables
+IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test again quick oldest newest openai identical orders drawn imports servers suites check lint types docs site bench build viewer clean
@@ -42,7 +45,8 @@ help: ## Show this help.
 $(READY): pyproject.toml constraints.txt $(wildcard packages/*/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "AgentTape needs Python >= 3.11; run: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(INSTALL) --upgrade -c constraints.txt pip
+	$(BIN)/python $(INSTALL) $(TOOLS)
+	$(BIN)/python $(INSTALL) $(IN_PLACE) $(patsubst %,-e packages/%,$(NAMES))
 	$(BIN)/python $(INSTALL) $(TESTED) --group parts || \
 		{ echo "The servers of other makers could not be installed; their tests will be skipped." >&2; $(BIN)/python $(INSTALL) $(TESTED); }
 	@touch $(READY)
@@ -84,10 +88,11 @@ openai: $(OPENAI)/.ready ## Run LlamaIndex's OpenAI and Anthropic packages, reco
 
 $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject.toml)
 	$(PYTHON) -m venv $(OPENAI)
-	$(OPENAI)/bin/python $(INSTALL) --upgrade -c constraints.txt pip
+	$(OPENAI)/bin/python $(INSTALL) $(TOOLS)
+	$(OPENAI)/bin/python $(INSTALL) $(IN_PLACE) -e packages/core -e packages/llamaindex
 	grep -v -e '^openai==' -e '^anthropic==' constraints.txt > $(OPENAI)/constraints.txt
 	$(OPENAI)/bin/python $(INSTALL) -c $(OPENAI)/constraints.txt \
-		-e packages/core -e packages/llamaindex --group packages/llamaindex/pyproject.toml:openai
+		agenttape-core agenttape-llamaindex --group packages/llamaindex/pyproject.toml:openai
 	$(OPENAI)/bin/python $(INSTALL) --no-deps llama-index-llms-anthropic==0.12.3 # it asks for all of Amazon's and Google's clouds
 	@touch $@
 
