@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import ssl
 import sys
 import threading
@@ -33,6 +34,11 @@ sys.dont_write_bytecode = False
 # Hypothesis draws constants of the modules that happen to be loaded, too: in each worker other ones, whatever the seed.
 # And it parses all of them for that.
 providers._get_local_constants = lambda: providers._local_constants
+
+# Before Python 3.13, `asyncio.run` has its handler of SIGINT printed twice in the end, and with it its own result, for
+# an error that nobody sees. To print a graph's history takes as long as to record and replay the graph.
+_int_to_enum = signal._int_to_enum
+signal._int_to_enum = lambda value, kind: _int_to_enum(value, kind) if isinstance(value, int) else value
 
 settings.register_profile(
     "agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25, derandomize=True
