@@ -6,6 +6,7 @@ import multiprocessing
 import pickle
 import socket
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -27,6 +28,11 @@ def look_up(city: str) -> str:
     with HITS.open("a", encoding="utf-8") as file:
         file.write(f"{city}\n")
     return f"{city}!"
+
+
+def draw() -> uuid.UUID:
+    """Draw an id."""
+    return uuid.uuid4()
 
 
 def connect(port: int) -> None:
@@ -54,7 +60,7 @@ def worker() -> Iterator[Callable[..., Any]]:
 def test_child_of_a_replay(running: Any) -> None:
     """It computes, is served what is recorded, and is refused the rest; after the replay others are free.
 
-    What it is refused fails the replay, though the program drops it.
+    What it is refused fails the replay, though the program drops it. The replay names what the program draws in it.
     """
     with use_cassette("c", mode="all"):
         look_up("Paris")
@@ -66,6 +72,7 @@ def test_child_of_a_replay(running: Any) -> None:
             running() as run,
         ):
             assert run(abs, -3) == 3
+            assert run(draw).version == 4
             assert run(look_up, "Paris") == "Paris!"
             with pytest.raises(CassetteMissError, match="no recording for tool look_up"):
                 run(look_up, "Oslo")
@@ -74,6 +81,7 @@ def test_child_of_a_replay(running: Any) -> None:
         with running() as run:
             run(connect, port)
     assert [line.partition(" at ")[0] for line in session.report.missed] == ["no recording for tool look_up"]
+    assert session.report.disorder == ("ids that a process of `multiprocessing` draws are not those of the recording",)
     assert HITS.read_text(encoding="utf-8") == "Paris\n"
 
 

@@ -105,6 +105,8 @@ class Frozen:
         self._began = clock
         self._is_ticking = TICKING in kinds
         self._passed = 0.0
+        self.tell_draw: Callable[[str], object] | None = outer.tell_draw if outer is not None else None
+        """Called with the kind of each id, number or time that is drawn; `None` if nobody wants to know."""
         self.calls = 0
         """The number of calls that have begun."""
         self._is_under_way = is_under_way

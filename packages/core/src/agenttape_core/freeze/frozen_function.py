@@ -56,14 +56,24 @@ def active(kind: str) -> Frozen | None:
     """
     frozen = current()
     if frozen is None or (kind in _DRAWN and is_collecting()):
-        if kind in _DRAWN and installed.lookup is not None and not is_asking():
-            for listener in _listeners:
-                ask(functools.partial(listener, kind))
+        if kind in _DRAWN:
+            tell_real_draw(kind)
         return None
     if kind not in frozen.kinds:
         return None
     frame = calling_frame(_PASSING)
-    return None if frame is not None and is_tracer(str(frame.f_globals.get("__name__", ""))) else frozen
+    if frame is not None and is_tracer(str(frame.f_globals.get("__name__", ""))):
+        return None
+    if frozen.tell_draw is not None and kind in _DRAWN:
+        ask(functools.partial(frozen.tell_draw, kind))
+    return frozen
+
+
+def tell_real_draw(kind: str) -> None:
+    """Tell those who want to know it that something real is drawn here."""
+    if installed.lookup is not None and not is_asking():
+        for listener in _listeners:
+            ask(functools.partial(listener, kind))
 
 
 def current() -> Frozen | None:

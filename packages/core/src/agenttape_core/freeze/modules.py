@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agenttape_core.freeze import clock, randomness, waiting
+from agenttape_core.freeze import clock, randomness, real_sources, waiting
 from agenttape_core.freeze.references import FunctionReference, References
 
 SKIPPED = frozenset(
@@ -47,7 +47,10 @@ def _table(*pairs: tuple[Any, Any]) -> dict[int, tuple[Any, Any]]:
 
 
 _STAND_INS = (*clock.STAND_INS, *waiting.STAND_INS, *randomness.STAND_INS)
-_EVERYWHERE = _table(*((stand_in.__wrapped__, stand_in) for stand_in in _STAND_INS))
+_EVERYWHERE = _table(
+    *((stand_in.__wrapped__, stand_in) for stand_in in _STAND_INS),
+    *((stand_in.__wrapped__, stand_in) for stand_in in real_sources.STAND_INS),
+)
 _NOTHING: Table = {}
 _SETTING_CLOCKS = frozenset({"freezegun", "time_machine"})
 """Tools that set the clock themselves, and hold the real functions on purpose."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+from agenttape_core.lifecycle.draws_of_children import watch_draws
 from agenttape_core.lifecycle.failures_of_children import FAILURES, FailuresOfChildren
 from agenttape_core.lifecycle.open_session import open_session
 from agenttape_core.lifecycle.project import Project, confine_process
@@ -29,6 +30,7 @@ def begin(options: Mapping[str, Any]) -> None:
     request = {name: value for name, value in options.items() if name != "failures"}
     opened = open_session(SessionRequest(**request, may_be_missing=True))
     opened.session.extend(FAILURES, FailuresOfChildren(*options["failures"]))
+    watch_draws(opened.session, is_new=True)
     in_use = CassetteInUse(opened)
     in_use.enter()
     _begun.append(in_use)

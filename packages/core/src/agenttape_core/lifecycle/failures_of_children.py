@@ -1,7 +1,11 @@
-"""The failures of processes that a replay has started, which fail it as those of its threads do, whoever drops them."""
+"""The failures of processes that a replay has started, which fail it as those of its threads do, whoever drops them.
+
+So does what they have to say of their order and of what they draw come to the report of the replay.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -37,6 +41,18 @@ class FailuresOfChildren:
             written.write_text(json.dumps([type(failure).__name__, str(failure)]), encoding="utf-8")
             written.replace(written.with_suffix(".json"))
 
+    def say(self, line: str) -> None:
+        """Keep a line for the report of the parent, if this is another process."""
+        if os.getpid() == self.parent:
+            return
+        name = hashlib.sha256(line.encode()).hexdigest()[:16]
+        folder = Path(self.folder)
+        with suppress(OSError):  # as above
+            folder.mkdir(mode=0o700, exist_ok=True)
+            written = folder / f"{name}-{os.getpid()}.new"
+            written.write_text(line, encoding="utf-8")
+            written.replace(folder / f"{name}.said")
+
     def fail(self, session: Session) -> None:
         """Let the session of the parent fail for them, and remove the folder."""
         folder = Path(self.folder)
@@ -50,6 +66,8 @@ class FailuresOfChildren:
             elif isinstance(failure, NetworkBlockedError):
                 session.report.add_failure(blocked=first)
             session.latch(failure)
+        for path in sorted(folder.glob("*.said")):
+            session.report.add_disorder(path.read_text(encoding="utf-8"))
         shutil.rmtree(folder, ignore_errors=True)
 
 

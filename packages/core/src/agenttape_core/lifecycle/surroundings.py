@@ -17,6 +17,7 @@ from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.freeze import Frozen, freezing, is_collecting, is_drawn_by_program, register_real_draws
 from agenttape_core.guard import Guard, guarding, in_telemetry, tracer_hosts, warn_of_late
 from agenttape_core.lifecycle.children import inherited
+from agenttape_core.lifecycle.draws_of_children import watch_draws
 from agenttape_core.lifecycle.entry_points import http_clients, integrations
 from agenttape_core.lifecycle.failures_of_children import FAILURES
 from agenttape_core.lifecycle.pool_workers import carrying_halts
@@ -82,6 +83,7 @@ class Surroundings:
         around.callback(session.leave)
         if session.is_replay:
             failures = session.extension(FAILURES)
+            watch_draws(session, is_new=False)
             session.on_failure(failures.note)
             around.callback(failures.fail, session)
             self._guard = _guard(self._opened)
@@ -277,7 +279,11 @@ def _frozen_here() -> Frozen | None:
 def _is_drawn(kind: str) -> None:
     """Tell of what a replay draws that is real, as a thread without a context draws it: it is another one each time."""
     is_garbage = is_collecting()
-    session = session_of_bare_thread() or (context_session() if is_garbage else None)
+    session = session_of_bare_thread() or (context_session() if is_garbage or kind in _REAL else None)
+    if kind in _REAL:
+        if session is not None and session.is_replay and session.frozen is not None and not executing_of(session):
+            session.report.add_real(_REAL[kind])
+        return
     if session is None or not session.is_replay or session.frozen is None or kind not in session.frozen.kinds:
         return
     if is_drawn_by_program():
@@ -285,6 +291,10 @@ def _is_drawn(kind: str) -> None:
 
 
 _DRAWN = {"clock": "times", "numpy": "random numbers of numpy", "random": "random numbers", "uuid": "ids"}
+_REAL = {
+    "noise": "what `secrets`, `os.urandom` and `random.SystemRandom` give the program is real",
+    "spans": "what `time.monotonic`, `perf_counter` and their like tell the program is real",
+}
 _BARE = "{drawn} in a thread without a context are real (begin it with `contextvars.copy_context().run`)"
 _GARBAGE = "{drawn} drawn by what the garbage collector deletes are real (it does that at any time)"
 register_real_draws(_is_drawn)

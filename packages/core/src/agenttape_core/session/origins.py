@@ -13,12 +13,13 @@ import functools
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from threading import Lock, Thread, Timer
+from threading import Lock, Thread
 from typing import Any
 
 from agenttape_core.guard.patching import patch
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import ExecutedCrossing
+from agenttape_core.session.order.older_threads import STRAND, code_of
 from agenttape_core.session.order.strands import (
     Strand,
     begun_here,
@@ -163,7 +164,7 @@ def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
         origin = None if serves_a_pool else origin_here(is_work=False) or _origin_of_making(self)
         vars(self).pop(_MADE_IN, None)
         if origin is not None:
-            _give(self, origin, begun_here(_code_of(self)))
+            _give(self, origin, begun_here(code_of(self)))
         with starting():
             real(self)
 
@@ -223,12 +224,6 @@ def _let_initializer_remember(thread: Any) -> None:
         thread._args = (*args[:_INITIALIZER], _Once(function, origin), *args[_INITIALIZER + 1 :])  # noqa: SLF001
 
 
-def _code_of(thread: Any) -> Any:
-    """Return the function that a thread runs: that which it was given, or that of its class."""
-    given = thread.function if isinstance(thread, Timer) else getattr(thread, "_target", None)
-    return given if given is not None else type(thread).run
-
-
 def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
     """Let a thread that is about to start begin by setting its origin, in its own context."""
     run = thread.run
@@ -239,4 +234,5 @@ def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
         with being(strand):
             run()
 
-    thread.run, thread._agenttape_strand = run_from_origin, strand  # noqa: SLF001 - by our own name
+    thread.run = run_from_origin
+    setattr(thread, STRAND, strand)

@@ -162,6 +162,7 @@ class Report:
     _blocked: list[str] = field(default_factory=list)
     _outside: dict[str, None] = field(default_factory=dict)
     _disorder: dict[str, None] = field(default_factory=dict)
+    _real: dict[str, None] = field(default_factory=dict)
     _landed: list[Landed] = field(default_factory=list)
     _departed: list[Departure] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
@@ -227,7 +228,12 @@ class Report:
 
     @property
     def disorder(self) -> tuple[str, ...]:
-        """The recorded order of concurrent parts that could not be imposed, a line each; empty if it was."""
+        """The recorded order of concurrent parts that could not be imposed, and what was real, a line each."""
+        return (*self._disorder, *self._real)
+
+    @property
+    def lost_order(self) -> tuple[str, ...]:
+        """The part of `disorder` that leaves open in which order the calls of this run come."""
         return tuple(self._disorder)
 
     @property
@@ -256,9 +262,12 @@ class Report:
             self._departed.append(departure)
 
     def add_disorder(self, line: str) -> None:
-        """Note that a part of the recorded order could not be imposed."""
-        with self._lock:
-            self._disorder[line] = None
+        """Note that a part of the recorded order could not be imposed; without a lock, as a signal may come in here."""
+        self._disorder[line] = None
+
+    def add_real(self, line: str) -> None:
+        """Note that the program was given something real, which has no part in the order of its calls."""
+        self._real[line] = None
 
     def add_outside(self, line: str) -> None:
         """Note a connection that no boundary covers."""

@@ -54,8 +54,16 @@ def _call(strand: Strand) -> str | None:
 
 
 def _spent(strand: Strand) -> float | None:
-    """Return the seconds of processor time that a thread has had; `None` if the system does not say."""
-    spent = _read(f"/proc/self/task/{strand.native}/schedstat").partition(b" ")[0]
+    return spent_by(strand.native)
+
+
+def spent_by(native: int | None) -> float | None:
+    """Return the seconds of processor time that a thread has had; `None` if the system does not say.
+
+    Args:
+        native: The number by which the system knows it.
+    """
+    spent = _read(f"/proc/self/task/{native}/schedstat").partition(b" ")[0]
     return int(spent) / 1e9 if spent.isdigit() else None
 
 

@@ -28,6 +28,7 @@ from agenttape_core.session.order.handles import ACTIVE, TIMED, Posted, are_time
 from agenttape_core.session.order.lent_callbacks import lent
 from agenttape_core.session.order.lent_contexts import lend
 from agenttape_core.session.order.line import Line
+from agenttape_core.session.order.signals import watched
 from agenttape_core.session.order.strands import Strand, in_loop
 from agenttape_core.session.order.virtual_time import VIRTUAL
 from agenttape_core.session.order.visiting import VISITS, let_rest
@@ -284,6 +285,19 @@ def _watching(real: Callable[..., Any]) -> Callable[..., Any]:
     return add
 
 
+def _signalled(real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
+    def add_signal_handler(self: Any, sig: int, callback: Callable[..., Any], *args: Any) -> Any:
+        return real(self, sig, watched(callback), *args)
+
+    return add_signal_handler
+
+
+_SIGNALS = tuple(
+    (owner, "add_signal_handler", vars(owner)["add_signal_handler"], _signalled(vars(owner)["add_signal_handler"]))
+    for owner in (_Loop, BaseSelectorEventLoop, asyncio.SelectorEventLoop)
+    if "add_signal_handler" in vars(owner)
+)
 _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
     (events.Handle, "_run", _real_run, _run),
     (events.TimerHandle, "__init__", _real_timer, _timer),
@@ -305,6 +319,7 @@ _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
         _watching(BaseSelectorEventLoop.add_writer),
     ),
     *overdue.SEAMS,
+    *_SIGNALS,
 )
 _lock = threading.Lock()
 _uses: list[None] = []

@@ -7,13 +7,23 @@ recording keeps the labels, and a replay says where it comes to them.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Collection
 
-from agenttape_core.session.order.interleaving import outwards
+from agenttape_core.session.order.interleaving import ROOT, outwards
 
 STRANGER = "-"
 """The label of all threads that are no strands."""
 STRANGE = "calls in threads that the session did not begin"
+SIGNAL = f"{ROOT}.{zlib.crc32(b'signal')}"
+"""The label of signals that came to handlers of the program."""
+SIGNALLED = "a signal came to a handler of the program, at a moment that is in no recorded order"
+OLDER = f"{ROOT}.{zlib.crc32(b'older thread')}"
+"""The label of threads of the program that are older than the session, and have gone on beside it."""
+WENT_ON = "{}, older than the session, went on beside it, in no recorded order"
+_SAID = {STRANGER: STRANGE, SIGNAL: SIGNALLED, OLDER: WENT_ON.format("threads of the program")}
+ALONE = (STRANGER, SIGNAL, OLDER)
+"""The labels that say something without any order of gates."""
 _UNSEEN = "{} waited where nobody sees it, or computed for long, and went on without its turn{}"
 
 
@@ -37,6 +47,11 @@ class Loose:
         """Return True if something is in no order in this run."""
         return label in self._now
 
+    @property
+    def stands_alone(self) -> bool:
+        """True if what is in no order in this run is to be kept without an order of gates."""
+        return any(label in self._now for label in ALONE)
+
     def knows(self, label: str) -> bool:
         """Return True if something is in no order in this run, or was so in the recording."""
         return label in self._now or label in self._then
@@ -44,13 +59,13 @@ class Loose:
     def begins(self, label: str) -> None:
         """Say that what begins now was in no order then, if that is so."""
         if label in self._then and self._tell is not None:
-            self._tell(STRANGE if label == STRANGER else _UNSEEN.format(label, " when it was recorded"))
+            self._tell(_SAID.get(label) or _UNSEEN.format(label, " when it was recorded"))
 
     def note(self, label: str) -> None:
         """Note that something is in no order in this run."""
         self._now[label] = None
         if self._tell is not None and label != STRANGER:
-            self._tell(_UNSEEN.format(label, ""))
+            self._tell(_SAID.get(label) or _UNSEEN.format(label, ""))
 
     def depart(self) -> None:
         """Say nothing of the recording from now on."""

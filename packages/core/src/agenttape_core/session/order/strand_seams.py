@@ -14,6 +14,7 @@ from agenttape_core.guard.patching import patch
 from agenttape_core.session.order.giving_up import being_submitted
 from agenttape_core.session.order.handing_over import joining
 from agenttape_core.session.order.locks import seeing_locks
+from agenttape_core.session.order.signals import watching_signals
 from agenttape_core.session.order.strands import blocking, current_strand
 
 
@@ -77,6 +78,7 @@ class _Seams:
             self._uses += 1
             if self._uses == 1:
                 self._stack.enter_context(seeing_locks())
+                self._stack.enter_context(watching_signals())
                 patch(self._stack, Thread, "join", _joining)
                 patch(self._stack, ThreadPoolExecutor, "shutdown", _shutting_down)
                 work: Any = pools._WorkItem  # noqa: SLF001 - nothing public is called when a future has been told

@@ -26,7 +26,8 @@ from agenttape_core.session.order.holder import is_waiting
 from agenttape_core.session.order.interleaving import ROOT, Notes, Script, effect_of, handed_by, outwards, strand_of
 from agenttape_core.session.order.limits import LONGEST
 from agenttape_core.session.order.locks import take_no_turns, take_turns
-from agenttape_core.session.order.loose import STRANGER, Loose
+from agenttape_core.session.order.loose import ALONE, SIGNAL, SIGNALLED, STRANGER, Loose
+from agenttape_core.session.order.older_threads import OlderThreads
 from agenttape_core.session.order.strands import AWAY, BLOCKING, HERE, NEW, OVER, RUNNING, WAITING, Strand, in_loop
 from agenttape_core.session.order.turns import wake
 from agenttape_core.session.order.withdrawing import WithdrawnTurns
@@ -64,6 +65,8 @@ class Strands(WithdrawnTurns):
         script = Script(recorded) if imposes and recorded else None
         loose = Loose(unordered, is_replay=imposes and bool(recorded or unordered), tell=tell)
         super().__init__(script, loose, Notes() if notes else None, tell)
+        self._tell = tell
+        self._older: OlderThreads | None = None
         self.recorded = recorded
         """The order in which gates were passed when the run was recorded; empty if it does not matter."""
         self.has_ended = False
@@ -81,7 +84,9 @@ class Strands(WithdrawnTurns):
 
     def enter(self) -> None:
         """Let the caller's thread be the strand of the session."""
-        self._loose.begins(STRANGER)
+        for label in ALONE:
+            self._loose.begins(label)
+        self._older = OlderThreads()
         root = Strand(self, ROOT)
         root.outer, HERE.strand, self._root = HERE.strand, root, root
         root.thread, root.native, root.state = threading.get_ident(), threading.get_native_id(), RUNNING
@@ -98,6 +103,9 @@ class Strands(WithdrawnTurns):
             if self._forked:
                 self._forked = False
                 take_no_turns(self)
+        if self._older is not None:
+            self._older.look(self._strangers, self._loose, self._tell if self._notes is None else None)
+            self._older = None
         root = self._root
         if root is not None and HERE.strand is root:
             HERE.strand = root.outer
@@ -112,7 +120,7 @@ class Strands(WithdrawnTurns):
     def loose(self) -> str:
         """Return the labels of what was in no order in this run, or was not in the recording if this had none."""
         with self._lock:
-            if self._notes is None or not (self._met or self._loose.has(STRANGER)):
+            if self._notes is None or not (self._met or self._loose.stands_alone):
                 return self._loose.recorded
             return self._loose.text(self._notes.labels(), self._left_out())
 
@@ -177,6 +185,12 @@ class Strands(WithdrawnTurns):
             self._loose.note(strand.labels[0])
             self._loud.add(strand.labels[0])
             self._met = True  # without an order, a replay has other labels, and does not come to this one
+
+    def signal_came(self) -> None:
+        """Note that a signal came to a handler of the program, in which nobody may wait for a lock."""
+        self._loose.note(SIGNAL)
+        if self._notes is None:
+            self._tell(SIGNALLED)
 
     def rests_loosely(self, strand: Strand) -> None:
         """Let others have the turn that a loop has had, and will go on without, as it waits where nobody tells it."""

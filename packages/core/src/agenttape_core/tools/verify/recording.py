@@ -80,14 +80,14 @@ class WithRecording:
             "order of threads": _threads(session, order.in_threads),
         }
         # A session that could not impose an order says so, and in which: that is no finding of ours.
-        found = {what: pair for what, pair in pairs.items() if pair and not session.report.disorder}
+        found = {what: pair for what, pair in pairs.items() if pair and not session.report.lost_order}
         if session.frozen is not None:
             readings = session.frozen.departed_readings()
             found |= {f"times read by {reader}": list(pair) for reader, pair in sorted(readings.items())}
         if session.report.missed:
             found["calls without a recording"] = ["", "; ".join(session.report.missed)]
         # What is written otherwise where one of these differs follows from it.
-        return found if found or session.report.disorder else written_otherwise(session)
+        return found if found or session.report.lost_order else written_otherwise(session)
 
 
 def _runs_loop() -> bool:
