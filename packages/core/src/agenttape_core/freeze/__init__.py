@@ -23,7 +23,8 @@ What is covered, and how:
 Modules are never imported for this: what is not imported needs no freezing.
 
 What is never frozen: `perf_counter`, `monotonic`, the event loop's clock, generators with a seed of one's own,
-`random.SystemRandom`, `secrets`, `os.urandom`, and file times.
+`random.SystemRandom`, `secrets`, `os.urandom`, and file times. Where the program itself reads such a clock or draws
+such noise, listeners are told (`real_sources`).
 
 Direct references that were taken before the session, such as `field(default_factory=datetime.now)`, are covered by
 `references`, on CPython.

@@ -1,4 +1,4 @@
-"""What stays real in a session: clocks that measure spans, and noise that nobody must foresee.
+"""The sources that stay real in a session: clocks that measure spans, and noise that nobody must foresee.
 
 A standing clock would let event loops and locks wait for ever, and the seed of a session can be read in its cassette.
 So code of the program that reads one of these gets something else in each replay, and each replay names it. Libraries
@@ -28,7 +28,7 @@ _MEASURING = (
 )
 
 _of_program: dict[str, bool] = {}
-"""Whether the code of a file is the program's."""
+"""By file: true if its code is the program's."""
 
 
 class RealSource:

@@ -1,4 +1,4 @@
-"""What the program draws in processes that `multiprocessing` starts within a replay, which says so.
+"""The draws of a program in processes that `multiprocessing` starts within a replay, which says so.
 
 A process that is begun anew has a session of its own in a replay, and none while it is recorded. A forked one goes on
 with the ids and numbers of its parent, as it did then; but which worker of a pool takes which work is decided by speed.

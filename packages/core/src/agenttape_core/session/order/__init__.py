@@ -11,6 +11,7 @@ Four subjects, each with modules that decide over data alone, and modules that a
 - Threads (decision 0015): gates, at which strands take turns. `taking_turns` begins and ends strands, `strands` says
   what one is, `turns` has who goes next.
   Decide: `interleaving` (an order as text, and as a script), `imposing` (who is next), `loose` (what is in no order).
+  `older_threads` and `signals` notice what is in none from the start.
   Act: `holder`, `waits` and `locks` (who waits, and for what), `visiting` (a loop beside threads), `handing_over` and
   `queued_futures` (what passes from a thread to a loop and back), `steps_in_turn` (coroutines of a framework),
   `withdrawing` (work that is cancelled, and the end of the session), `observed_threads` (runs that were only observed).
@@ -19,6 +20,6 @@ Four subjects, each with modules that decide over data alone, and modules that a
 - Orders that somebody chooses: `choices` decides; `choosing` and `choosing_threads` act. `virtual_time` and
   `virtual_sleep` let the clock of a loop jump.
 
-The places of Python's own where all of it takes hold are `loops`, `strand_seams`, `futures_in_order`, `lent_contexts`
-and `overdue`. `limits` has the longest waits, and `finalizers` the code that is nobody's.
+The places of Python's own where all of it takes hold are `loops`, `strand_seams`, `futures_in_order`, `lent_contexts`,
+`lent_callbacks` and `overdue`. `limits` has the longest waits, and `finalizers` the code that is nobody's.
 """

@@ -63,7 +63,7 @@ def _get(number: int) -> Any:
 
 
 _OURS = SimpleNamespace(**{**vars(_signal), "signal": _set, "getsignal": _get})
-"""What the functions of `signal` call, by whatever reference the program has them."""
+"""Called by the functions of `signal`, by whatever reference the program has them."""
 
 
 @contextmanager
