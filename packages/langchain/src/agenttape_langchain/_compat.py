@@ -320,6 +320,17 @@ EVENTS: Any = _events
 RUN_ID_MODULES = ("langchain_core.callbacks.manager", "langchain_core.tracers.event_stream")
 """The modules that make run ids, by a `uuid7` that they import."""
 
+RUN_IDS_OF = (
+    "langchain_core.callbacks",
+    "langchain_core.runnables",
+    "langchain_core.tracers",
+    "langgraph.checkpoint.base",
+    "langgraph.pregel",
+)
+"""The packages that draw ids of runs, of tasks, and of checkpoints, which perhaps nobody keeps: savers that do draw
+versions of their own."""
+ID_MAKERS = ("langchain_core.utils.uuid",)
+
 CHECKPOINT_SEAMS = {
     "draw": (("langgraph.pregel._checkpoint", "uuid6"), ("langgraph.checkpoint.base", "uuid6")),
     "create": (("langgraph.pregel._loop", "create_checkpoint"), ("langgraph.pregel.main", "create_checkpoint")),

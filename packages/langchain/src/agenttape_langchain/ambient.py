@@ -23,6 +23,7 @@ from agenttape_core.integration import (
     patch,
     register_backoff,
     register_restart,
+    register_run_ids,
     register_seam,
     register_tracer,
     steps_in_turn,
@@ -33,8 +34,10 @@ from agenttape_langchain import checkpoint_ids, configured_chains, tracing
 from agenttape_langchain._compat import (
     BACKOFFS,
     EVENTS,
+    ID_MAKERS,
     MODULES_WITH_STEPS,
     RUN_ID_MODULES,
+    RUN_IDS_OF,
     STREAMING,
     hook_handler,
     streaming_besides_ours,
@@ -51,6 +54,7 @@ from agenttape_langchain.told import atelling_outside, telling_outside
 
 for module in RUN_ID_MODULES:
     register_seam(module, "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
+register_run_ids(*RUN_IDS_OF, makers=ID_MAKERS)
 checkpoint_ids.register()
 for module, functions in BACKOFFS.items():
     register_backoff(module, functions)

@@ -28,6 +28,13 @@ from workflows.runtime.types.ticks import TickIdleCheck, TickWaiterTimeout, Tick
 
 from agenttape_core.integration import FuturesInOrder
 
+RUN_IDS_OF = (
+    "llama_index.core.callbacks",
+    "llama_index.core.instrumentation",
+    "llama_index_instrumentation",
+    "workflows",
+)
+"""The packages that draw ids of runs, of spans and of events."""
 _ID = len("-00000000-0000-4000-8000-000000000000")
 
 

@@ -10,9 +10,9 @@ from llama_index.core.graph_stores.types import LabelledPropertyGraph
 from llama_index.core.indices.keyword_table.retrievers import BaseKeywordTableRetriever
 from llama_index.core.storage.chat_store import sql
 
-from agenttape_core.integration import forking_pools, patch, register_restart, wrapping
+from agenttape_core.integration import forking_pools, patch, register_restart, register_run_ids, wrapping
 from agenttape_llamaindex import keyword_tables, property_graphs
-from agenttape_llamaindex._compat import CONTROL_LOOP, hook_span_handler
+from agenttape_llamaindex._compat import CONTROL_LOOP, RUN_IDS_OF, hook_span_handler
 from agenttape_llamaindex.clocks import RUNNER_METHODS, OrderedTime
 from agenttape_llamaindex.effect_hooks import noting_effects
 from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
@@ -46,6 +46,7 @@ _FAMILIES = (
 
 
 register_restart(restart)
+register_run_ids(*RUN_IDS_OF)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ Limits. C code that asks the system cannot be reached, such as pydantic's `PastD
 from agenttape_core.freeze.backoff import has_turn, register_backoff
 from agenttape_core.freeze.callers import is_drawn_by_program
 from agenttape_core.freeze.collecting import is_collecting
+from agenttape_core.freeze.drawers import drawer, register_run_ids
 from agenttape_core.freeze.environment import Environment
 from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.frozen_function import Replacement, current, register_real_draws
@@ -53,11 +54,13 @@ __all__ = [
     "Replacement",
     "check_kinds",
     "current",
+    "drawer",
     "freezing",
     "has_turn",
     "is_collecting",
     "is_drawn_by_program",
     "register_backoff",
     "register_real_draws",
+    "register_run_ids",
     "register_seam",
 ]

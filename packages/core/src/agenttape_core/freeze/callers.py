@@ -23,10 +23,10 @@ a test tool puts back must be what was really there."""
 MAKERS = frozenset({"datetime", "random", "uuid", "uuid6", "uuid_utils", "uuid_utils.compat"})
 """The modules whose functions draw for others."""
 
-_WAITING_FOR_OTHERS = frozenset({"agenttape_core", "anyio", "async_timeout", "sniffio", "tenacity"})
+WAITING_FOR_OTHERS = frozenset({"agenttape_core", "anyio", "async_timeout", "sniffio", "tenacity"})
 """Installed top-level modules whose waits are those of their callers, as the standard library's are."""
-_STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
-_OURS = str(Path(__file__).parents[1]) + os.sep
+STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+OURS = str(Path(__file__).parents[1]) + os.sep
 """The files of this package. Code of ours also runs as code of the standard library, with its globals: see `ids`."""
 _IMPORTING = "importlib._bootstrap"
 
@@ -60,8 +60,8 @@ def is_of_a_library() -> bool:
         file = frame.f_code.co_filename
         is_installed = "site-packages" in file or "dist-packages" in file
         top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        passes_on = file.startswith(_OURS) or (file.startswith(("<frozen", *_STDLIB)) and not is_installed)
-        if not passes_on and top not in _WAITING_FOR_OTHERS:
+        passes_on = file.startswith(OURS) or (file.startswith(("<frozen", *STDLIB)) and not is_installed)
+        if not passes_on and top not in WAITING_FOR_OTHERS:
             return is_installed
         frame = frame.f_back
     return False
@@ -72,7 +72,7 @@ def is_drawn_by_program() -> bool:
     frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - see calling_module
     while frame is not None:
         file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
-        if not file.startswith(_OURS) and name not in MAKERS:
+        if not file.startswith(OURS) and name not in MAKERS:
             return not is_library(file) and name.partition(".")[0] not in MACHINERY
         frame = frame.f_back
     return False

@@ -75,6 +75,7 @@ class Frozen:
         skips_backoff: Whether frameworks do not really sleep between two attempts. See `backoff`.
         outer: For the code of a tool: what is kept fixed around it. See `within`.
         place: For the code of a tool: the address of the call.
+        was_observed: Whether nothing that the program draws is kept fixed, as what recorded the run could not see it.
         is_under_way: Returns True while a call of the session is under way beside the caller. See `waiting`.
         readings: What strands that were interleaved read in the recording, by strand and package. See `readings`.
 
@@ -95,8 +96,10 @@ class Frozen:
         is_under_way: Callable[[], bool] = lambda: False,
         readings: Mapping[str, str] | None = None,
         place: str = "",
+        was_observed: bool = False,
     ) -> None:
         check_kinds(kinds)
+        self.was_observed = was_observed
         self.kinds = frozenset(map(family, kinds))
         self.seed = seed
         self.environment = environment
@@ -155,6 +158,7 @@ class Frozen:
             outer=self,
             is_under_way=self._is_under_way,
             place=place,
+            was_observed=self.was_observed,
         )
 
     @property

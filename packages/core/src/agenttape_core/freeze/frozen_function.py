@@ -55,7 +55,7 @@ def active(kind: str) -> Frozen | None:
     whether it is traced or not. Nor for what the garbage collector deletes: see `collecting`.
     """
     frozen = current()
-    if frozen is None or (kind in _DRAWN and is_collecting()):
+    if frozen is None or (kind in _DRAWN and is_collecting()) or (frozen.was_observed and kind in _DRAWN):
         if kind in _DRAWN:
             tell_real_draw(kind)
         return None

@@ -61,11 +61,12 @@ the `Source` that has it.
 **Steps and state.** `record_step` keeps a `StepEvent`, which gives the recorded run its shape; `Texts` shares long
 texts among them. A `Slot` is a typed place for state that belongs to a session.
 
-**The world.** `register_seam` names functions that make ids or tell the time, `register_backoff` functions that sleep
-before a retry, `register_tracer` hosts that a tracer reports to, `register_thread_files` what yields each
-`Stored` part of the files in which it keeps threads, `register_packages` the packages whose versions a
-cassette names. `patch` wraps a function of the framework until an `ExitStack` is closed, and `PatchedOnImport` one of a
-module that need not be imported. `has_turn` tells whether a wait in an event loop is part of a recorded order.
+**The world.** `register_seam` names functions that make ids or tell the time, `register_run_ids` modules that draw ids
+of runs which only handlers see, `register_backoff` functions that sleep before a retry, `register_tracer` hosts that a
+tracer reports to, `register_thread_files` what yields each `Stored` part of the files in which it keeps threads,
+`register_packages` the packages whose versions a cassette names. `patch` wraps a function of the framework until an
+`ExitStack` is closed, and `PatchedOnImport` one of a module that need not be imported. `has_turn` tells whether a wait
+in an event loop is part of a recorded order.
 
 Other parts of an integration have modules of their own: `codecs` (building blocks of codecs), `observing` (callback
 handlers), `stand_ins` (objects made of a cassette), `importing` (recordings of other tools), `cassettes` (files).
@@ -76,7 +77,7 @@ the framework is imported, and left with the last session.
 """
 
 from agenttape_core.errors import register_result_attribute
-from agenttape_core.freeze import has_turn, register_backoff, register_seam
+from agenttape_core.freeze import has_turn, register_backoff, register_run_ids, register_seam
 from agenttape_core.guard import register_tracer
 from agenttape_core.guard.patching import patch
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
@@ -302,6 +303,7 @@ __all__ = [
     "register_reader",
     "register_restart",
     "register_result_attribute",
+    "register_run_ids",
     "register_run_reader",
     "register_scope",
     "register_seam",

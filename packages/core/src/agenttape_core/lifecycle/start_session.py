@@ -24,6 +24,7 @@ from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.sinks import sink_of
 from agenttape_core.lifecycle.without_content import WithoutContent
 from agenttape_core.matching import Ignored, Position
+from agenttape_core.schema import GAP
 from agenttape_core.session import (
     EMPTY,
     Begun,
@@ -239,6 +240,7 @@ def _frozen(prepared: Prepared) -> Frozen | None:
     if not prepared.request.is_current or not (freeze.kinds or policy.offline):
         return None
     process = prepared.request.process
+    is_observed = not freeze.kinds and prepared.cassette is not None and prepared.cassette.has_step(GAP)
     return Frozen(
         kinds=freeze.kinds,
         seed=f"{freeze.seed}:{process}" if process else freeze.seed,  # or all processes would make the same ids
@@ -248,4 +250,5 @@ def _frozen(prepared: Prepared) -> Frozen | None:
         skips_backoff=policy.offline,
         is_under_way=call_is_under_way,
         readings={} if policy.replaces else volatile.readings,
+        was_observed=is_observed,
     )

@@ -14,8 +14,9 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from agenttape_core.errors import NetworkBlockedError
-from agenttape_core.freeze import Frozen, freezing, is_collecting, is_drawn_by_program, register_real_draws
+from agenttape_core.freeze import Frozen, freezing
 from agenttape_core.guard import Guard, guarding, in_telemetry, tracer_hosts, warn_of_late
+from agenttape_core.lifecycle import real_draws  # noqa: F401 - it names what is drawn in the surroundings
 from agenttape_core.lifecycle.children import inherited
 from agenttape_core.lifecycle.draws_of_children import watch_draws
 from agenttape_core.lifecycle.entry_points import http_clients, integrations
@@ -33,7 +34,6 @@ from agenttape_core.session import (
     recording_acts,
     remembering_pools,
     remembering_threads,
-    session_of_bare_thread,
 )
 
 
@@ -274,27 +274,3 @@ def _frozen_here() -> Frozen | None:
     if session is None and _of_process and _of_process[-1].has(threading.current_thread()):
         session = _of_process[-1].session
     return session.frozen_here() if session is not None else None
-
-
-def _is_drawn(kind: str) -> None:
-    """Tell of what a replay draws that is real, as a thread without a context draws it: it is another one each time."""
-    is_garbage = is_collecting()
-    session = session_of_bare_thread() or (context_session() if is_garbage or kind in _REAL else None)
-    if kind in _REAL:
-        if session is not None and session.is_replay and session.frozen is not None and not executing_of(session):
-            session.report.add_real(_REAL[kind])
-        return
-    if session is None or not session.is_replay or session.frozen is None or kind not in session.frozen.kinds:
-        return
-    if is_drawn_by_program():
-        session.report.add_disorder((_GARBAGE if is_garbage else _BARE).format(drawn=_DRAWN[kind]))
-
-
-_DRAWN = {"clock": "times", "numpy": "random numbers of numpy", "random": "random numbers", "uuid": "ids"}
-_REAL = {
-    "noise": "what `secrets`, `os.urandom` and `random.SystemRandom` give the program is real",
-    "spans": "what `time.monotonic`, `perf_counter` and their like tell the program is real",
-}
-_BARE = "{drawn} in a thread without a context are real (begin it with `contextvars.copy_context().run`)"
-_GARBAGE = "{drawn} drawn by what the garbage collector deletes are real (it does that at any time)"
-register_real_draws(_is_drawn)

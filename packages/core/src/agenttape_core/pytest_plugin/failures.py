@@ -12,7 +12,7 @@ import pytest
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, shown_path
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.session import not_in_order, served_not_run
+from agenttape_core.session import not_in_order, not_seen, served_not_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | str 
 
 
 def not_run(call: pytest.CallInfo[None]) -> list[tuple[str, str]]:
-    """Return the section of a failed test that names the tools whose code did not run, and what came in another order.
+    """Return the section of a failed test that names the tools whose code did not run, and what came otherwise.
 
     The test may look for what one of them did: for the file that it wrote when it was recorded. A failure that is ours
     says itself what it is about.
@@ -54,9 +54,10 @@ def not_run(call: pytest.CallInfo[None]) -> list[tuple[str, str]]:
     test = this_test()
     if test is None or call.excinfo is None or ours_in(call.excinfo.value) is not None:
         return []
-    disorder = [line for report in test.reports for line in report.disorder]
-    lines = [*not_run_in(test.reports), *([not_in_order(dict.fromkeys(disorder))] if disorder else [])]
-    return [("AgentTape", line) for line in lines]
+    disorder = dict.fromkeys(line for report in test.reports for line in report.out_of_order)
+    unseen = dict.fromkeys(line for report in test.reports for line in report.unseen)
+    lines = [*not_run_in(test.reports), *([not_in_order(disorder)] if disorder else [])]
+    return [("AgentTape", line) for line in (*lines, *([not_seen(unseen)] if unseen else []))]
 
 
 def not_run_in(reports: Sequence[Report]) -> list[str]:

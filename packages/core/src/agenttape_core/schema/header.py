@@ -74,7 +74,8 @@ class Volatile(Record):
     packages: dict[str, str] = Field(default_factory=dict)
     """Versions of the distributions that shaped the recording."""
     turns: list[list[str]] = Field(default_factory=list)
-    """Groups of addresses of calls that overlapped, each in the order in which they ended: of observed runs."""
+    """Groups of addresses of calls that overlapped, each in the order in which they ended: of observed runs. A stream
+    that was read in an event loop stands there for each of its chunks, and for its end."""
     schedule: list[Scheduled] = Field(default_factory=list)
     """The order of all that event loops waited for, where a replay would have another one without it."""
     readings: dict[str, Annotated[str, Field(pattern=_READINGS)]] = Field(default_factory=dict)

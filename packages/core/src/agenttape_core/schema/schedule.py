@@ -131,6 +131,11 @@ def of_at_once(calls: Sequence[tuple[str, int]]) -> Scheduled:
 
 
 def of_ends(addresses: Sequence[str]) -> Scheduled:
-    """Return the schedule of calls of which only the order of their ends is known, as older cassettes have it."""
-    order = written(Delivery("call", place) for place in range(len(addresses)))
-    return _Ends(calls=list(addresses), order=order)
+    """Return the schedule of calls of which only the order of their ends is known, as older cassettes have it.
+
+    Args:
+        addresses: Those of the calls; a stream stands there for each of its chunks, too, if that is known.
+    """
+    places = {address: place for place, address in enumerate(dict.fromkeys(addresses))}
+    order = written(Delivery("call", places[address]) for address in addresses)
+    return _Ends(calls=list(places), order=order)

@@ -88,6 +88,7 @@ from agenttape_core.session.report import (
     Report,
     ServedTool,
     not_in_order,
+    not_seen,
     served_not_run,
     why_not_run,
 )
@@ -176,6 +177,7 @@ __all__ = [
     "is_written_in_requests",
     "made_candidate",
     "not_in_order",
+    "not_seen",
     "note_act",
     "only_at",
     "owning_session",

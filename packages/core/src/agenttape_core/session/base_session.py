@@ -134,6 +134,9 @@ class BaseSession:
     def _tell_disorder(self, line: str) -> None:
         self.report.add_disorder(line)  # another report, if the run so far was forgotten
 
+    def _tell_unseen(self, line: str) -> None:
+        self.report.add_unseen(line)
+
     @property
     def mode(self) -> Mode:
         """The mode the session was opened in."""
@@ -211,7 +214,7 @@ class BaseSession:
         if setup.choices is not None and setup.choices.holds_threads:
             return ChoosingStrands(setup.choices, self._tell_disorder)
         if setup.goes_by_times and setup.source.has_step(GAP):
-            return ObservedStrands(setup.source.entries, setup.timings, self._tell_disorder)
+            return ObservedStrands(setup.source.entries, setup.timings, self._tell_disorder, self._tell_unseen)
         return Strands(
             setup.threads,
             unordered=setup.loose,

@@ -136,6 +136,11 @@ def not_in_order(disorder: Iterable[str]) -> str:
     return f"the recorded order could not be imposed: {', '.join(disorder)}"
 
 
+def not_seen(unseen: Iterable[str]) -> str:
+    """Return the line that says what of a run that was only observed its replay may have otherwise."""
+    return f"the run was only observed, and a handler does not see all (a session does): {'; '.join(unseen)}"
+
+
 def _number(crossed: Crossed) -> int:
     return crossed.number
 
@@ -163,6 +168,7 @@ class Report:
     _outside: dict[str, None] = field(default_factory=dict)
     _disorder: dict[str, None] = field(default_factory=dict)
     _real: dict[str, None] = field(default_factory=dict)
+    _unseen: dict[str, None] = field(default_factory=dict)
     _landed: list[Landed] = field(default_factory=list)
     _departed: list[Departure] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
@@ -228,7 +234,20 @@ class Report:
 
     @property
     def disorder(self) -> tuple[str, ...]:
-        """The recorded order of concurrent parts that could not be imposed, and what was real, a line each."""
+        """The parts of a replay that may not be as they were recorded, a line each; empty if all of it is.
+
+        The recorded order of concurrent parts that could not be imposed, what was real, and what is `unseen`.
+        """
+        return (*self._disorder, *self._real, *self._unseen)
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """The parts of a run that was only observed which a handler cannot see, as far as this replay came to them."""
+        return tuple(self._unseen)
+
+    @property
+    def out_of_order(self) -> tuple[str, ...]:
+        """The lines of `disorder` that are not in `unseen`."""
         return (*self._disorder, *self._real)
 
     @property
@@ -268,6 +287,11 @@ class Report:
     def add_real(self, line: str) -> None:
         """Note that the program was given something real, which has no part in the order of its calls."""
         self._real[line] = None
+
+    def add_unseen(self, line: str) -> None:
+        """Note what a handler cannot see of a run, where a replay of what it has observed comes to it."""
+        with self._lock:
+            self._unseen[line] = None
 
     def add_outside(self, line: str) -> None:
         """Note a connection that no boundary covers."""

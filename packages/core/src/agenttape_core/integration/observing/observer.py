@@ -161,16 +161,16 @@ class Observer(Generic[RunT]):
             return
         around, address = run.crossing_around, run.call.crossing.position.address
         outer = around.position.address if around is not None and around.position.address != address else ""
-        chunks = len(run.call.chunks) if isinstance(run.call, ObservedStream) else 0
+        chunks = tuple(run.call.came) if isinstance(run.call, ObservedStream) else ()
         ended = Ended(run.began, perf_counter(), address, outer, run.began_in, moment_here(), chunks)
-        self._order.ended(run.outermost.position.address, ended)
+        self._order.ended(ended)
 
     def finished(self, run: RunT) -> None:
         """Take out a run that has ended. The cassette is written when it was the last one."""
         with self._gate:
             self.forget(run)
-            if run.above is None:
-                self._observation.note_turns(*self._order.take(run.position.address))
+            if run.above is None and (not self.open_runs or self._order.is_full):
+                self._observation.note_turns(*self._order.take())
             if not self.open_runs:
                 self.noted(self.all_ended)
 

@@ -1,8 +1,8 @@
 """The order in which the calls of an observed run ended, where a replay would have another one.
 
-An observer is not in the event loop, so it knows only the ends of calls, and not what the program did in between. A
-replay answers them in that order. It does know which calls answered without letting the loop go on, as those of a
-cache do. Calls of threads are answered by their recorded times: see `observed_threads`.
+An observer is not in the event loop, so it knows only the ends of calls and the chunks of streams, and not what the
+program did in between. A replay answers them in that order. It does know which calls answered without letting the loop
+go on, as those of a cache do. Calls of threads are answered by their recorded times: see `observed_threads`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from agenttape_core.schema import Scheduled, of_at_once
 from agenttape_core.session.order.handles import Looking
 
 _NOWHERE = Context()
+_MOST = 10_000
+"""Calls that are kept until no run is open: in a server, one may always be."""
 
 
 class Moment:
@@ -76,7 +78,7 @@ class Ended(NamedTuple):
         around: Where the call stands that was executing around it; empty if there was none.
         began_in: The moment of its event loop at which it began, if it was made in one.
         ended_in: The moment at which it ended.
-        chunks: The number of its chunks.
+        chunks: When each of its chunks came.
     """
 
     began: float
@@ -85,7 +87,7 @@ class Ended(NamedTuple):
     around: str = ""
     began_in: Moment | None = None
     ended_in: Moment | None = None
-    chunks: int = 0
+    chunks: tuple[float, ...] = ()
 
     @property
     def is_at_once(self) -> bool:
@@ -93,57 +95,72 @@ class Ended(NamedTuple):
         here, there = self.began_in, self.ended_in
         return here is not None and there is not None and here.round is there.round and here.task is there.task
 
+    @property
+    def deliveries(self) -> tuple[float, ...]:
+        """The moments of its chunks and of its end. Threads need no order of chunks: recorded times tell it."""
+        return (*self.chunks, self.ended) if self.began_in is not None else (self.ended,)
+
 
 class OrderOfEnds:
-    """The calls of the outermost runs that are open. Thread-safe."""
+    """The calls since no run was open, or of outermost runs that have ended side by side. Thread-safe."""
 
     def __init__(self) -> None:
-        self._ended: dict[str, list[Ended]] = {}
+        self._ended: list[Ended] = []
         self._lock = Lock()
 
-    def ended(self, outermost: str, call: Ended) -> None:
+    def ended(self, call: Ended) -> None:
         """Note a call.
 
         Args:
-            outermost: The address of the outermost run that it belongs to.
-            call: The call.
+            call: It.
         """
         with self._lock:
-            self._ended.setdefault(outermost, []).append(call)
+            self._ended.append(call)
 
-    def take(self, outermost: str) -> tuple[list[list[str]], list[Scheduled]]:
-        """Forget the calls of an outermost run that has ended; return the addresses of those whose order matters.
+    @property
+    def is_full(self) -> bool:
+        """True if so many calls are known that they are to be taken also while runs are open."""
+        return len(self._ended) > _MOST
+
+    def take(self) -> tuple[list[list[str]], list[Scheduled]]:
+        """Forget the calls that have ended; return the addresses of those whose order matters.
 
         Calls that were made inside of others stand for these: a replay that serves the others finds their places by
         those inside.
 
-        Args:
-            outermost: The address of the run.
-
         Returns:
-            Groups of calls in the order of their ends: all calls of event loops, or else those that overlapped. Where
-            they ended as they began, a replay answers them in that order without being told. And the calls of several
-            tasks that answered at once.
+            Groups of calls in the order of their ends: all calls of event loops, or else those that overlapped. A
+            stream of an event loop stands there for each of its chunks, too. Where calls ended as they began, a replay
+            answers them in that order without being told. And the calls of several tasks that answered at once.
         """
         with self._lock:
-            calls = self._ended.pop(outermost, [])
+            calls, self._ended = self._ended, []
         around = {call.around for call in calls}
         innermost = {call.address: call for call in calls if call.address not in around}.values()
         at_once = [call for call in innermost if call.is_at_once]
         later = [call for call in innermost if not call.is_at_once]
         tasks = {id(call.began_in.task) for call in innermost if call.began_in is not None}  # one reference for each
-        groups = [of_at_once([(call.address, call.chunks) for call in at_once])] if at_once and len(tasks) > 1 else []
+        groups = (
+            [of_at_once([(call.address, len(call.chunks)) for call in at_once])] if at_once and len(tasks) > 1 else []
+        )
         turns = [order for group in _overlapping(later) if (order := _order(group))]
         if turns and all(call.began_in is not None for call in later):
             # A replay answers when its loop is idle: what ended before something else began may overlap with it there.
-            turns = [[call.address for call in sorted(later, key=lambda call: call.ended)]]
+            turns = [_in_order(later)]
         return turns, groups
 
 
 def _order(group: list[Ended]) -> list[str]:
-    """Return the addresses in the order of the ends; none if that is the order of the beginnings."""
-    ends = sorted(group, key=lambda call: call.ended)
-    return [call.address for call in ends] if ends != group else []
+    """Return the addresses in the order of the ends; none if that is the order of the beginnings, and of no streams."""
+    is_told = sorted(group, key=lambda call: call.ended) != group
+    has_chunks = len(group) > 1 and any(len(call.deliveries) > 1 for call in group)
+    return _in_order(group) if is_told or has_chunks else []
+
+
+def _in_order(calls: Iterable[Ended]) -> list[str]:
+    """Return the addresses of calls in the order of what came of them."""
+    came = [(moment, call.address) for call in calls for moment in call.deliveries]
+    return [address for _, address in sorted(came, key=lambda one: one[0])]
 
 
 def _overlapping(calls: Iterable[Ended]) -> Iterator[list[Ended]]:

@@ -82,6 +82,8 @@ class ObservedStream(ObservedCall):
     def __init__(self, crossing: ExecutedCrossing) -> None:
         super().__init__(crossing)
         self.chunks: list[Plain] = []
+        self.came: list[float] = []
+        """The moment at which each chunk came, in seconds of a clock that runs."""
         self.is_whole = True
 
     def arrived(self, chunk: Any) -> None:
@@ -91,6 +93,7 @@ class ObservedStream(ObservedCall):
             UnrecordableValueError: If it has no codec. The stream has a hole then.
         """
         self.crossing.chunk_arrived()
+        self.came.append(perf_counter())
         was_whole, self.is_whole = self.is_whole, False  # until the chunk is kept, it is missing
         self.chunks.append(value_codec().encode(chunk))
         self.is_whole = was_whole

@@ -276,6 +276,8 @@ class AwaitedLine(ABC):
 
     def delivers_no_more(self, call: Logged) -> None:
         """Note that a call is over."""
+        if self._script is not None and self._script.was_observed and not call.is_opening:
+            self._script.leave_out(call.address)
         session = self.session()
         if session is not None:
             session.strands.delivers_no_more(call.address)

@@ -16,12 +16,15 @@ class Logged:
     Args:
         address: Where its recording stands.
         crossing: The call.
+        is_executed: Whether it is executed for real.
+        is_opening: Whether it is a stream that is awaited before it is read.
     """
 
-    __slots__ = ("address", "came", "crossing", "is_executed", "is_left")
+    __slots__ = ("address", "came", "crossing", "is_executed", "is_left", "is_opening")
 
-    def __init__(self, address: str, crossing: Any, *, is_executed: bool) -> None:
+    def __init__(self, address: str, crossing: Any, *, is_executed: bool, is_opening: bool = False) -> None:
         self.address = address
+        self.is_opening = is_opening
         self.came = 0
         """The number of its chunks, effects and answers so far."""
         self.crossing = crossing

@@ -11,6 +11,7 @@ from agenttape_core.session.order.delivery_log import Logged
 from agenttape_core.session.order.followed_line import FollowedLine
 from agenttape_core.session.order.handles import is_idle
 from agenttape_core.session.order.held_back import let_through
+from agenttape_core.session.order.loose import BETWEEN_ANSWERS
 from agenttape_core.session.order.waiting_calls import Wait
 
 _GRACE = 1.0
@@ -168,7 +169,8 @@ class Line(FollowedLine):
             found = self._waiting.find(following.sender, self._script.calls[following.which])
             if found is None:
                 return False
-            self._script.pass_next()
+            if not (found.call.is_opening and self._script.was_observed and self._script.comes_again()):
+                self._script.pass_next()
             self._go_on()
             together = [found, *self._come_with()]
             self._together.update(together[1:])
@@ -279,6 +281,8 @@ class Line(FollowedLine):
     def _release(self, wait: Wait) -> None:
         """Let a call go on, next of all that are ready."""
         self._waiting.discard(wait)
+        if self._waiting or self.works() or any(self._timers.sleeps()):
+            self.schedule.note_unseen(BETWEEN_ANSWERS)
         self._steps = 0
         self._came_at = self.serial
         wait.release()

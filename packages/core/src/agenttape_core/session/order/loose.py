@@ -24,6 +24,8 @@ WENT_ON = "{}, older than the session, went on beside it, in no recorded order"
 _SAID = {STRANGER: STRANGE, SIGNAL: SIGNALLED, OLDER: WENT_ON.format("threads of the program")}
 ALONE = (STRANGER, SIGNAL, OLDER)
 """The labels that say something without any order of gates."""
+BETWEEN_ANSWERS = "what is done between the answers of calls that are awaited at once may come in another order"
+"""The line about calls of a run that was only observed: no more than the order of their answers is known."""
 _UNSEEN = "{} waited where nobody sees it, or computed for long, and went on without its turn{}"
 
 

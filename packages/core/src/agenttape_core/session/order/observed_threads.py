@@ -15,6 +15,8 @@ from weakref import WeakKeyDictionary
 from agenttape_core.schema import IndexRow, Timing
 from agenttape_core.session.order.choices import Choices
 from agenttape_core.session.order.choosing_threads import ChoosingStrands
+from agenttape_core.session.order.giving_up import current_work
+from agenttape_core.session.order.loose import BETWEEN_ANSWERS
 from agenttape_core.session.order.strands import SLEEPING, Strand
 from agenttape_core.session.order.waits import Wait
 
@@ -57,12 +59,18 @@ class ObservedStrands(ChoosingStrands):
         rows: The recordings.
         timings: Returns their times, by their numbers.
         tell: Called with what could not be imposed, in words.
+        tell_unseen: Called with what nobody has seen of the run, in words.
     """
 
     def __init__(
-        self, rows: Collection[IndexRow], timings: Callable[[], Mapping[int, Timing]], tell: Callable[[str], object]
+        self,
+        rows: Collection[IndexRow],
+        timings: Callable[[], Mapping[int, Timing]],
+        tell: Callable[[str], object],
+        tell_unseen: Callable[[str], object],
     ) -> None:
         super().__init__(Choices(), tell)
+        self._tell_unseen = tell_unseen
         self._rows, self._timings = rows, timings
         self._in_time: AnswersInTime | None = None
         self._wakes: WeakKeyDictionary[Wait, float] = WeakKeyDictionary()
@@ -75,6 +83,20 @@ class ObservedStrands(ChoosingStrands):
             self._choices = self._in_time = AnswersInTime(timings)
             self.is_on = _have_overlapped(self._rows, timings)
         return super().fork(above, pool, scope, is_own=is_own)
+
+    def answer(self, number: int) -> None:
+        """Let a served call wait until it is chosen. Those of threads that work for event loops are not chosen."""
+        work = current_work()
+        if work is not None and work.line is not None and _have_overlapped(self._rows, self._timings()):
+            self._tell_unseen(BETWEEN_ANSWERS)
+        super().answer(number)
+
+    def _chosen(self) -> Strand:
+        timings = self._timings()
+        waiting = [timings.get(number) for number in self._answers.values()]
+        if len(waiting) > 1 and not all(timing is not None and timing.offsets_ms for timing in waiting):
+            self._tell_unseen(BETWEEN_ANSWERS)  # a stream is read chunk by chunk, and has hardly anything in between
+        return super()._chosen()
 
     def leave_turn(self, strand: Strand, state: int) -> None:
         """Let others have the turn. One that sleeps does so from the time of the last answer."""

@@ -105,8 +105,8 @@ class Schedule:
             return
         phases = self._phases.get(address)
         phase = phases.begin(is_opening=is_opening) if phases is not None else None
-        call = Logged(address, crossing, is_executed=is_executed)
-        knows_effects = phase is not None and 0 < answers < phase.length
+        call = Logged(address, crossing, is_executed=is_executed, is_opening=is_opening)
+        knows_effects = phase is not None and not phase.group.knows_only_ends and 0 < answers < phase.length
         turn = LineTurn(line, call, phase, during, knows_effects=knows_effects)
         line.begin(address, phase.group if phase is not None else None, is_served=not is_executed, made=id(crossing))
         try:
@@ -234,6 +234,12 @@ class Schedule:
         session = self._session()
         if session is not None:
             session.report.add_disorder(what)
+
+    def note_unseen(self, what: str) -> None:
+        """Note what the order says nothing of, if the run was only observed."""
+        session = self._session()
+        if session is not None and session.frozen is not None and session.frozen.was_observed:
+            session.report.add_unseen(what)
 
     def close(self) -> None:
         """End all lines, and let all go on that wait."""

@@ -44,3 +44,6 @@ class Scheduling(Protocol):
 
     def note(self, what: str) -> None:
         """Note that the recorded order could not be kept, and why."""
+
+    def note_unseen(self, what: str) -> None:
+        """Note what the order says nothing of, if the run was only observed."""

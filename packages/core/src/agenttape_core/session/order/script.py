@@ -18,6 +18,8 @@ class Script:
         self._at = 0
         self.knows_only_ends = group.knows_only_ends
         """True if it has no steps, no timers and no posts of threads: these come whenever they do."""
+        self.was_observed = group.knows_only_ends
+        """True if it is that of an observed run, which says nothing of how streams are opened."""
         self._begun: dict[str, int] = {}
         self._senders = {one.sender for one in self._deliveries}
 
@@ -64,6 +66,19 @@ class Script:
         """Return True if it says when a call ended that was cancelled."""
         left = self._deliveries[self._at :]
         return any(one.sender == "cancelled" and self.calls[one.which] == address for one in left)
+
+    def comes_again(self) -> bool:
+        """Return True if there is more to come of the call that is next."""
+        left = self._deliveries[self._at :]
+        return sum(one.sender == "call" and one.which == left[0].which for one in left) > 1
+
+    def leave_out(self, address: str) -> None:
+        """Leave out what is left of a call that has ended: a stream may be served whole."""
+        if address in self.calls:
+            which = self.calls.index(address)
+            self._deliveries[self._at :] = [
+                one for one in self._deliveries[self._at :] if one.sender != "call" or one.which != which
+            ]
 
     def serve_whole(self, address: str) -> None:
         """Leave out what is inside of a call: it is served, where the recording expects that its code runs.

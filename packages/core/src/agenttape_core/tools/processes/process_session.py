@@ -147,6 +147,8 @@ class ProcessSession:
             drifted=[drift.to_dict() for drift in report.drift],
             blocked=list(report.blocked),
             outside=list(report.outside),
+            disorder=list(report.out_of_order),
+            unseen=list(report.unseen),
             missing=missing_packages(),
             unmatched=session.unmatched(),
             failure=str(failed) if failed is not None else self._failed_blocks(),

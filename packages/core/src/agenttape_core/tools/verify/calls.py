@@ -16,7 +16,8 @@ _MAX_REQUEST = 1000
 """Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
 CAUGHT_FAILURE = "failure that the program caught"
 """The name of the departure of a session that has failed."""
-_NO_CALLS: dict[str, Plain] = {"calls": {}, "order": [], "unused": [], "missed": [], "blocked": [], "disorder": []}
+_LISTS = ("order", "unused", "missed", "blocked", "disorder", "unseen")
+_NO_CALLS: dict[str, Plain] = {"calls": {}, **{name: [] for name in _LISTS}}
 
 
 class Calls:
@@ -81,7 +82,8 @@ class Calls:
                 "unused": sorted(map(str, session.report.unused)),
                 "missed": sorted(session.report.missed),
                 "blocked": sorted(session.report.blocked),
-                "disorder": list(session.report.disorder),
+                "disorder": list(session.report.out_of_order),
+                "unseen": list(session.report.unseen),
                 "departures": self.with_recording.departures(session) or _failure(failures.get(session, "")),
             }
             for session, calls in self._calls.items()

@@ -32,6 +32,7 @@ class Output:
         files: The files in the working directory by their names: their text, or hash and size.
         departures: Where the replay departs from its recording: what was recorded, and what there is now.
         disorder: The recorded order of concurrent parts that the sessions could not impose, a line each.
+        unseen: What the handler that recorded them could not see, and what the sessions came to, a line each.
         rules: The redaction rules of the sessions.
         earlier: The outputs of the replays before it in its process, without what they printed and wrote.
         explored: The result of the exploration of other orders, as plain data, if there was one.
@@ -48,6 +49,7 @@ class Output:
     sessions: dict[str, str] = field(default_factory=dict)
     departures: dict[str, list[str]] = field(default_factory=dict)
     disorder: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
     rules: list[dict[str, Any]] = field(default_factory=list)
     earlier: list[Output] = field(default_factory=list)
     explored: dict[str, Any] = field(default_factory=dict)
@@ -103,6 +105,7 @@ def _output(report: dict[str, Any], said: Output) -> Output:
             for what, pair in one["departures"].items()
         },
         disorder=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["disorder"]],
+        unseen=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["unseen"]],
         rules=report["rules"],
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import VerificationError
-from agenttape_core.session import not_in_order
+from agenttape_core.session import not_in_order, not_seen
 from agenttape_core.tools.verify.cause import BY_FACTOR, Cause
 from agenttape_core.tools.verify.environment import ALL_FACTORS, Factor, Surroundings
 
@@ -71,6 +71,8 @@ class Verification:
         varied: The values that each factor took.
         disorder: The recorded order of concurrent parts that a replay could not impose, a line each. The replays are
             the same all the same, if `ok`: they say that this order is not that of the recording.
+        unseen: What a handler does not see of a run, and a replay of what it has recorded came to, a line each. The
+            replays may be the same, and are not the observed run.
     """
 
     function: str
@@ -79,6 +81,7 @@ class Verification:
     failure: str | None
     varied: Mapping[Factor, Sequence[object]]
     disorder: Sequence[str] = ()
+    unseen: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
@@ -110,6 +113,7 @@ class Verification:
             "differences": [{**each._asdict(), "cause": each.cause._asdict()} for each in self.differences],
             "varied": {factor: list(values) for factor, values in self.varied.items()},
             "disorder": list(self.disorder),
+            "unseen": list(self.unseen),
         }
 
     def __str__(self) -> str:
@@ -120,6 +124,8 @@ class Verification:
             lines.append(f"  … and {len(self.differences) - _MAX_SHOWN} more places")
         if self.disorder:
             lines.append(f"  {not_in_order(self.disorder)}")
+        if self.unseen:
+            lines.append(f"  {not_seen(self.unseen)}")
         lines += ["  varied", *_indented("\n".join(self._surroundings()))]
         if causes := {difference.cause.name: difference.cause for difference in self.differences}:
             advice = [(name, f"{cause.why}\n{cause.remedy}") for name, cause in causes.items()]

@@ -47,13 +47,15 @@ def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verifica
         differences=differences,
         failure=outcomes[0] if first.failed else None,
         varied={factor: tuple(values[:times]) for factor, values in choices.items()},
-        disorder=[redactor.text(printable(line)) for line in _disorder(produced)],
+        disorder=_said(produced, lambda one: one.disorder, redactor),
+        unseen=_said(produced, lambda one: one.unseen, redactor),
     )
 
 
-def _disorder(produced: Sequence[Output]) -> list[str]:
-    """Return what the sessions of all replays say of an order that could not be imposed, each line once."""
-    return list(dict.fromkeys(line for one in produced for each in (*one.earlier, one) for line in each.disorder))
+def _said(produced: Sequence[Output], lines: Callable[[Output], Sequence[str]], redactor: Redactor) -> list[str]:
+    """Return what the sessions of all replays say of themselves, each line once."""
+    found = dict.fromkeys(line for one in produced for each in (*one.earlier, one) for line in lines(each))
+    return [redactor.text(printable(line)) for line in found]
 
 
 def _redactor(produced: Sequence[Output]) -> Redactor:

@@ -1,0 +1,39 @@
+"""Names what a replay draws that is real, and so another one each time."""
+
+from __future__ import annotations
+
+from agenttape_core.freeze import drawer, is_collecting, is_drawn_by_program, register_real_draws
+from agenttape_core.session import Session, context_session, executing_of, session_of_bare_thread
+
+_DRAWN = {"clock": "times", "numpy": "random numbers of numpy", "random": "random numbers", "uuid": "ids"}
+_REAL = {
+    "noise": "what `secrets`, `os.urandom` and `random.SystemRandom` give the program is real",
+    "spans": "what `time.monotonic`, `perf_counter` and their like tell the program is real",
+}
+_BARE = "{drawn} in a thread without a context are real (begin it with `contextvars.copy_context().run`)"
+_GARBAGE = "{drawn} drawn by what the garbage collector deletes are real (it does that at any time)"
+_UNSEEN = "{drawn} that {who} draws are other ones"
+
+
+def _is_drawn(kind: str) -> None:
+    """Name what is drawn: in a thread without a context, by garbage, or in a run that was only observed."""
+    bare = session_of_bare_thread()
+    session = bare or context_session()
+    if session is None or not session.is_replay or session.frozen is None:
+        return
+    if kind in _REAL:
+        if not executing_of(session):
+            session.report.add_real(_REAL[kind])
+    elif session.frozen.was_observed:
+        _is_unseen(session, kind)
+    elif (bare is not None or is_collecting()) and kind in session.frozen.kinds and is_drawn_by_program():
+        session.report.add_disorder((_GARBAGE if is_collecting() else _BARE).format(drawn=_DRAWN[kind]))
+
+
+def _is_unseen(session: Session, kind: str) -> None:
+    who = drawer(kind)
+    if who and session.frozen is not None and not session.frozen.is_importing():
+        session.report.add_unseen(_UNSEEN.format(drawn=_DRAWN[kind], who=who))
+
+
+register_real_draws(_is_drawn)

@@ -1,0 +1,125 @@
+"""What came at once in an event loop while it was observed comes in that order again; what nobody saw is named."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import RunnableLambda
+
+from agenttape_core import use_cassette
+from agenttape_langchain import TapeCallbackHandler
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES, WORDS = "abc", 3
+BETWEEN = ("what is done between the answers of calls that are awaited at once may come in another order",)
+
+
+class Turnstile:
+    """Lets the chunks of several streams pass in one order. A chunk has passed when its reader wants another one."""
+
+    def __init__(self, order: list[str]) -> None:
+        self._left = order
+        self._changed = asyncio.Condition()
+
+    async def enter(self, name: str) -> None:
+        """Wait for the turn of a stream."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._left[0] == name)
+
+    async def leave(self) -> None:
+        """Give the turn to the next one."""
+        async with self._changed:
+            self._left.pop(0)
+            self._changed.notify_all()
+
+
+class Speaker(BaseChatModel):
+    """Says its name, word by word, when it has the turn; without a turnstile, it is gone."""
+
+    name: str = ""
+    turnstile: Any = None
+
+    @property
+    def _llm_type(self) -> str:
+        return "speaker"
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:
+        self.turnstile.wait()
+        time.sleep(0.005)  # so that recorded times, which are rounded, overlap
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.name))])
+
+    async def _astream(self, *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
+        for number in range(WORDS):
+            await self.turnstile.enter(self.name)
+            yield ChatGenerationChunk(message=AIMessageChunk(f"{self.name}{number}"))
+            await self.turnstile.leave()
+
+
+async def spoken(names: str, order: list[str] | None, *, inside: bool, config: Any = None) -> list[str]:
+    """Read streams at once, and return their words as they come; inside of one run, or each as one of its own."""
+    turnstile = Turnstile(order) if order is not None else None
+    words: list[str] = []
+
+    async def read(name: str, config: Any) -> None:
+        async for chunk in Speaker(name=name, turnstile=turnstile).astream(f"Speak, {name}", config):
+            words.extend([chunk.text] if chunk.text else [])
+
+    async def read_all(_: Any, config: Any = None) -> None:
+        await asyncio.gather(*(read(name, config) for name in names))
+
+    if inside:
+        await RunnableLambda(read_all).ainvoke(0, config)
+    else:
+        await read_all(0, config)
+    return words
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in one run", "each a run"])
+@pytest.mark.parametrize("seed", range(2))
+async def test_chunks_of_an_event_loop(seed: int, inside: bool, tmp_path: Path) -> None:
+    """Chunks of streams that are read at once come in the recorded order, in each replay, which names what it lacks."""
+    order = [name for name in NAMES for _ in range(WORDS)]
+    random.Random(seed).shuffle(order)
+    with TapeCallbackHandler(tmp_path / "seen.jsonl") as handler:
+        observed = await spoken(NAMES, [*order], inside=inside, config={"callbacks": [handler]})
+    assert handler.errors == []
+    assert [word[0] for word in observed] == order
+    for _ in range(2):
+        with use_cassette(tmp_path / "seen.jsonl") as session:
+            assert await spoken(NAMES, None, inside=inside) == observed
+        assert session.report.disorder == session.report.unseen == BETWEEN
+
+
+async def test_one_stream_after_the_other(tmp_path: Path) -> None:
+    """A program that awaits one call at a time has no note."""
+    with TapeCallbackHandler(tmp_path / "seen.jsonl") as handler:
+        config = {"callbacks": [handler]}
+        observed = [await spoken(name, [name] * WORDS, inside=False, config=config) for name in NAMES]
+    with use_cassette(tmp_path / "seen.jsonl") as session:
+        assert [await spoken(name, None, inside=False) for name in NAMES] == observed
+    assert session.report.disorder == ()
+
+
+def test_answers_of_threads(tmp_path: Path) -> None:
+    """Where calls of threads overlapped, a replay says that what they did between their answers is not known."""
+
+    def drive(meeting: Any, **config: Any) -> Any:
+        ask = RunnableLambda(lambda name: Speaker(name=name, turnstile=meeting).invoke(f"Speak, {name}").text)
+        return ask.batch(["a", "b"], config or None)
+
+    with TapeCallbackHandler(tmp_path / "seen.jsonl") as handler:
+        observed = drive(threading.Barrier(2), callbacks=[handler])
+    with use_cassette(tmp_path / "seen.jsonl") as session:
+        assert drive(None) == observed
+    assert session.report.disorder == BETWEEN
