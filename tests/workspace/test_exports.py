@@ -34,6 +34,7 @@ CORE_FACES = [
     "agenttape_core.integration.importing",
     "agenttape_core.integration.observing",
     "agenttape_core.integration.stand_ins",
+    "agenttape_core.readers",
 ]
 FACES = [
     *CORE_FACES,

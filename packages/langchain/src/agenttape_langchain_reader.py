@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agenttape_core.integration import CallPiece, Plain, register_reader
+from agenttape_core.readers import CallPiece, Plain, register_reader
 
 _METADATA = ("response_metadata", "usage_metadata")
 

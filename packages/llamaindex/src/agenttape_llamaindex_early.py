@@ -15,8 +15,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from agenttape_core.integration import CallPiece, Drawing, EventType, Plain, register_drawing, register_reader
-from agenttape_core.integration.codecs import advanced
+from agenttape_core.readers import CallPiece, Drawing, EventType, Plain, advanced, register_drawing, register_reader
 
 _OF_WORKFLOWS = "workflows.runtime.control_loop"
 _TOOL_CALLS = ("changes", "message", "$in", "tool_calls", "$items")

@@ -65,6 +65,43 @@ def test_recorded_before_there_were_stamps(cassette: Path, tmp_path: Path, monke
     assert not migrate(old).is_due
 
 
+@pytest.mark.parametrize("chunk", ["{}", "$chunk:\n      content: {}", "$chat_chunk:\n      content: {}"])
+def test_where_a_stream_was_cut(tmp_path: Path, chunk: str) -> None:
+    """The same stream in other chunks has the same text, whichever framework recorded it."""
+    texts = []
+    for pieces in (["Do", "ne"], ["Done"], ["D", "o", "n", "e"]):
+        (tmp_path / "run.yaml").write_text(streamed(chunk, pieces), "utf-8")
+        texts.append(diffable(tmp_path / "run.yaml"))
+    assert b"Done" in texts[0]
+    assert texts == texts[:1] * 3
+
+
+def streamed(chunk: str, pieces: list[str]) -> str:
+    """Return a cassette of one stream."""
+    chunks = "".join(f"  - {chunk.format(piece)}\n" for piece in pieces)
+    return (
+        "agenttape: 2\nname: run\n---\ninteraction: 1\nkind: chat\nname: Model\naddress: a\n"
+        f'fingerprint: "{"1" * 32}"\nrequest: {{}}\n'
+        f"outcome:\n  status: streamed\n  chunks:\n{chunks}  ended: exhausted\n...\n"
+    )
+
+
+@pytest.mark.process
+def test_a_stream_imports_no_session(tmp_path: Path) -> None:
+    """The readers of streams import what a cassette is, and nothing that records or replays."""
+    cassette = tmp_path / "run.yaml"
+    cassette.write_text(streamed("$chat_chunk:\n      content: {}", ["Do", "ne"]), "utf-8")
+    code = (
+        "import sys; from agenttape_core.tools.git.__main__ import main; "
+        f"assert main(['textconv', {str(cassette)!r}]) == 0; "
+        "parts = {name.split('.')[1] for name in sys.modules if name.startswith('agenttape_core.')}; "
+        "assert parts <= {'errors', 'format', 'garbage', 'readers', 'redaction', 'schema', 'storage', 'tools'}, parts"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == diffable(cassette)
+
+
 @pytest.mark.process
 def test_the_command_imports_little(cassette: Path) -> None:
     """A diff starts a process for each side of each file, so it imports no pydantic and no YAML."""

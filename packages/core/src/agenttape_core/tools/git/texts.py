@@ -62,7 +62,7 @@ def _joined(record: Any, outcome: dict[str, Any]) -> dict[str, Any]:
     if "chunks" not in outcome:
         return outcome
     rest = {key: item for key, item in outcome.items() if key != "chunks"}
-    return {"chunks": len(outcome["chunks"]), "value": joined(record.outcome), **rest}
+    return {"value": joined(record.outcome), **rest}
 
 
 def _one_line(text: str) -> str:
