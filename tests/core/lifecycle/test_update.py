@@ -64,6 +64,16 @@ def test_asking_for_less_drops(world: World) -> None:
     assert (str(session.report), entries()) == ("1 served, 0 executed, 1 unused", ["a"])
 
 
+def test_what_other_runs_ask_for_stays(world: World) -> None:
+    """A cassette that serves several runs (`unused="ignore"`) keeps what this one does not ask for."""
+    record(world, "a", "b")
+    with use_cassette("c", mode="update", unused="ignore"):
+        assert ask(world, "b", "new") == ["b 2", "new 3"]
+    assert entries() == ["a", "b", "new"]
+    with use_cassette("c", unused="ignore"):
+        assert ask(world, "a") == ["a 1"]
+
+
 def test_a_failed_run_changes_nothing(world: World) -> None:
     """A run that fails leaves the cassette as it was, and its recording in a journal."""
     before = record(world, "a")

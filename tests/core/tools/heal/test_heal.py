@@ -103,6 +103,15 @@ def test_new_and_dropped(agent: Agent) -> None:
     assert (agent.asked, len(open_cassette(CASSETTE).entries)) == ([], 1)
 
 
+def test_what_other_runs_ask_for(agent: Agent) -> None:
+    """Of a cassette that serves several runs, a plan names nothing as no longer asked for, and a heal drops nothing."""
+    agent.questions[:] = ["a"]
+    assert plan(agent, "c", unused="ignore").is_clean
+    agent.questions[:] = ["z"]
+    heal(agent, "c", unused="ignore")
+    assert (agent.asked, len(open_cassette(CASSETTE).entries)) == (["z"], 4)
+
+
 def test_a_limit_that_does_not_suffice(agent: Agent) -> None:
     """Where it may cost more than is allowed, nothing is executed and nothing is written."""
     before = CASSETTE.read_bytes()

@@ -34,6 +34,7 @@ class Policy(NamedTuple):
         on_miss: The answer to a call that has no recording.
         lossy: Whether recordings that are not exact are served.
         repeats: The kinds of which a recording answers every equal request.
+        is_shared: Whether other runs may ask for what this one does not: the cassette serves several.
     """
 
     mode: Mode
@@ -46,6 +47,7 @@ class Policy(NamedTuple):
     on_miss: OnMiss = "raise"
     lossy: Lossy = "refuse"
     repeats: frozenset[str] = PURE_KINDS
+    is_shared: bool = False
     executable: frozenset[str] | None = None
     """The kinds and names that may be executed for want of a recording; `None` if the mode alone decides."""
     unrecorded: frozenset[str] = frozenset()
@@ -65,12 +67,12 @@ class Policy(NamedTuple):
     @property
     def adds(self) -> bool:
         """True if the run is added to those that are recorded: none of these goes."""
-        return self.mode is Mode.NEW_EPISODES
+        return self.mode is Mode.NEW_EPISODES or (self.mode is Mode.UPDATE and self.recorded and self.is_shared)
 
     @property
     def updates(self) -> bool:
         """True if the run takes the place of the recorded one, of which it keeps what it is still asked for."""
-        return self.mode is Mode.UPDATE and self.recorded
+        return self.mode is Mode.UPDATE and self.recorded and not self.is_shared
 
     @property
     def offline(self) -> bool:

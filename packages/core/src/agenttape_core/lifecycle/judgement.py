@@ -86,7 +86,7 @@ def _outside(opened: Opened) -> str:
 def _unused(opened: Opened) -> UnusedInteractionsError | None:
     """Return the error that names what was not asked for. What departs or adds is not expected to ask for all."""
     request = opened.prepared.request
-    if request.derivation is not None or opened.session.policy.records:
+    if request.derivation is not None or opened.session.policy.records or not request.judges_unused:
         return None
     if opened.prepared.changes and "unused" not in request.options:
         return None

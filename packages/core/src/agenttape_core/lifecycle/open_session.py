@@ -92,6 +92,7 @@ def prepare(request: SessionRequest) -> Prepared:
         on_miss=settings.on_miss,
         lossy=settings.lossy,
         repeats=PURE_KINDS if request.is_current else frozenset(),
+        is_shared=settings.unused == "ignore",
         unrecorded=_unrecorded(candidates),
     )
     request = _changed_by_test(request, path, policy)
@@ -151,7 +152,8 @@ def _as_test_replays(request: SessionRequest) -> SessionRequest:
     is_plain = request.is_current and request.reads and request.derivation is None and request.mode is None
     if test is None or test.options is None or not is_plain or "mode" in request.options:
         return request
-    return request._replace(options={**request.options, **test.options}, may_be_missing=True)
+    options = {**request.options, **test.options}
+    return request._replace(options=options, may_be_missing=True, judges_unused=False)
 
 
 def _changed_by_test(request: SessionRequest, path: Location, policy: Policy) -> SessionRequest:

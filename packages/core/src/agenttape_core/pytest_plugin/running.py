@@ -112,6 +112,7 @@ class Running:
             keeps_first=is_of_the_test,
             places=places_of(request),
             may_be_missing=self.plans,
+            judges_unused=not self.plans,
             write_to=live,
         )
         if (changed := item.stash.get(REPLAYED, None)) is not None:

@@ -29,7 +29,8 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
         ConfigurationError: There is no such command.
     """
     outcome = run(words, mode="none", cassette=cassette, options=dict(_OPTIONS), apart=True, proves=True)
-    prices = load_prices(project_settings().prices)
+    settings = project_settings()
+    prices, drops = load_prices(settings.prices), settings.unused != "ignore"
     plans = []
     for address in dict.fromkeys(report.address for report in outcome.reports):
         reports = [report for report in outcome.reports if report.address == address]
@@ -41,7 +42,8 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
             continue
         recorded = open_cassette(path)
         unused = set.intersection(*(set(report.unused) for report in reports))
-        departed = Departed({number for report in reports for number in report.elsewise}, missed, unused)
+        changed = {number for report in reports for number in report.elsewise}
+        departed = Departed(changed, missed, unused, drops)
         failed = tuple(report.failed_blocks.partition("\n")[0] for report in reports if report.failed_blocks)
         plan = planned(recorded, recorded.header.volatile.timings.get, departed, prices, shown)
         plans.append(replace(plan, failed=failed))

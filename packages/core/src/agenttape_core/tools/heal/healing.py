@@ -32,7 +32,8 @@ def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> P
     Raises:
         CassetteError: If the cassette is not there, or cannot be read.
     """
-    block = ContainedBlock(use_cassette(cassette, **{**options, **PLANNING, "on_miss": "raise"}).request)
+    request = use_cassette(cassette, **{**options, **PLANNING, "on_miss": "raise"}).request
+    block = ContainedBlock(request._replace(judges_unused=False))
     session = block.__enter__()
     # What the program makes of old answers to new questions is not what is asked here, and misses are in the report.
     with suppress(Exception, AgentTapeHalt), ExitStack() as around:

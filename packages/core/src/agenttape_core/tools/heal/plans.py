@@ -17,10 +17,10 @@ from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
 PLANNING: Mapping[str, Any] = {
     "mode": "none",
     "match_on": ("exact", "request", "address"),
-    "unused": "ignore",
     "live": (),
 }
-"""Options of `use_cassette` for a replay that goes on with the old answer where a call asks for something else."""
+"""Options of `use_cassette` for a replay that goes on with the old answer where a call asks for something else. Its
+request does not judge what is unused."""
 
 _SHOWN = 10
 
@@ -134,11 +134,13 @@ class Departed(NamedTuple):
         changed: The numbers of the calls that ask for something else.
         missed: The calls without a counterpart, a line each.
         unused: The numbers of the recordings that were not asked for.
+        drops: Whether these go, as no other run asks for them.
     """
 
     changed: Collection[int]
     missed: Sequence[str]
     unused: Collection[int]
+    drops: bool = True
 
 
 def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
@@ -151,7 +153,8 @@ def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
     """
     report = session.report
     changed = {one.number for one in (*report.served, *report.ran_through) if one.rung == "address"}
-    departed = Departed(changed, report.missed, [one.number for one in report.judged])
+    unused = [one.number for one in report.judged]
+    departed = Departed(changed, report.missed, unused, drops=not session.policy.is_shared)
     where = shown if shown is not None else shown_path(session.path)
     return planned(session.source, session.timing_of, departed, prices, where)
 
@@ -172,7 +175,7 @@ def planned(
     follow = set(below(rows.values(), timing_of, departed.changed))
     if departed.missed:  # the run stopped there, so what comes after was not reached
         follow.update(departed.unused)
-    dropped = set(departed.unused) - follow
+    dropped = set(departed.unused) - follow if departed.drops else set()
 
     def call(number: int) -> PlannedCall:
         row = rows[number]
