@@ -59,6 +59,14 @@ def test_no_cassette(command: Any, folder: Path, verb: str, path: str) -> None:
     assert path in ended.out + ended.err
 
 
+def test_a_mistyped_name(command: Any, folder: Path) -> None:
+    """The error names the cassettes beside it that are called nearly so; without any, the command that records it."""
+    record(folder / "storms.yaml", "Snow?")
+    assert command("show", "strom.yaml").err.splitlines()[1:] == ["  did you mean:  storms.yaml"]
+    recorded = "  record it once:  agenttape record --cassette quite/other.yaml -- COMMAND"
+    assert command("show", "quite/other.yaml").err.splitlines()[1] == recorded
+
+
 def test_ls(command: Any) -> None:
     """A folder is listed with what each of its cassettes amounts to, and nothing that is none."""
     (listed,) = command("ls", "--json").json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,16 @@ import click
 from agenttape_core.errors import CassetteNotFoundError, shown_path
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.settings import load_settings
-from agenttape_core.storage import GOLDEN, SUFFIXES, Cassette, is_cassette, is_pending, open_cassette, read_cassette
+from agenttape_core.storage import (
+    GOLDEN,
+    SUFFIXES,
+    Cassette,
+    is_cassette,
+    is_pending,
+    open_cassette,
+    read_cassette,
+    stem_of,
+)
 
 STDIN = "-"
 
@@ -87,13 +97,28 @@ def _meant(path: str) -> Iterator[Found]:
         remedy = f"a cassette is a folder, or a file that ends with {', '.join(SUFFIXES)}"
         raise CassetteNotFoundError(path, "there is no such file or folder", remedy=remedy)
     if "://" in path or not folder.is_dir():
-        yield Found(path, None if "://" in path else folder, lambda: open_cassette(path))
+        yield Found(path, None if "://" in path else folder, lambda: _opened(path))
         return
     files = [file for file in sorted(folder.rglob("*")) if _may_be(file, folder) and is_cassette(file)]
     if not files:
         raise CassetteNotFoundError(path, "there is no cassette in this folder", remedy="name another folder or a file")
     for file in files:
         yield Found(str(file), file, lambda file=file: open_cassette(file))  # type: ignore[misc]
+
+
+def _opened(path: str) -> Cassette:
+    """Open a cassette; the advice about one that is not there names those beside it with nearly its name."""
+    try:
+        return open_cassette(path)
+    except CassetteNotFoundError as error:
+        folder = Path(path).parent
+        files = sorted(folder.glob("*")) if "://" not in path else []
+        beside = {stem_of(file): file for file in files if _may_be(file, folder)}
+        alike = get_close_matches(stem_of(Path(path)), beside, n=3)
+        if not alike:
+            raise
+        meant = " or ".join(shown_path(beside[name]) for name in alike)
+        raise CassetteNotFoundError(path, error.problem, remedy=f"did you mean:  {meant}") from None
 
 
 def _may_be(file: Path, folder: Path) -> bool:

@@ -28,7 +28,7 @@ from agenttape_core.format.stamps import Stamps
 from agenttape_core.format.timings import load_step_timings, load_timings
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Plain, Step
 from agenttape_core.storage.asset_files import AssetFolder, reader_of_assets
-from agenttape_core.storage.files import BROKEN, CONFLICT, choose_side, file_kind, read_bytes
+from agenttape_core.storage.files import BROKEN, CONFLICT, FOREIGN, NO_CASSETTE, choose_side, file_kind, read_bytes
 from agenttape_core.storage.location import location_of
 from agenttape_core.storage.preface import read_preface
 from agenttape_core.storage.spans import spans_of, version_of
@@ -366,7 +366,7 @@ class Cassette:
 
     def _refuse(self, error: Malformed, offset: int) -> NoReturn:
         line = self._data.count(b"\n", 0, offset) + error.line + 1
-        remedy = choose_side(self.path) if error.problem == CONFLICT else BROKEN
+        remedy = {CONFLICT: choose_side(self.path), FOREIGN: NO_CASSETTE}.get(error.problem, BROKEN)
         raise CassetteFormatError(self.path, error.problem, remedy=remedy, line=line) from None
 
 

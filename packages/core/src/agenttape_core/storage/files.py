@@ -25,6 +25,12 @@ _CHUNK = 1 << 20
 BROKEN = "restore the file from version control, or record it anew with AGENTTAPE_MODE=all"
 """The advice about a file that is no readable cassette."""
 
+NO_CASSETTE = "name a cassette; to record one here, move the file away"
+"""The advice about a file that was never a cassette."""
+
+FOREIGN = "not of AgentTape: a cassette begins with the format version, `agenttape:`"
+"""The problem of a file that was never one."""
+
 CONFLICT = "the file has an unresolved merge conflict"
 """The problem of a file in which git has left both sides."""
 
@@ -107,7 +113,10 @@ def packed_bytes(path: Location) -> bytes:
         data = store.fetch(key, limits.MAX_FILE_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         raise CassetteNotFoundError(
-            path, "there is no such cassette", remedy="record it once: use_cassette(..., mode='once')"
+            path,
+            "there is no such cassette",
+            remedy=f"record it once:  agenttape record --cassette {shlex.quote(shown_path(path))} -- COMMAND\n"
+            "  or in Python:    use_cassette(..., mode='once')",
         ) from None
     except OSError as error:
         problem = f"the file cannot be read: {error.strerror or error}"

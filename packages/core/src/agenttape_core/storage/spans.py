@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.format import limits
 from agenttape_core.format.malformed import Malformed
-from agenttape_core.storage.files import CONFLICT
+from agenttape_core.storage.files import CONFLICT, FOREIGN
 
 if TYPE_CHECKING:
     from agenttape_core.format.layout import Layout, Span
@@ -17,6 +17,11 @@ _VERSION = re.compile(
 )
 """The beginning of a cassette of any version."""
 _CONFLICT = b"<<<<<<< "
+_FOREIGN = re.compile(
+    rb'(?:---[ \t]*\n)?(?:(?!agenttape:)[A-Za-z_"][^\n:]*:[ \t\n]|\{"(?!agenttape")[^"\n]*":|- |[<%\[]|#!)'
+    rb"|[^\n]{0,999}\x00"
+)
+"""The beginning of a file of another kind: YAML or JSON with another first key, a script, a page, bytes of no text."""
 
 
 def version_of(data: bytes) -> int | None:
@@ -37,16 +42,25 @@ def spans_of(data: bytes, layout: Layout) -> tuple[Span, list[Span]]:
         layout: Its layout.
 
     Raises:
-        Malformed: If it is empty, cut off or in a conflict of versions, or if a record is too large.
+        Malformed: If it is empty, cut off, no cassette, or in a conflict of versions, or if a record is too large.
     """
     conflict = 0 if data.startswith(_CONFLICT) else data.find(b"\n" + _CONFLICT) + 1
     if data.startswith(_CONFLICT, conflict):
         raise Malformed(CONFLICT, data.count(b"\n", 0, conflict))
     if not data or data.isspace():
         raise Malformed("the file is empty")
-    header, *records = layout.spans(data, layout.check_end(data))
+    header, *records = layout.spans(data, _end_of(data, layout))
     large = [start for start, end in (header, *records) if end - start > limits.MAX_RECORD_BYTES]
     if large:
         problem = f"a record is larger than the limit of {limits.MAX_RECORD_BYTES} bytes"
         raise Malformed(problem, data.count(b"\n", 0, large[0]))
     return header, records
+
+
+def _end_of(data: bytes, layout: Layout) -> int:
+    try:
+        return layout.check_end(data)
+    except Malformed:
+        if _FOREIGN.match(data):
+            raise Malformed(FOREIGN) from None
+        raise
