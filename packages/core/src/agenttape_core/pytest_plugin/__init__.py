@@ -339,9 +339,10 @@ def _note_plans(item: pytest.Item, report: pytest.TestReport, running: Running |
 def _show_ours(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Show a failure of ours as its message, and keep a miss for the summary of the run, whoever opened its session."""
     from agenttape_core.pytest_plugin.causes import keep_miss
-    from agenttape_core.pytest_plugin.failures import ours_in, shown
+    from agenttape_core.pytest_plugin.failures import name_shortly, ours_in, shown
 
     report.longrepr = shown(item, call) or report.longrepr
+    name_shortly(report, call)
     if call.when != "teardown" and call.excinfo is not None:
         item.user_properties[:] = keep_miss(item.user_properties, ours_in(call.excinfo.value))
     report.user_properties = list(item.user_properties)

@@ -68,13 +68,28 @@ def not_run_in(reports: Sequence[Report]) -> list[str]:
 
 def _named_shortly(shown: Any, kind: type[BaseException]) -> TerminalRepr:
     """Leave the module of an error out of what is shown: the summary has one line for it, also in CI."""
-    whole = f"{kind.__module__}.{kind.__qualname__}: "
-    short = f"{kind.__qualname__}: "
+    whole, short = _names(kind)
     shown.reprcrash.message = shown.reprcrash.message.replace(whole, short, 1).partition("\n")[0]
     last = shown.reprtraceback.reprentries[-1]
     last.lines[:] = [line.replace(whole, short, 1) for line in last.lines]
     representation: TerminalRepr = shown
     return representation
+
+
+def name_shortly(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+    """Leave the module of an error of ours out of the summary's line in any style of tracebacks, also in none."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if (
+        crash is not None
+        and call.excinfo is not None
+        and isinstance(call.excinfo.value, AgentTapeError | AgentTapeHalt)
+    ):
+        crash.message = crash.message.replace(*_names(type(call.excinfo.value)), 1)
+
+
+def _names(kind: type[BaseException]) -> tuple[str, str]:
+    """Return the name of an error with its module and without, as they stand before its message."""
+    return f"{kind.__module__}.{kind.__qualname__}: ", f"{kind.__qualname__}: "
 
 
 def ours_in(error: BaseException) -> AgentTapeError | AgentTapeHalt | None:
