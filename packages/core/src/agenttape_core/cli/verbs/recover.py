@@ -11,7 +11,6 @@ from agenttape_core.cli.app import CASSETTE, OK
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
 from agenttape_core.settings import load_settings
-from agenttape_core.storage.file_kind import is_cassette
 from agenttape_core.tools.rewrite.scanning import journals_in
 
 
@@ -48,7 +47,7 @@ def _journals(path: Path) -> list[Path]:
         if left := storage.leftover_journals(cassette):
             return left
     if path.is_file():
-        return [] if is_cassette(path) else [path]
+        return [path]
     if named.is_file():
         return []
     remedy = "name a journal, a cassette or a folder"
