@@ -54,7 +54,7 @@ def not_run(call: pytest.CallInfo[None]) -> list[tuple[str, str]]:
     test = this_test()
     if test is None or call.excinfo is None or ours_in(call.excinfo.value) is not None:
         return []
-    disorder = dict.fromkeys(line for report in test.reports for line in report.out_of_order)
+    disorder = dict.fromkeys(line for report in test.reports for line in report.disorder)
     unseen = dict.fromkeys(line for report in test.reports for line in report.unseen)
     lines = [*not_run_in(test.reports), *([not_in_order(disorder)] if disorder else [])]
     return [("AgentTape", line) for line in (*lines, *([not_seen(unseen)] if unseen else []))]

@@ -236,19 +236,15 @@ class Report:
     def disorder(self) -> tuple[str, ...]:
         """The parts of a replay that may not be as they were recorded, a line each; empty if all of it is.
 
-        The recorded order of concurrent parts that could not be imposed, what was real, and what is `unseen`.
+        The recorded order of concurrent parts that could not be imposed, and what was real. What a handler has not seen
+        of a run is in `unseen`.
         """
-        return (*self._disorder, *self._real, *self._unseen)
+        return (*self._disorder, *self._real)
 
     @property
     def unseen(self) -> tuple[str, ...]:
         """The parts of a run that was only observed which a handler cannot see, as far as this replay came to them."""
         return tuple(self._unseen)
-
-    @property
-    def out_of_order(self) -> tuple[str, ...]:
-        """The lines of `disorder` that are not in `unseen`."""
-        return (*self._disorder, *self._real)
 
     @property
     def lost_order(self) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ def replay_run(program: Program, path: Path, *, told: list[str] | None = None, *
     Args:
         program: The program.
         path: The cassette that `record_run` has written.
-        told: Gets what the replay says of an order that could not be imposed: `report.disorder`.
+        told: Gets what the replay says of an order that could not be imposed: `report.disorder`, and `unseen`.
         options: Further options of `use_cassette`.
     """
     return _run(program, path, {"mode": "none", **options}, told)
@@ -145,7 +145,8 @@ def _run(program: Program, path: Path, options: dict[str, Any], told: list[str] 
     except (Exception, AgentTapeHalt) as failure:  # noqa: BLE001 - that a session fails is a fact of the run too
         capture.add("result", failure)
     if told is not None:
-        told.extend(line for session in sessions for line in session.report.disorder)
+        reports = [session.report for session in sessions]
+        told.extend(line for report in reports for line in (*report.disorder, *report.unseen))
     return capture.facts()
 
 

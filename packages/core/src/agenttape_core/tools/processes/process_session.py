@@ -147,7 +147,7 @@ class ProcessSession:
             drifted=[drift.to_dict() for drift in report.drift],
             blocked=list(report.blocked),
             outside=list(report.outside),
-            disorder=list(report.out_of_order),
+            disorder=list(report.disorder),
             unseen=list(report.unseen),
             missing=missing_packages(),
             unmatched=session.unmatched(),

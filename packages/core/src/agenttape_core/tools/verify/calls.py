@@ -82,7 +82,7 @@ class Calls:
                 "unused": sorted(map(str, session.report.unused)),
                 "missed": sorted(session.report.missed),
                 "blocked": sorted(session.report.blocked),
-                "disorder": list(session.report.out_of_order),
+                "disorder": list(session.report.disorder),
                 "unseen": list(session.report.unseen),
                 "departures": self.with_recording.departures(session) or _failure(failures.get(session, "")),
             }
