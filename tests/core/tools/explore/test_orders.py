@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -100,6 +103,54 @@ def test_an_order_of_calls_in_threads_is_imposed(tmp_path: Path) -> None:
     }
     got, session = run(looks, tmp_path / "run.yaml", order=[numbers[name] for name in "cab"])
     assert (got, session.report.disorder) == (["c.", "a.", "b."], ())
+
+
+class Paced(ThreadPoolExecutor):
+    """Threads of which one comes back only after the event loop has been told of the other."""
+
+    def __init__(self, first: str) -> None:
+        super().__init__(2)
+        self.first, self.is_told = first, Event()
+        self.given: list[Future[Any]] = []
+
+    def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Note what is given out."""
+        self.given.append(super().submit(*args, **kwargs))
+        return self.given[-1]
+
+    def look(self, name: str) -> str:
+        """Call the tool, and come back in time."""
+        said = look(name)
+        if name != self.first:
+            self.is_told.wait()
+        return said
+
+    def start(self, name: str) -> asyncio.Future[str]:
+        """Look in a thread."""
+        looking = asyncio.get_running_loop().run_in_executor(self, self.look, name)
+        if name == self.first:
+            self.given[-1].add_done_callback(lambda _: self.is_told.set())
+        return looking
+
+
+@pytest.mark.parametrize("recorded_first", ["a", "b"])
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_the_speed_of_threads_chooses_nothing(tmp_path: Path, first: str, recorded_first: str) -> None:
+    """What was called in threads beside a task is answered in one order, whichever thread comes back first."""
+
+    async def looks_and_asks(first: str) -> list[str]:
+        log: list[str] = []
+
+        async def one(answer: Awaitable[str]) -> None:
+            log.append(await answer)
+
+        with Paced(first) as threads:
+            await asyncio.gather(one(threads.start("a")), one(threads.start("b")), one(ask("c")))
+        return log
+
+    run(partial(looks_and_asks, recorded_first), tmp_path / "run.yaml", mode="all")
+    got, session = run(partial(looks_and_asks, first), tmp_path / "run.yaml", order="")
+    assert (got, session.report.disorder) == (["c!", "a.", "b."], ())
 
 
 def test_the_recorded_order_stays_the_default(tmp_path: Path) -> None:

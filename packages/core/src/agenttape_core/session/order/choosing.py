@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError
@@ -58,11 +59,14 @@ class ChoosingLine(Line):
         self._choose()
 
     def _choose(self) -> None:
-        """Choose among the calls that wait. Without any, timers come."""
+        """Choose among the calls that wait. Without any, timers come.
+
+        Those of threads are listed as their work was given out: which of them comes back first is a matter of speed.
+        """
         waiting: dict[int, Wait | Key] = {}
         for wait in self._waiting:
             waiting.setdefault(wait.call.crossing.found.number, wait)
-        for key, handle in self._held:
+        for key, handle in sorted(self._held, key=itemgetter(0)):
             served = _served_by(handle)
             if key[0] == "job" and served is not None:
                 waiting.setdefault(served, key)
