@@ -6,8 +6,8 @@ cassette that it compares, and that process imports the readers.
 
 from agenttape_core.schema.codecs.changes import advanced
 from agenttape_core.schema.drawings import Drawing, EventType, register_drawing
+from agenttape_core.schema.plain import Plain
 from agenttape_core.schema.readers import CallPiece, register_reader
-from agenttape_core.schema.values import Plain
 
 __all__ = [
     "CallPiece",

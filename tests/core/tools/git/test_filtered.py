@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import textwrap
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from agenttape_core.format import stamps
+from agenttape_core.schema.installed import published
 from agenttape_core.storage import open_cassette, write_cassette
 from agenttape_core.tools.git.filtered import filtered
+from agenttape_core.tools.git.parsed import parsed
 from agenttape_core.tools.git.texts import diffable
 from agenttape_core.tools.rewrite.migrating import migrate
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "v2"
+ROOT = Path(__file__).parents[4]
+GOLDEN = ROOT / "tests" / "golden" / "v2"
+RECORDED = sorted(
+    [*GOLDEN.glob("*.yaml"), *GOLDEN.with_name("v1").glob("*.yaml"), *ROOT.glob("examples/**/cassettes/**/*.yaml")]
+)
 
 
 @pytest.fixture
@@ -48,6 +57,29 @@ def test_what_takes_more(name: str) -> None:
     found = filtered((GOLDEN / name).read_bytes())
     assert found in (None, diffable(GOLDEN / name))
     assert (found is None) == (name != "steps.yaml")
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_plain_data_is_enough(path: Path) -> None:
+    """What is parsed without the models of records has the same text, streams and stamps of any framework included."""
+    assert parsed(path.read_bytes()) == diffable(path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"---\ninteraction: 1\n", b"---\ninteraction: 1  # the first\n"),
+        (b"system_fingerprint: ${1.system_fingerprint}", b"system_fingerprint: ${1.print}"),
+        (b"\n  stamps: |\n", b"\n  stamps: |\n    one\n"),
+        (b"\noutcome:\n", b"\noutcome: x\n"),
+        (b"kind: chat\n", b"kind: \xff\n"),
+    ],
+)
+def test_what_a_person_changed(tmp_path: Path, before: bytes, after: bytes) -> None:
+    """A file that stands otherwise than AgentTape writes it is left to the reader that checks."""
+    data = (GOLDEN / "stamps.yaml").read_bytes()
+    assert before in data
+    assert parsed(data.replace(before, after, 1)) is None
 
 
 def test_recorded_before_there_were_stamps(cassette: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +127,8 @@ def test_a_stream_imports_no_session(tmp_path: Path) -> None:
         "import sys; from agenttape_core.tools.git.__main__ import main; "
         f"assert main(['textconv', {str(cassette)!r}]) == 0; "
         "parts = {name.split('.')[1] for name in sys.modules if name.startswith('agenttape_core.')}; "
-        "assert parts <= {'errors', 'format', 'garbage', 'readers', 'redaction', 'schema', 'storage', 'tools'}, parts"
+        "assert parts <= {'errors', 'format', 'garbage', 'readers', 'redaction', 'schema', 'storage', 'tools'}, parts; "
+        "assert not {'pydantic', 'yaml', 'importlib.metadata', 'pathlib', 'dataclasses'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -113,3 +146,28 @@ def test_the_command_imports_little(cassette: Path) -> None:
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == diffable(cassette)
+
+
+def test_what_distributions_publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first distribution of a name counts, and one in an archive is found, too."""
+    for place, published_as in (("a", "json:dumps"), ("b", "json:loads")):
+        entries = f"[console_scripts]\nx = json:load\n\n# ours\n[agenttape.tests]\nx.y={published_as} [extra]\n"
+        installed(tmp_path / place, "Some_Name", entries)
+    installed(tmp_path / "b", "other", "[agenttape.tests]\nmain = textwrap : TextWrapper.fill\n")
+    installed(tmp_path / "b", "without", "")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "a"), str(tmp_path / "none"), str(tmp_path / "b"), *sys.path])
+    assert list(published("agenttape.tests")) == [json.dumps, textwrap.TextWrapper.fill]
+    assert list(published("agenttape.other")) == []
+    with zipfile.ZipFile(tmp_path / "c.zip", "w") as archive:
+        archive.writestr("third-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: third\nVersion: 1.0\n")
+        archive.writestr("third-1.0.dist-info/entry_points.txt", "[agenttape.tests]\nz = json:load\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "c.zip"))
+    assert set(published("agenttape.tests")) == {json.load, json.dumps, textwrap.TextWrapper.fill}
+
+
+def installed(folder: Path, name: str, entries: str) -> None:
+    """Write what an installer says about a distribution."""
+    told = folder / f"{name}-1.0.dist-info"
+    told.mkdir(parents=True)
+    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", "utf-8")
+    (told / "entry_points.txt").write_text(entries, "utf-8")

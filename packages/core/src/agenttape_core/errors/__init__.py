@@ -37,8 +37,7 @@ caught `BaseException`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agenttape_core.errors.warned import IncompleteCopyWarning as IncompleteCopyWarning
 from agenttape_core.errors.warned import OutlivedRecordingWarning as OutlivedRecordingWarning
@@ -52,6 +51,9 @@ from agenttape_core.errors.wording import counted as counted
 from agenttape_core.errors.wording import how_to_recover as how_to_recover
 from agenttape_core.errors.wording import shown_path as shown_path
 from agenttape_core.errors.wording import visible as visible
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _arrived(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def shown_path(path: Path | str) -> str:
@@ -12,6 +14,8 @@ def shown_path(path: Path | str) -> str:
     Args:
         path: A path, or the URL of a cassette.
     """
+    from pathlib import Path  # late, as `git diff` imports the errors in a process for each side of each file
+
     try:
         here = Path.cwd()
     except OSError:  # the directory is gone
@@ -45,6 +49,8 @@ def how_to_recover(journal: Path) -> str:
     Args:
         journal: The journal.
     """
+    import shlex
+
     return f"agenttape recover {shlex.quote(shown_path(journal))}, or agenttape_core.recover(Path({str(journal)!r}))"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.format.records import with_timings
-from agenttape_core.format.written_steps import AnyRecord, WrittenStep
+from agenttape_core.format.records import AnyRecord, with_timings
+from agenttape_core.format.written_steps import WrittenStep
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
 
 if TYPE_CHECKING:

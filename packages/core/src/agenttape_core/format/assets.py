@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.format import limits
 from agenttape_core.format.malformed import Malformed
-from agenttape_core.format.records import CARRIED
-from agenttape_core.format.written_steps import Stored, WrittenStep
+from agenttape_core.format.written_steps import CARRIED, Stored, WrittenStep
 from agenttape_core.redaction import Redactor, new_key
 
 if TYPE_CHECKING:

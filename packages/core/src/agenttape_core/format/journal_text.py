@@ -11,13 +11,14 @@ from agenttape_core.format.json_text import load_line
 from agenttape_core.format.layout import as_dict
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import (
+    AnyRecord,
     delta_from_dict,
     header_from_dict,
     interaction_from_dict,
     step_from_dict,
 )
 from agenttape_core.format.timings import MAX_MS
-from agenttape_core.format.written_steps import AnyRecord, written_step
+from agenttape_core.format.written_steps import written_step
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step, StepTiming, Timing
 
 if TYPE_CHECKING:

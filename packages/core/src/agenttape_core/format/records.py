@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
 R = TypeVar("R", bound=Record)
+AnyRecord = Interaction | Step | WrittenStep
+"""A record of a cassette that is made."""
 
 HEAD = ("interaction", "kind", "name", "address", "fingerprint")
 """The first keys of an interaction, in this order: what the index reads."""
 STEP_HEAD = ("step", "kind", "name", "address")
 """The first keys of a step, in this order: the first tells it from an interaction."""
-CARRIED = ("input", "output", "data")
-"""The large values that a step may carry."""
 _FIRST = 1
 """The format version in which there are interactions only, and a reference to an asset is nothing but plain data."""
 _SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agenttape_core.redaction.detection.lazy import Lazy  # a replay takes no stamps
-from agenttape_core.schema import MODEL_KINDS
+from agenttape_core.schema.kinds import MODEL_KINDS
 
 _OF_MODELS = frozenset({"response_metadata", "llm_output", "generation_info", "raw"})
 """The keys of messages under which the answer of a model stands."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.format.json_text import dump_line, load_line
 from agenttape_core.format.malformed import Malformed
-from agenttape_core.format.records import CARRIED
 from agenttape_core.format.stamp_rules import (
     IN_TEXT,
     STRICT,
@@ -23,7 +22,7 @@ from agenttape_core.format.stamp_rules import (
     is_header_stamp,
     may_have_stamps,
 )
-from agenttape_core.format.written_steps import Stored, WrittenStep
+from agenttape_core.format.written_steps import CARRIED, Stored, WrittenStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from agenttape_core.schema import Interaction, Step
-
+CARRIED = ("input", "output", "data")
+"""The large values that a step may carry."""
 _BEGIN = b',"step":{"step":0,'
 """The place of a step in its line. No string has this in it, since quotes in strings are escaped."""
 _ADDRESS = re.compile(r'"kind":"(?:[^"\\]|\\.)*","name":"(?:[^"\\]|\\.)*","address":("(?:[^"\\]|\\.)*")')
@@ -47,8 +47,6 @@ class WrittenStep(NamedTuple):
         return self._replace(number=number)
 
 
-AnyRecord = Interaction | Step | WrittenStep
-"""A record of a cassette that is made."""
 Stored = dict[str, Any] | WrittenStep
 """A record as it is stored."""
 

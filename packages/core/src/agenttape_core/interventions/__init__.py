@@ -5,11 +5,11 @@ Most sessions change nothing, so the changes are imported when they are asked fo
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agenttape_core.interventions.beyond import ASKING, Beyond, checked_beyond, departed
 from agenttape_core.interventions.damages import Damage, How, damaged, register_damage
+from agenttape_core.schema.late_names import late_names
 
 if TYPE_CHECKING:
     from agenttape_core.interventions.changes import (
@@ -50,16 +50,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "changes": ("Change", "GivenOutcome", "always", "cut", "edits", "late", "once", "raises", "returns"),
-    "placing": ("Changes", "Key", "Placed", "placed"),
+    ".changes": ("Change", "GivenOutcome", "always", "cut", "edits", "late", "once", "raises", "returns"),
+    ".placing": ("Changes", "Key", "Placed", "placed"),
 }
 """The module of each name that is imported when it is asked for."""
 
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
-    for home, names in _HOMES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = late_names(__name__, _HOMES)

@@ -1,17 +1,27 @@
-"""A cassette as data: inert records, the format version, and plain data."""
+"""A cassette as data: inert records, the format version, and plain data.
 
-from agenttape_core.schema.class_names import class_name, loaded_class
-from agenttape_core.schema.exported import HEADER_ATTRIBUTE, RECORD_ATTRIBUTE
-from agenttape_core.schema.header import FORMAT_VERSION, Entry, Freeze, Header, Redaction, Volatile
-from agenttape_core.schema.index_row import IndexRow
-from agenttape_core.schema.interaction import KINDS, MODEL_KINDS, PURE_KINDS, Act, Fidelity, Interaction, Kind, Timing
-from agenttape_core.schema.opaque import OPAQUE, Opaque
-from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
-from agenttape_core.schema.python_types import PYTHON_VALUES
-from agenttape_core.schema.schedule import Delivery, Scheduled, Sender, of_at_once, of_ends, thread_number, written
-from agenttape_core.schema.step import GAP, Step, StepTiming, is_gap_of
-from agenttape_core.schema.user_types import ALL_VALUES
-from agenttape_core.schema.values import Plain, TypeCodec, ValueCodec
+A module is imported when something of it is: whoever reads plain data needs no records.
+"""
+
+from typing import TYPE_CHECKING
+
+from agenttape_core.schema.late_names import late_names
+
+if TYPE_CHECKING:
+    from agenttape_core.schema.class_names import class_name, loaded_class
+    from agenttape_core.schema.exported import HEADER_ATTRIBUTE, RECORD_ATTRIBUTE
+    from agenttape_core.schema.header import FORMAT_VERSION, Entry, Freeze, Header, Redaction, Volatile
+    from agenttape_core.schema.index_row import IndexRow
+    from agenttape_core.schema.interaction import Act, Fidelity, Interaction, Timing
+    from agenttape_core.schema.kinds import KINDS, MODEL_KINDS, PURE_KINDS, Kind
+    from agenttape_core.schema.opaque import OPAQUE, Opaque
+    from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
+    from agenttape_core.schema.plain import Plain
+    from agenttape_core.schema.python_types import PYTHON_VALUES
+    from agenttape_core.schema.schedule import Delivery, Scheduled, Sender, of_at_once, of_ends, thread_number, written
+    from agenttape_core.schema.step import GAP, Step, StepTiming, is_gap_of
+    from agenttape_core.schema.user_types import ALL_VALUES
+    from agenttape_core.schema.values import TypeCodec, ValueCodec
 
 __all__ = [
     "ALL_VALUES",
@@ -56,3 +66,23 @@ __all__ = [
     "thread_number",
     "written",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        ".class_names": ("class_name", "loaded_class"),
+        ".exported": ("HEADER_ATTRIBUTE", "RECORD_ATTRIBUTE"),
+        ".header": ("FORMAT_VERSION", "Entry", "Freeze", "Header", "Redaction", "Volatile"),
+        ".index_row": ("IndexRow",),
+        ".interaction": ("Act", "Fidelity", "Interaction", "Timing"),
+        ".kinds": ("KINDS", "MODEL_KINDS", "PURE_KINDS", "Kind"),
+        ".opaque": ("OPAQUE", "Opaque"),
+        ".outcome": ("Effect", "Outcome", "RecordedError", "Usage"),
+        ".plain": ("Plain",),
+        ".python_types": ("PYTHON_VALUES",),
+        ".schedule": ("Delivery", "Scheduled", "Sender", "of_at_once", "of_ends", "thread_number", "written"),
+        ".step": ("GAP", "Step", "StepTiming", "is_gap_of"),
+        ".user_types": ("ALL_VALUES",),
+        ".values": ("TypeCodec", "ValueCodec"),
+    },
+)

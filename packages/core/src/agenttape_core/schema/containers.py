@@ -9,7 +9,8 @@ import re
 from typing import Any
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec
+from agenttape_core.schema.plain import Plain
+from agenttape_core.schema.values import Decode, Encode, TypeCodec
 
 _FACTORIES: dict[str, Any] = {cls.__name__: cls for cls in (bool, bytes, dict, float, int, list, set, str, tuple)}
 _MAPPINGS: dict[str, Any] = {"OrderedDict": collections.OrderedDict, "Counter": collections.Counter}

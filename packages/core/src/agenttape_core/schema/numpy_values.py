@@ -8,7 +8,8 @@ import sys
 from typing import Any
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec
+from agenttape_core.schema.plain import Plain
+from agenttape_core.schema.values import Decode, Encode, TypeCodec
 
 _LISTED = 64
 """Arrays of up to so many numbers are written as numbers, for readers; larger ones as bytes."""

@@ -1,4 +1,4 @@
-"""Walks over plain data: its leaves, and the same data with other leaves.
+"""Plain data, and walks over it: its leaves, and the same data with other leaves.
 
 Redaction has walks of its own, because there a key decides about the value below it. So have the checks of files,
 which name the place of a mistake.
@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agenttape_core.schema.values import Plain
+from agenttape_core.errors import UnreadableValueError
+
+Plain = Any
+"""Plain data, see `agenttape_core.schema.values`. Spelled `Any`: a recursive alias would buy nothing but casts."""
 
 Path = tuple[Any, ...]
 """The steps from the root of plain data to a place in it: keys, and positions in lists."""
@@ -74,3 +77,14 @@ def place_in_list(item: Plain, number: int) -> Any:
     """Return the step of a path to an item of a list: its `index`, because providers number the blocks of a stream."""
     index = item.get("index") if isinstance(item, dict) else None
     return ("index", index) if isinstance(index, int | str) else number
+
+
+def expect_dict(plain: Plain, what: str) -> dict[str, Plain]:
+    """Return the plain data if it is a dict.
+
+    Raises:
+        UnreadableValueError: If it is not.
+    """
+    if type(plain) is not dict:
+        raise UnreadableValueError(what, f"expected a mapping, found {type(plain).__name__}")
+    return plain

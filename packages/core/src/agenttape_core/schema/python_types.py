@@ -27,7 +27,8 @@ from agenttape_core.schema.class_names import class_of, recordable_class
 from agenttape_core.schema.containers import CONTAINERS
 from agenttape_core.schema.numpy_values import NUMPY
 from agenttape_core.schema.opaque import OPAQUE
-from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec, ValueCodec
+from agenttape_core.schema.plain import Plain
+from agenttape_core.schema.values import Decode, Encode, TypeCodec, ValueCodec
 
 if TYPE_CHECKING:
     from pydantic import AnyUrl

@@ -8,12 +8,11 @@ framework. These functions are called when a tool meets a tag without a reader.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import NamedTuple
 
-from agenttape_core.schema.values import Plain
+from agenttape_core.schema.installed import published
+from agenttape_core.schema.plain import Plain
 
 GROUP = "agenttape.readers"
 
@@ -37,8 +36,7 @@ class CallPiece(NamedTuple):
     args: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(NamedTuple):
     """The reader of the values of one codec. See `register_reader`."""
 
     join: Callable[[Sequence[Body]], Plain] | None = None
@@ -78,5 +76,5 @@ def reader_of(tag: str) -> Reader:
 @cache
 def register_installed() -> None:
     """Register what the installed integrations have for tools, once."""
-    for point in entry_points(group=GROUP):
-        point.load()()
+    for register in published(GROUP):
+        register()

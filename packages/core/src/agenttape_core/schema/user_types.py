@@ -15,8 +15,9 @@ from typing import Any
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.schema.class_names import class_of, recordable_class
+from agenttape_core.schema.plain import Plain
 from agenttape_core.schema.python_types import CODECS, named, zone_called
-from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec, ValueCodec
+from agenttape_core.schema.values import Decode, Encode, TypeCodec, ValueCodec
 
 _BASES = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float, complex)
 _BY_NAME: dict[str, Any] = {base.__name__: base for base in _BASES}

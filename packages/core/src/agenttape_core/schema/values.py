@@ -18,9 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-
-Plain = Any
-"""Plain data, see the module docstring. Spelled `Any`: a recursive alias would buy nothing but casts."""
+from agenttape_core.schema.plain import Plain
 
 Encode = Callable[[Any], Plain]
 Decode = Callable[[Plain], Any]

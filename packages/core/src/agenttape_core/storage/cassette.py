@@ -15,7 +15,6 @@ from agenttape_core.format.layout_jsonl import JsonlLayout
 from agenttape_core.format.layout_yaml import YamlLayout
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import (
-    CARRIED,
     HEAD,
     delta_from_dict,
     ids_from_list,
@@ -26,6 +25,7 @@ from agenttape_core.format.records import (
 )
 from agenttape_core.format.stamps import Stamps
 from agenttape_core.format.timings import load_step_timings, load_timings
+from agenttape_core.format.written_steps import CARRIED
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Plain, Step
 from agenttape_core.storage.asset_files import AssetFolder, reader_of_assets
 from agenttape_core.storage.files import BROKEN, CONFLICT, FOREIGN, NO_CASSETTE, choose_side, file_kind, read_bytes

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agenttape_core.errors import CassetteError
-from agenttape_core.format.written_steps import AnyRecord
+from agenttape_core.format.records import AnyRecord
 from agenttape_core.schema import Header, Interaction, Timing
 from agenttape_core.storage.cassette import Cassette, open_cassette
 from agenttape_core.storage.recovery import leftover_journals, names_of_recovered, unfinished

@@ -17,7 +17,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.format.assembly import assemble
 from agenttape_core.format.journal_text import read_journal
-from agenttape_core.format.written_steps import AnyRecord
+from agenttape_core.format.records import AnyRecord
 from agenttape_core.schema import Header
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.atomic import hidden_beside

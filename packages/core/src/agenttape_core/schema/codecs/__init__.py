@@ -1,27 +1,30 @@
-"""Codecs that several integrations need, and what theirs are made of: pydantic objects, vectors, HTTP errors."""
+"""Codecs that several integrations need, and what theirs are made of: pydantic objects, vectors, HTTP errors.
 
-from agenttape_core.schema.class_names import subclass_name
-from agenttape_core.schema.class_names import writing_answers as keeping_sets
-from agenttape_core.schema.codecs import floats, http
-from agenttape_core.schema.codecs.fields import (
-    CLASS,
-    EXTRA,
-    Nested,
-    build,
-    class_in,
-    dump_fields,
-    expect_dict,
-    mark_class,
-    note_set,
-    read_extra,
-    read_fields,
-)
-from agenttape_core.schema.codecs.floats import Floats, packed
+A module is imported when something of it is: a reader of streams needs `changes` alone.
+"""
 
-VECTORS = (floats.CODEC,)
-"""Long lists of floats, marked by `packed`."""
-HTTP = http.CODECS
-"""The requests and responses that provider SDKs attach to their exceptions."""
+from typing import TYPE_CHECKING
+
+from agenttape_core.schema.late_names import late_names
+
+if TYPE_CHECKING:
+    from agenttape_core.schema.class_names import subclass_name
+    from agenttape_core.schema.codecs.fields import (
+        CLASS,
+        EXTRA,
+        Nested,
+        build,
+        class_in,
+        dump_fields,
+        keeping_sets,
+        mark_class,
+        note_set,
+        read_extra,
+        read_fields,
+    )
+    from agenttape_core.schema.codecs.floats import VECTORS, Floats, packed
+    from agenttape_core.schema.codecs.http import HTTP
+    from agenttape_core.schema.plain import expect_dict
 
 __all__ = [
     "CLASS",
@@ -42,3 +45,26 @@ __all__ = [
     "read_fields",
     "subclass_name",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "..class_names": ("subclass_name",),
+        ".fields": (
+            "CLASS",
+            "EXTRA",
+            "Nested",
+            "build",
+            "class_in",
+            "dump_fields",
+            "keeping_sets",
+            "mark_class",
+            "note_set",
+            "read_extra",
+            "read_fields",
+        ),
+        ".floats": ("VECTORS", "Floats", "packed"),
+        ".http": ("HTTP",),
+        "..plain": ("expect_dict",),
+    },
+)

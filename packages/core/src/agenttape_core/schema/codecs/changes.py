@@ -16,8 +16,7 @@ from operator import is_not
 from typing import Any
 
 from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import Plain
-from agenttape_core.schema.codecs.fields import expect_dict
+from agenttape_core.schema.plain import Plain, expect_dict
 
 NOTHING: Any = object()
 """Stands for an absent value."""

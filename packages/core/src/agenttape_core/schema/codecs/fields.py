@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.schema import Plain, class_name, loaded_class
-from agenttape_core.schema.class_names import are_answers_written, subclass_name
+from agenttape_core.schema import class_name, loaded_class
+from agenttape_core.schema.class_names import are_answers_written, subclass_name, writing_answers
+from agenttape_core.schema.plain import Plain, expect_dict
 
 Nested = Callable[[Any], Any]
 
@@ -137,6 +138,10 @@ def dump_fields(
     return body
 
 
+keeping_sets = writing_answers
+"""The block in which `note_set` notes anything."""
+
+
 def note_set(obj: BaseModel, body: dict[str, Plain], fields: Iterable[str] | None = None) -> dict[str, Plain]:
     """Return a body, with the fields that the object was given if they are not those that reading would take.
 
@@ -254,14 +259,3 @@ def class_in(body: Mapping[str, Plain], known: type[Model]) -> type[Model]:
     if not issubclass(cls, known):
         raise UnreadableValueError(f"{name}", f"expected a {known.__name__}, found another class of that name")
     return cls
-
-
-def expect_dict(plain: Plain, what: str) -> dict[str, Plain]:
-    """Return the plain data if it is a dict.
-
-    Raises:
-        UnreadableValueError: If it is not.
-    """
-    if type(plain) is not dict:
-        raise UnreadableValueError(what, f"expected a mapping, found {type(plain).__name__}")
-    return plain

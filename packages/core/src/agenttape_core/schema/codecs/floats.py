@@ -17,7 +17,8 @@ from typing import Any
 
 from agenttape_core.errors import UnreadableValueError
 from agenttape_core.schema import Plain, TypeCodec
-from agenttape_core.schema.codecs.fields import Nested, expect_dict
+from agenttape_core.schema.codecs.fields import Nested
+from agenttape_core.schema.plain import expect_dict
 
 _LISTED = 64
 """Lists of up to so many numbers are written as numbers."""
@@ -87,5 +88,5 @@ def _little_endian(numbers: array[float]) -> array[float]:
     return numbers
 
 
-CODEC = TypeCodec("$floats", lambda value: type(value) is Floats, _write, _read)
-"""The vectors of embeddings."""
+VECTORS = (TypeCodec("$floats", lambda value: type(value) is Floats, _write, _read),)
+"""Long lists of floats, marked by `packed`."""

@@ -13,7 +13,8 @@ from typing import Any
 
 from agenttape_core.errors import UnreadableValueError
 from agenttape_core.schema import Plain, TypeCodec
-from agenttape_core.schema.codecs.fields import Nested, expect_dict
+from agenttape_core.schema.codecs.fields import Nested
+from agenttape_core.schema.plain import expect_dict
 
 _LIBRARIES = ("httpx", "httpx2")
 
@@ -94,10 +95,10 @@ def _read_response(plain: Plain, nested: Nested) -> Any:
     return response
 
 
-CODECS: tuple[TypeCodec, ...] = (
+HTTP: tuple[TypeCodec, ...] = (
     TypeCodec("$http_request", lambda value: _library_of(value, "Request") is not None, _write_request, _read_request),
     TypeCodec(
         "$http_response", lambda value: _library_of(value, "Response") is not None, _write_response, _read_response
     ),
 )
-"""Requests and responses of both libraries."""
+"""The requests and responses that provider SDKs attach to their exceptions, of both libraries."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from agenttape_core.tools.git.filtered import filtered
 
@@ -19,9 +18,11 @@ def main(words: list[str]) -> int:
     """
     match words:
         case ["textconv", file]:
-            sys.stdout.buffer.write(_diffable(Path(file)))
+            sys.stdout.buffer.write(_diffable(file))
             return 0
         case ["merge", base, ours, theirs, marker, name]:
+            from pathlib import Path
+
             from agenttape_core.tools.git.driver import merge_files
 
             code, told = merge_files(Path(base), Path(ours), Path(theirs), marker=int(marker), name=name)
@@ -32,13 +33,23 @@ def main(words: list[str]) -> int:
             return 2
 
 
-def _diffable(path: Path) -> bytes:
-    found = filtered(path.read_bytes())
+def _diffable(file: str) -> bytes:
+    """Return the text of a cassette for `git diff`, with as few imports as it takes."""
+    with open(file, "rb") as stream:  # noqa: PTH123 - `pathlib` takes as long to import as all that is imported here
+        data = stream.read()
+    found = filtered(data)
     if found is not None:
         return found
+    from agenttape_core.tools.git.parsed import parsed
+
+    found = parsed(data)
+    if found is not None:
+        return found
+    from pathlib import Path
+
     from agenttape_core.tools.git.texts import diffable
 
-    return diffable(path)
+    return diffable(Path(file))
 
 
 def _visible(text: str) -> str:

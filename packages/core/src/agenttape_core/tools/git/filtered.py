@@ -9,14 +9,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_OTHERWISE = re.compile(rb"\r|\n<<<<<<< |\n  (?:- )?chunks:|\n(?:---|\.\.\.)[^\n]")
-"""Lines that were changed, or streams, which have to be joined."""
-_STAMPS = b"\n  stamps: |\n"
-_MAY_HAVE_STAMPS = re.compile(rb"usage|fingerprint: (?!\"?[0-9a-f]{32}\"?\n)|[Ii][dD]: ")
+_OTHERWISE = re.compile(rb"\r|\n<<<<<<< |\n(?:---|\.\.\.)[^\n]")
+"""Lines that were changed."""
+_STREAM = re.compile(r"\n  (?:- )?chunks:")
+_STAMPS = "\n  stamps: |\n"
+_MAY_HAVE_STAMPS = re.compile(r"usage|fingerprint: (?!\"?[0-9a-f]{32}\"?\n)|[Ii][dD]: ")
 _KEY = re.compile(r"([a-z_]+):(?: (.*))?\n", re.DOTALL)
 _HEADING = ("kind", "name", "address")
-_LEFT_OUT = frozenset({"interaction", "step", "fingerprint", "continues", "keep", "parent", "ids"})
+LEFT_OUT = frozenset({"interaction", "step", "fingerprint", "continues", "keep", "parent", "ids"})
+"""Keys that follow from others, or that are numbers, which change with the records before."""
 _SAID_OF_VOLATILE = "packages"
+
+
+def documents_of(data: bytes) -> list[str] | None:
+    """Return the header and the records of a file; `None` if it does not stand as AgentTape writes it.
+
+    Args:
+        data: The file.
+    """
+    if not re.match(rb"agenttape: [12]\n", data) or not data.endswith(b"\n...\n") or _OTHERWISE.search(data):
+        return None
+    try:
+        *documents, last = data[: -len(b"...\n")].decode().split("\n---\n")
+    except UnicodeDecodeError:
+        return None
+    return [*(f"{document}\n" for document in documents), last]
 
 
 def filtered(data: bytes) -> bytes | None:
@@ -25,18 +42,16 @@ def filtered(data: bytes) -> bytes | None:
     Args:
         data: The file.
     """
-    if not re.match(rb"agenttape: [12]\n", data) or not data.endswith(b"\n...\n") or _OTHERWISE.search(data):
+    documents = documents_of(data)
+    if documents is None:
         return None
-    header, *records = data[: -len(b"...\n")].decode().split("\n---\n")
-    if _STAMPS not in data and _MAY_HAVE_STAMPS.search(data):
+    header, *records = documents
+    if any(map(_STREAM.search, records)):  # it has to be joined
         return None
-    pieces = [_header(f"{header}\n")]
-    for record in records:
-        piece = _record(record if record.endswith("\n") else f"{record}\n")
-        if piece is None:
-            return None
-        pieces.append(piece)
-    return "".join(pieces).encode()
+    if _STAMPS not in header and any(map(_MAY_HAVE_STAMPS.search, documents)):
+        return None
+    pieces = [said_of_header(header), *map(_record, records)]
+    return "".join(piece for piece in pieces if piece is not None).encode() if None not in pieces else None
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str, str]]:
@@ -54,7 +69,8 @@ def _blocks(text: str) -> Iterator[tuple[str, str, str]]:
         yield key, value, "".join(lines)
 
 
-def _header(text: str) -> str:
+def said_of_header(text: str) -> str:
+    """Return the lines of a header that are shown."""
     return "".join(
         _volatile(lines) if key == "volatile" else lines for key, _, lines in _blocks(text) if key != "agenttape"
     )
@@ -71,7 +87,7 @@ def _record(text: str) -> str | None:
     for key, value, lines in _blocks(text):
         if key in _HEADING:
             heading[key] = value
-        elif key not in _LEFT_OUT:
+        elif key not in LEFT_OUT:
             said.append(lines)
     if heading.keys() != set(_HEADING):
         return None

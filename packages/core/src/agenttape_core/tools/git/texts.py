@@ -8,16 +8,11 @@ from typing import Any
 
 from agenttape_core.errors import AgentTapeError
 from agenttape_core.format.continuation import Compactor
-from agenttape_core.format.stamps import stamped
-from agenttape_core.format.yaml_text import dump_mapping, inline, quote
+from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.schema import Interaction, Volatile
 from agenttape_core.storage import Cassette, read_cassette
 from agenttape_core.storage.writer import stored_record, stored_step
-from agenttape_core.tools.reading.answer import joined
-
-_HEADING = ("kind", "name", "address")
-_UNSAID = frozenset({*_HEADING, "interaction", "step", "fingerprint", "continues", "keep", "parent", "ids"})
-"""Keys that the heading shows, that follow from others, or that are numbers, which change with the records before."""
+from agenttape_core.tools.git.parsed import text_of_records
 
 
 def diffable(path: Path) -> bytes:
@@ -39,31 +34,15 @@ def diffable(path: Path) -> bytes:
 def _text_of(cassette: Cassette) -> Iterator[str]:
     header = cassette.header.model_copy(update={"volatile": Volatile(packages=cassette.header.volatile.packages)})
     yield dump_mapping(header.model_dump(mode="json", exclude_defaults=True))
-    for said in stamped(list(_said(cassette))).records:
-        yield f"--- {' '.join(_one_line(said[key]) for key in _HEADING)}\n"
-        if rest := {key: item for key, item in said.items() if key not in _UNSAID}:
-            yield dump_mapping(rest)
+    yield from text_of_records(list(_stored(cassette)))
 
 
-def _said(cassette: Cassette) -> Iterator[dict[str, Any]]:
-    """Yield the records as they would be stored, streams joined."""
+def _stored(cassette: Cassette) -> Iterator[dict[str, Any]]:
+    """Yield the records as they would be stored."""
     compactor = Compactor()
     for record in cassette.records():
         if isinstance(record, Interaction):
-            stored = stored_record(compactor, record, record.number)
+            yield stored_record(compactor, record, record.number)
             compactor.confirm()
-            yield {**stored, "outcome": _joined(record, stored["outcome"])}
         else:
             yield stored_step(record)
-
-
-def _joined(record: Any, outcome: dict[str, Any]) -> dict[str, Any]:
-    """Return an outcome with a stream as what it amounts to: where it was cut into chunks is no difference."""
-    if "chunks" not in outcome:
-        return outcome
-    rest = {key: item for key, item in outcome.items() if key != "chunks"}
-    return {"value": joined(record.outcome), **rest}
-
-
-def _one_line(text: str) -> str:
-    return quote(text) if "\n" in text else inline(text)

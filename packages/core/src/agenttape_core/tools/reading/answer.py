@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import MODEL_KINDS, Interaction, Outcome
+from agenttape_core.schema.kinds import MODEL_KINDS
 from agenttape_core.schema.readers import CallPiece, reader_of
 from agenttape_core.tools.reading.messages import items_of, message_of
+
+if TYPE_CHECKING:  # git reads streams without records
+    from agenttape_core.schema import Interaction, Outcome
 
 _FURTHER_TEXTS = ("response", "delta")
 """Keys of a text in answers that are no messages, such as those of functions."""
@@ -108,17 +111,22 @@ def last_answer(interactions: Iterable[Interaction]) -> str:
 
 
 def joined(outcome: Outcome) -> Any:
-    """Return the value of an outcome, of a stream as if it had not been streamed.
-
-    A stream becomes its text if no installed integration has registered how its chunks are joined, or if they do not
-    fit each other.
+    """Return the value of an outcome, of a stream as if it had not been streamed: see `joined_chunks`.
 
     Args:
         outcome: The outcome of any interaction.
     """
-    if outcome.chunks is None:
-        return outcome.value
-    chunks = outcome.chunks
+    return outcome.value if outcome.chunks is None else joined_chunks(outcome.chunks)
+
+
+def joined_chunks(chunks: Sequence[Any]) -> Any:
+    """Return the value that the chunks of a stream amount to.
+
+    It is their text if no installed integration has registered how they are joined, or if they do not fit each other.
+
+    Args:
+        chunks: As they are recorded.
+    """
     tags = {_tag_of(chunk) for chunk in chunks}
     bodies = [body for body in map(_body_of, chunks) if isinstance(body, Mapping)]
     if len(tags) == 1 and len(bodies) == len(chunks) and (join := reader_of(tags.pop()).join) is not None:
