@@ -45,6 +45,7 @@ __all__ = [
     "EXECUTORS",
     "NS_END",
     "NS_SEP",
+    "RAISED_BY_OTHERS",
     "RESUME",
     "RUNTIME",
     "SAVERS_OF_WRITES",
@@ -247,6 +248,9 @@ PartsQueue: Any = _pregel.SyncQueue
 
 EXECUTORS: tuple[Any, ...] = (_executor.BackgroundExecutor, _executor.AsyncBackgroundExecutor)
 """The executors to which a graph submits its tasks and its background work."""
+
+RAISED_BY_OTHERS: Any = _executor.SKIP_RERAISE_SET
+"""The futures of tasks whose error a graph does not raise: what has called them does, or handles it."""
 
 TASK_RUNNERS = frozenset({"run_with_retry", "arun_with_retry"})
 """The functions that run a task."""

@@ -1,0 +1,94 @@
+"""Of tasks of one superstep that hand over, or fail, at once, a graph raises one: the same one in each replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from .fakes import PlainChat, Twice, World, call, calling, numbered
+from .observed_programs import SwarmAgentState, SwarmState, hand_off_to
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ("bob", "carol", "dave")
+
+
+def swarm(world: World) -> Any:
+    """A swarm whose first agent hands over to all others at once."""
+
+    def reply(messages: Any, number: int) -> AIMessage:
+        if not isinstance(messages[-1], HumanMessage):
+            return numbered(messages, number)
+        return calling(*((f"transfer_to_{name}", {}) for name in (*NAMES, *NAMES)), number=number)
+
+    tools = [hand_off_to(name) for name in NAMES]
+    first = create_agent(PlainChat(world=world, reply=reply), tools, name="alice", state_schema=SwarmAgentState)
+    builder = StateGraph(SwarmState).add_node("alice", first, destinations=NAMES).add_edge(START, "alice")
+    for name in NAMES:
+        builder.add_node(name, create_agent(PlainChat(world=world, model_name=name), [], name=name))
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["threads", "tasks"])
+def test_hand_offs_at_once(is_async: bool, world: World, tmp_path: Path) -> None:
+    """The hand-off that has won wins in each replay, wherever in memory the tasks of the graph lie."""
+    kept: list[Any] = []  # so that the next graph lies elsewhere in memory
+
+    def drive(_: str) -> Any:
+        kept.append(swarm(world))
+        config: Any = {"configurable": {"thread_id": "1"}}
+        return (yield call(kept[-1], "invoke", {"messages": [("user", "Rain?")]}, config))
+
+    for number in range(4):
+        recorded, replayed = Twice(is_async=is_async)(world, tmp_path / f"{number}.yaml", drive)
+        assert replayed.facts == recorded.facts
+        assert (replayed.session.report.unused, replayed.session.report.disorder) == ((), ())
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["threads", "tasks"])
+def test_errors_at_once(is_async: bool, world: World, tmp_path: Path) -> None:
+    """Of nodes that fail at once, the error of the same one is raised in each replay."""
+    kept: list[Any] = []
+
+    def failing(name: str) -> Any:
+        def node(_: MessagesState) -> Any:
+            raise LookupError(name)
+
+        async def anode(_: MessagesState) -> Any:
+            raise LookupError(name)
+
+        return RunnableLambda(node, anode, name=name)
+
+    def drive(_: str) -> Any:
+        builder = StateGraph(MessagesState)
+        for name in NAMES:
+            builder.add_node(name, failing(name)).add_edge(START, name)
+        kept.append(builder.compile())
+        return (yield call(RunnableLambda(*_told(kept[-1])), "invoke", {"messages": []}))
+
+    for number in range(4):
+        recorded, replayed = Twice(is_async=is_async)(world, tmp_path / f"{number}.yaml", drive)
+        assert replayed.facts == recorded.facts
+
+
+def _told(graph: Any) -> Any:
+    """Return functions that return the error with which a graph fails, as text."""
+
+    def invoke(given: Any) -> str:
+        with pytest.raises(LookupError) as raised:
+            graph.invoke(given)
+        return str(raised.value)
+
+    async def ainvoke(given: Any) -> str:
+        with pytest.raises(LookupError) as raised:
+            await graph.ainvoke(given)
+        return str(raised.value)
+
+    return invoke, ainvoke
