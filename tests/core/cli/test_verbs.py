@@ -327,3 +327,37 @@ def test_recover_by_the_name_of_the_cassette(folder: Path, command: Any) -> None
     assert "weather.recovered.yaml" in command("recover", "cassettes/weather.yaml").out
     assert command("recover", "weather").out == "nothing to recover\n"
     assert command("recover", "rain").code == 3
+
+
+def test_a_name_is_found_wherever_it_is(folder: Path, command: Any) -> None:
+    """A name means the only cassette below here that has it, with folders before it if it takes them."""
+    for place in ("tests/cassettes/test_desk", "tests/cassettes/test_shop"):
+        Path(place).mkdir(parents=True)
+    for name in ("tests/cassettes/test_desk/test_hi[a-b].yaml", "tests/cassettes/test_shop/test_bye.jsonl"):
+        assert command("convert", WEATHER, name).code == 0
+    assert "tests/cassettes/test_shop/test_bye.jsonl" in command("ls", "test_bye").out
+    assert command("show", "test_hi[a-b]").out == command("show", "tests/cassettes/test_desk/test_hi[a-b].yaml").out
+    assert command("recover", "test_bye").out == "nothing to recover\n"
+    assert "did you mean:  tests/cassettes/test_desk/test_hi[a-b].yaml" in command("stats", "test_hi").err
+    assert "did you mean:  tests/cassettes/test_desk/test_hi[a-b].yaml" in command("recover", "a-b").err
+    assert command("convert", WEATHER, "tests/cassettes/test_desk/test_bye.yaml").code == 0
+    for verb in ("show", "recover", "stats"):
+        ended = command(verb, "test_bye")
+        assert ended.code == 2
+        assert "test_bye is the name of 2 cassettes; name one by its path:\n  tests/cassettes/test_desk/" in ended.err
+        assert command(verb, "test_shop/test_bye").code == 0
+    assert command("convert", WEATHER, "cassettes/test_bye.yaml").code == 0
+    assert command("recover", "test_bye").code == 0  # the folder of the settings comes first
+
+
+def test_recover_a_first_recording_of_a_test(folder: Path, command: Any) -> None:
+    """A recording that was cut off before there was a cassette is found by the name that this was to have."""
+    path = Path("tests/cassettes/test_desk/test_hi.yaml")
+    with pytest.raises(ZeroDivisionError), use_cassette(path, mode="all"):
+        look_up("Oslo")
+        raise ZeroDivisionError
+    path.unlink(missing_ok=True)
+    (journal,) = path.parent.glob(".*.journal")
+    assert f"{journal} can be recovered" in command("recover", "test_hi", "--dry-run").out
+    assert command("recover", "test_desk/test_hi").out == f"{journal} is now {path}\n"
+    assert path.is_file()

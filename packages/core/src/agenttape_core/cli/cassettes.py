@@ -10,19 +10,10 @@ from typing import NamedTuple
 
 import click
 
+from agenttape_core.cli.named import alike, may_be_cassette, named
 from agenttape_core.errors import CassetteNotFoundError, shown_path
 from agenttape_core.schema import Interaction, Step
-from agenttape_core.settings import load_settings
-from agenttape_core.storage import (
-    GOLDEN,
-    SUFFIXES,
-    Cassette,
-    is_cassette,
-    is_pending,
-    open_cassette,
-    read_cassette,
-    stem_of,
-)
+from agenttape_core.storage import SUFFIXES, Cassette, is_cassette, open_cassette, read_cassette, stem_of
 
 STDIN = "-"
 
@@ -49,7 +40,7 @@ def found_in(paths: Sequence[str]) -> list[Found]:
     """Return the cassettes that paths mean, each once, those of a folder sorted.
 
     Args:
-        paths: Files, URLs, folders, `-`; by default the current folder.
+        paths: Files, URLs, folders, names, `-`; by default the current folder.
 
     Raises:
         CassetteNotFoundError: If there is nothing at a path, or no cassette in a folder.
@@ -62,15 +53,12 @@ def found_in(paths: Sequence[str]) -> list[Found]:
 
 
 def found_one(path: str) -> Found:
-    """Return the cassette that a path means, or the bare name of one in the folder of the settings.
+    """Return the cassette that a path or a bare name means.
 
     Raises:
         CassetteNotFoundError: If there is none.
-        UsageError: If the path is a folder with several.
+        UsageError: If the path is a folder with several, or the name that of several.
     """
-    named = Path(shown_path(load_settings().cassette_dir)) / f"{path}.yaml"
-    if path != STDIN and not Path(path).exists() and not path.endswith(SUFFIXES) and named.is_file():
-        path = str(named)
     several = found_in([path])
     if len(several) > 1:
         raise click.UsageError(f"{path} holds {len(several)} cassettes; name one of them")
@@ -92,10 +80,9 @@ def _meant(path: str) -> Iterator[Found]:
     if path == STDIN:
         yield Found("standard input", None, lambda: read_cassette(sys.stdin.buffer))
         return
+    if "://" not in path and not path.endswith(SUFFIXES) and not Path(path).exists():
+        path = _of_name(path)
     folder = Path(path)
-    if "://" not in path and not path.endswith(SUFFIXES) and not folder.exists():
-        remedy = f"a cassette is a folder, or a file that ends with {', '.join(SUFFIXES)}"
-        raise CassetteNotFoundError(path, "there is no such file or folder", remedy=remedy)
     if "://" in path or not folder.is_dir():
         yield Found(path, None if "://" in path else folder, lambda: _opened(path))
         return
@@ -104,6 +91,14 @@ def _meant(path: str) -> Iterator[Found]:
         raise CassetteNotFoundError(path, "there is no cassette in this folder", remedy="name another folder or a file")
     for file in files:
         yield Found(str(file), file, lambda file=file: open_cassette(file))  # type: ignore[misc]
+
+
+def _of_name(name: str) -> str:
+    found = named(name)
+    if found is None:
+        remedy = f"a cassette is a folder, or a file that ends with {', '.join(SUFFIXES)}"
+        raise CassetteNotFoundError(name, "there is no such file or folder", remedy=alike(name) or remedy)
+    return str(found)
 
 
 def _opened(path: str) -> Cassette:
@@ -123,5 +118,4 @@ def _opened(path: str) -> Cassette:
 
 def _may_be(file: Path, folder: Path) -> bool:
     hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-    own = file.name.endswith(SUFFIXES) and not file.name.endswith(GOLDEN) and not is_pending(file.name)
-    return not hidden and own and file.is_file()
+    return not hidden and may_be_cassette(file.name) and file.is_file()

@@ -26,7 +26,7 @@ from agenttape_core.storage.names import (
     waits_for,
     with_infix,
 )
-from agenttape_core.storage.recovery import is_replaceable, leftover_journals, put_aside, recover
+from agenttape_core.storage.recovery import is_replaceable, leftover_journals, put_aside, recover, target_of
 from agenttape_core.storage.writer import convert, pieces_of, write_cassette
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "recording_process",
     "recover",
     "stem_of",
+    "target_of",
     "waits_for",
     "with_infix",
     "write_cassette",

@@ -132,6 +132,12 @@ def leftover_journals(target: Location) -> list[Path]:
     return [path for _, path in sorted(found) if not note.endswith(f" {path.name}")]
 
 
+def target_of(journal: Path) -> Path | None:
+    """Return the cassette that a journal beside it was to become; `None` for a file that is not named as a journal."""
+    match = _NAME.fullmatch(journal.name)
+    return journal.with_name(match["target"]) if match is not None else None
+
+
 def _free_name(original: Location) -> Location:
     if not exists(original):
         return original

@@ -8,9 +8,9 @@ import click
 
 from agenttape_core import storage
 from agenttape_core.cli.app import CASSETTE, OK
+from agenttape_core.cli.named import alike, named
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
-from agenttape_core.settings import load_settings
 from agenttape_core.tools.rewrite.scanning import journals_in
 
 
@@ -30,7 +30,7 @@ def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:
         print_text("nothing to recover")
     else:
         for journal, written, problem in results:
-            print_text(problem or f"{journal}" + (f" is now {written}" if written else " can be recovered"))
+            print_text(problem or shown_path(journal) + (f" is now {written}" if written else " can be recovered"))
     return CASSETTE if any(problem for _, _, problem in results) else OK
 
 
@@ -39,19 +39,20 @@ def _journals(path: Path) -> list[Path]:
 
     Raises:
         CassetteNotFoundError: If there is nothing of this name.
+        UsageError: If several have it.
     """
     if path.is_dir():
         return journals_in(path)
-    named = Path(load_settings().cassette_dir) / f"{path}.yaml"
-    for cassette in (path, named):
-        if left := storage.leftover_journals(cassette):
-            return left
+    if left := storage.leftover_journals(path):
+        return left
     if path.is_file():
         return [path]
-    if named.is_file():
-        return []
-    remedy = "name a journal, a cassette or a folder"
-    raise CassetteNotFoundError(path, "there is no such file or folder", remedy=remedy)
+    begun = map(storage.target_of, journals_in(Path()))
+    cassette = named(str(path), [target for target in begun if target is not None])
+    if cassette is None:
+        remedy = alike(str(path)) or "name a journal, a cassette or a folder"
+        raise CassetteNotFoundError(path, "there is no such file or folder", remedy=remedy)
+    return storage.leftover_journals(cassette)
 
 
 def _recovered(journal: Path, *, dry_run: bool) -> tuple[str, str]:
