@@ -153,6 +153,9 @@ def test_damage_gives_our_errors_or_nothing(filled: Path) -> None:
     [
         "UPDATE pieces SET data = zeroblob(length(data)) WHERE id = 2",
         "UPDATE pieces SET data = (SELECT data FROM pieces WHERE id = 1) WHERE id = 2",
+        "UPDATE pieces SET data = 'text'",
+        "UPDATE pieces SET data = x'80'",
+        "UPDATE pieces SET digest = id",
         "DELETE FROM pieces WHERE id = 2",
         "DELETE FROM contents",
         "UPDATE contents SET last = last - 1 WHERE id = 3",
@@ -162,6 +165,7 @@ def test_damage_gives_our_errors_or_nothing(filled: Path) -> None:
         "UPDATE checkpoints SET slots = x'00'",
         "UPDATE checkpoints SET slots = x''",
         "UPDATE checkpoints SET body = x''",
+        "UPDATE checkpoints SET body = 'text'",
         "UPDATE checkpoints SET metadata = x'07ff'",
         "UPDATE writes SET slot = x'0004'",
         "UPDATE writes SET slot = (SELECT slot FROM writes LIMIT 1) || slot",

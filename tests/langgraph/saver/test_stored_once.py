@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import pickle
+import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -172,6 +173,39 @@ def test_nothing_is_left_that_nobody_has(drop: str, saver: TapeSaver, path: Path
             for task_id, channel, value in writes or ():
                 fresh.put_writes(config, [(channel, value)], task_id)
     assert counts(path, *CONTENT) == counts(other, *CONTENT)
+
+
+@pytest.mark.parametrize("order", [["left", "right", "stem"], ["right", "stem", "left"], ["stem", "left", "right"]])
+def test_threads_that_part_are_deleted_each_on_its_own(order: list[str], saver: TapeSaver, path: Path) -> None:
+    """Of lists that begin alike the beginning stays as long as any of them, in whatever order they are deleted."""
+    stem = growing(9)[-1]["messages"]
+    lists = {
+        "stem": [stem],
+        "left": [[*stem, AIMessage("to the left " * 20)], [*stem, AIMessage("sharply to the left " * 20)]],
+        "right": [[*stem, AIMessage("to the right " * 20)], stem[:5]],
+    }
+    for thread, states in lists.items():
+        put_thread(saver, [{"messages": state} for state in states], thread)
+    for done, thread in enumerate(order, 1):
+        saver.delete_thread(thread)
+        for other in order[done:]:
+            found = [it.checkpoint["channel_values"]["messages"] for it in saver.list(place(other))]
+            assert found == lists[other][::-1]
+    assert counts(path, *CONTENT) == EMPTY
+
+
+@pytest.mark.parametrize("steps", [1, 200])
+def test_a_deletion_alone_is_off_the_disk(steps: int, path: Path) -> None:
+    """A deletion that is the first change of a process leaves no word of what it deletes, be that little or much."""
+    noise = [b"Dolores" + random.Random(step).randbytes(18_000) for step in range(steps)]
+    with TapeSaver(path) as saver:
+        put_thread(saver, [{"text": "the other thread"}], "keep")
+        put_thread(saver, [{"noise": it} for it in noise], "go")
+    assert b"Dolores" in bytes_of(path)
+    with TapeSaver(path) as saver:
+        assert saver.get_tuple(place("keep")) is not None
+        saver.delete_thread("go")
+        assert b"Dolores" not in bytes_of(path)
 
 
 def test_equal_values_of_different_types_are_different(saver: TapeSaver) -> None:

@@ -108,9 +108,9 @@ def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Save
     Returns:
         The contents that it has, by their numbers.
     """
-    query = "SELECT id FROM checkpoints WHERE namespace = ? AND checkpoint_id = ?"
+    query = "SELECT id, slots FROM checkpoints WHERE namespace = ? AND checkpoint_id = ?"
     before = connection.execute(query, (namespace, saved.checkpoint_id)).fetchone()
-    released = forget(connection, before) if before else set()
+    released = forget(connection, [before]) if before else set()
     slots = None if saved.values is None else [store(connection, seal, value) for value in saved.values]
     body, metadata = (write_slots([store(connection, seal, typed)]) for typed in (saved.body, saved.metadata))
     number = connection.execute(
@@ -136,13 +136,10 @@ def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Save
     ]
 
 
-def forget(connection: sqlite3.Connection, rows: Iterable[int]) -> set[int]:
-    """Delete rows of checkpoints, and return their contents, which the caller releases."""
-    used: set[tuple[int, int]] = set()
-    for row in rows:
-        (slots,) = connection.execute("SELECT slots FROM checkpoints WHERE id = ?", (row,)).fetchone()
-        used.update((slot.content, row) for slot in (read_slots(slots) if slots else ()) if slot.content)
-        connection.execute("DELETE FROM checkpoints WHERE id = ?", (row,))
+def forget(connection: sqlite3.Connection, rows: Sequence[tuple[int, bytes | None]]) -> set[int]:
+    """Delete rows of checkpoints, given with their slots, and return their contents, which the caller releases."""
+    used = {(slot.content, row) for row, slots in rows for slot in (read_slots(slots) if slots else ()) if slot.content}
+    connection.executemany("DELETE FROM checkpoints WHERE id = ?", [(row,) for row, _ in rows])
     connection.executemany("DELETE FROM uses WHERE content = ? AND checkpoint = ?", sorted(used))
     return {content for content, _ in used}
 

@@ -27,18 +27,28 @@ WITH RECURSIVE chain (id, previous, piece) AS (
     SELECT links.id, links.previous, links.piece FROM links JOIN chain ON links.id = chain.previous
     WHERE links.id < chain.id
 )
-SELECT pieces.id, pieces.data FROM chain JOIN pieces ON pieces.id = chain.piece ORDER BY chain.id
+SELECT chain.id, pieces.id, pieces.digest, pieces.data FROM chain CROSS JOIN pieces ON pieces.id = chain.piece
 """
+"""Without `ORDER BY`, for which SQLite would copy all data; the first column is what to sort by."""
 _UNUSED_CONTENT = (
     "SELECT last FROM contents WHERE id = :it AND NOT EXISTS (SELECT 1 FROM uses WHERE content = :it)"
     " AND NOT EXISTS (SELECT 1 FROM writes WHERE content = :it)"
 )
-_UNUSED_LINK = (
-    "SELECT previous, piece FROM links WHERE id = :it AND NOT EXISTS (SELECT 1 FROM contents WHERE last = :it)"
-    " AND NOT EXISTS (SELECT 1 FROM links WHERE previous = :it)"
+_UNUSED_LINKS = """
+WITH RECURSIVE chain (id, previous, piece) AS (
+    SELECT id, previous, piece FROM links WHERE id = :it AND NOT EXISTS (SELECT 1 FROM contents WHERE last = :it)
+    AND NOT EXISTS (SELECT 1 FROM links WHERE previous = :it)
+    UNION ALL
+    SELECT links.id, links.previous, links.piece FROM chain CROSS JOIN links ON links.id = chain.previous
+    WHERE links.id < chain.id AND NOT EXISTS (SELECT 1 FROM contents WHERE last = links.id)
+    AND NOT EXISTS (SELECT 1 FROM links others WHERE others.previous = links.id AND others.id <> chain.id)
 )
-_DELETE_UNUSED_PIECE = "DELETE FROM pieces WHERE id = :it AND NOT EXISTS (SELECT 1 FROM links WHERE piece = :it)"
-_HELD = 16 << 20
+SELECT id, piece FROM chain
+"""
+"""The end of a chain, up to the first link that anything else has."""
+_DELETE_UNUSED_PIECE = "DELETE FROM pieces WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM links WHERE piece = ?1)"
+_DAMAGE = (IndexError, TypeError, ValueError)
+"""Errors of damaged bytes; where damage makes other types of them, too."""
 
 Value = Typed | Content
 """A serialised value on its way into the file: small, or to be stored by content."""
@@ -71,7 +81,11 @@ def _extend_chain(connection: sqlite3.Connection, seal: Seal, value: Content) ->
         row = connection.execute("SELECT id FROM pieces WHERE digest = ?", (value.digests[at],)).fetchone()
         if row is None:
             statement = "INSERT INTO pieces (digest, data) VALUES (?, ?)"
-            number = _new_id(connection.execute(statement, (value.digests[at], seal.close(value.pieces[at]))))
+            number = _new_id(
+                connection.execute(
+                    statement, (value.digests[at], seal.close_piece(value.pieces[at], value.digests[at]))
+                )
+            )
         else:
             number = int(row[0])
         statement = "INSERT INTO links (digest, previous, piece) VALUES (?, ?, ?)"
@@ -109,14 +123,16 @@ class Reader:
         path: The file, for errors.
         seal: The seal of the serialiser.
         kept: Values that were written or read lately; `None` within a transaction that writes.
+        most: Bytes of pieces to keep for the next values; 0 for a single checkpoint, whose values share none.
     """
 
-    def __init__(self, path: Path | str, seal: Seal, kept: Kept | None = None) -> None:
+    def __init__(self, path: Path | str, seal: Seal, kept: Kept | None = None, most: int = 16 << 20) -> None:
         self.path = path
         self.seal = seal
         self._kept = kept if not seal.encrypts else None
-        self._pieces: dict[int, tuple[bytes, bytes]] = {}
+        self._pieces: dict[int, bytes] = {}
         self._held = 0
+        self._most = most
 
     def typed(self, connection: sqlite3.Connection, value: Typed | int) -> Typed:
         """Return a serialised value, which `values` may have given by the number of its content.
@@ -129,7 +145,7 @@ class Reader:
             return value
         try:
             return self._whole(connection, value)
-        except ValueError as error:
+        except _DAMAGE as error:
             if self.seal.encrypts:
                 raise  # by the cipher, which has another key
             raise CassetteFormatError(self.path, f"a stored value is damaged: {error}") from error
@@ -152,11 +168,11 @@ class Reader:
         if found is None:
             try:
                 slots = read_slots(data)
-            except ValueError as error:
+            except _DAMAGE as error:
                 raise CassetteFormatError(self.path, f"a stored row is damaged: {error}") from error
             try:
                 found = tuple(slot.content or Typed(slot.kind, self.seal.open(slot.data)) for slot in slots)
-            except ValueError as error:
+            except _DAMAGE as error:
                 if self.seal.encrypts:
                     raise  # by the cipher, which has another key
                 raise CassetteFormatError(self.path, f"a stored value is damaged: {error}") from error
@@ -179,39 +195,46 @@ class Reader:
         if row is None:
             raise ValueError(f"content {number} is missing")
         digest, kind, head, last, length, tail = row
-        found = [self._piece(piece, data) for piece, data in connection.execute(_CHAIN, (last,))]
         head, tail = self.seal.open(head), self.seal.open(tail)
-        digests = [found_digest for _, found_digest in found]
-        if len(found) != length or not self.seal.is_whole(digest, kind, head, digests, tail):
+        links: list[int] = []
+        digests: list[bytes] = []
+        pieces: list[bytes] = []
+        known = self._pieces
+        # Three lists, of what Python's collector of garbage does not count: a tuple for each piece would wake it up.
+        for link, piece, found, data in connection.execute(_CHAIN, (last,)):
+            links.append(link)
+            digests.append(found)
+            pieces.append(known.get(piece) or self._piece(piece, found, data))
+        order = sorted(range(len(links)), key=links.__getitem__)
+        if len(order) != length or not self.seal.is_whole(digest, kind, head, [digests[at] for at in order], tail):
             raise ValueError(f"the digest of content {number} does not fit")
-        return Typed(kind, b"".join((head, *(piece for piece, _ in found), tail)))
+        return Typed(kind, b"".join((head, *(pieces[at] for at in order), tail)))
 
-    def _piece(self, number: int, data: bytes) -> tuple[bytes, bytes]:
-        """Return a piece and its digest."""
-        known = self._pieces.get(number)
-        if known is None:
-            piece = self.seal.open(data)
-            known = piece, b"" if self.seal.encrypts else self.seal.digest(piece)
-            if self._held < _HELD:
-                self._pieces[number] = known
-                self._held += len(piece)
-        return known
+    def _piece(self, number: int, digest: bytes, data: bytes) -> bytes:
+        piece = self.seal.open_piece(data, digest)
+        if self._held + len(piece) < self._most:
+            self._pieces[number] = piece
+            self._held += len(piece)
+        return piece
 
 
 def release(connection: sqlite3.Connection, contents: Iterable[int]) -> None:
     """Delete the contents that are no longer in use, with the links and pieces that only they had."""
-    for number in sorted(set(contents), reverse=True):
+    unused: list[tuple[int]] = []
+    ends: set[int] = set()
+    for number in set(contents):
         row = connection.execute(_UNUSED_CONTENT, {"it": number}).fetchone()
         if row:
-            connection.execute("DELETE FROM contents WHERE id = ?", (number,))
-            _release_chain(connection, int(row[0]))
-
-
-def _release_chain(connection: sqlite3.Connection, last: int | None) -> None:
-    while last is not None:
-        row = connection.execute(_UNUSED_LINK, {"it": last}).fetchone()
-        if row is None:
-            return
-        connection.execute("DELETE FROM links WHERE id = ?", (last,))
-        connection.execute(_DELETE_UNUSED_PIECE, {"it": row[1]})
-        last = row[0]
+            unused.append((number,))
+            ends.add(row[0])
+    connection.executemany("DELETE FROM contents WHERE id = ?", unused)
+    gone: set[int] = set()
+    pieces: set[int] = set()
+    for end in sorted(ends, reverse=True):  # the longest chains first: they contain the others of a list that grew
+        if end in gone:
+            continue
+        chain = connection.execute(_UNUSED_LINKS, {"it": end}).fetchall()
+        connection.executemany("DELETE FROM links WHERE id = ?", [(link,) for link, _ in chain])
+        gone.update(link for link, _ in chain)
+        pieces.update(piece for _, piece in chain)
+    connection.executemany(_DELETE_UNUSED_PIECE, [(piece,) for piece in sorted(pieces)])

@@ -27,6 +27,8 @@ MEMORY = ":memory:"
 _MAGIC = b"SQLite format 3\0"
 _THREADS = 4
 _NAP = 0.01
+_SMALL_LOG = 1 << 20
+"""Bytes of a log that has each page of a transaction once: SQLite gathers two million before it writes any."""
 _AT_ONCE, _SERIES = 3, 1.0
 """Deletions that follow each other within this time, in seconds, are a series; the first ones are waited for."""
 
@@ -127,8 +129,20 @@ class Database:
         with self.reading() if self.read_only else self.writing() as connection:
             add_part(self.path, connection, name, steps)
 
-    def tidy(self) -> None:
-        """Release the space of deleted data, unless another process is using the file."""
+    @contextmanager
+    def deleting(self) -> Iterator[sqlite3.Connection]:
+        """Open a transaction that writes, and then overwrite what it deleted; see `tidy_soon`."""
+        with self.writing() as connection:
+            was_empty = self._log_size() == 0
+            yield connection
+        self.tidy_soon(empty_log=not was_empty)
+
+    def tidy(self, *, empty_log: bool = True) -> None:
+        """Release the space of deleted data, unless another process is using the file.
+
+        Args:
+            empty_log: Also empty the log, in which older versions of pages may hold what was deleted.
+        """
         with self._lock, translated(self.path):
             connection = self._opened()
             if connection.in_transaction:
@@ -136,14 +150,15 @@ class Database:
             connection.execute("PRAGMA busy_timeout = 0")
             try:
                 connection.executescript("PRAGMA incremental_vacuum")  # `execute` would give back one page
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                mode = "TRUNCATE" if empty_log or self._log_size() > _SMALL_LOG else "PASSIVE"
+                connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
                     raise
             finally:
                 connection.execute(f"PRAGMA busy_timeout = {self._patience * 1000:.0f}")
 
-    def tidy_soon(self) -> None:
+    def tidy_soon(self, *, empty_log: bool = True) -> None:
         """Release the space of deleted data at once, or, where much is deleted in a row, while the program goes on.
 
         To overwrite data on the disk, the disk is flushed, which takes longer than the deletion. So the first deletions
@@ -153,7 +168,7 @@ class Database:
         is_first = len(self._tidied) < _AT_ONCE or now - self._tidied[0] > _SERIES
         self._tidied.append(now)
         if is_first or isinstance(self.path, str):
-            self.tidy()
+            self.tidy(empty_log=empty_log)
             return
         with self._lock, translated(self.path):
             connection = self._opened()
@@ -164,6 +179,15 @@ class Database:
                 return  # it has not begun yet
             self._is_tidying = True
             self._threads().submit(self._tidy_beside)
+
+    def _log_size(self) -> int:
+        """Return the bytes of the log; 0 if all of it was merged into the file, and for a database in memory."""
+        if isinstance(self.path, str):
+            return 0
+        try:
+            return self.path.with_name(f"{self.path.name}-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def _tidy_beside(self) -> None:
         """Merge the log into the file by a connection of its own, which nobody waits for."""
@@ -256,7 +280,7 @@ class Database:
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         if self.read_only:
-            if version < VERSION:
+            if version == 0:
                 raise CassetteNotFoundError(self.path, "the file is empty, and was opened for reading only")
             return
         if version == 0:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agenttape_langgraph.saver.checkpoints import COLUMNS, VALUES, Row, forget, metadata_of
 from agenttape_langgraph.saver.contents import Reader, release
 
 _COPIED = "checkpoint_id, parent_id, run_id, pruned, pruned_parent, slots, body, metadata"
+_Gone = tuple[int, str, bytes | None]
+"""A checkpoint to be deleted: the number of its row, its id and its slots."""
 COUNTERS = "counters_since_delta_snapshot"
 """LangGraph's key in the metadata for the delta channels that have writes since their last snapshot."""
 
@@ -18,8 +20,8 @@ def delete_thread(connection: sqlite3.Connection, thread_id: str) -> None:
     """Delete a thread."""
     namespaces = _namespaces(connection, thread_id)
     for number, _ in namespaces:
-        rows = connection.execute("SELECT id FROM checkpoints WHERE namespace = ?", (number,)).fetchall()
-        held = forget(connection, [row[0] for row in rows])
+        rows = connection.execute("SELECT id, slots FROM checkpoints WHERE namespace = ?", (number,)).fetchall()
+        held = forget(connection, rows)
         # All writes of the namespace, also for checkpoints that were never stored.
         release(connection, held | _forget_writes(connection, "namespace = ?", (number,)))
     connection.executemany("DELETE FROM namespaces WHERE id = ?", [(number,) for number, _ in namespaces])
@@ -29,10 +31,10 @@ def delete_runs(connection: sqlite3.Connection, run_ids: Sequence[str]) -> None:
     """Delete the checkpoints of runs, and their pending writes."""
     for run_id in run_ids:
         found = connection.execute(
-            "SELECT namespace, id, checkpoint_id FROM checkpoints WHERE run_id = ?", (str(run_id),)
+            "SELECT namespace, id, checkpoint_id, slots FROM checkpoints WHERE run_id = ?", (str(run_id),)
         ).fetchall()
         for namespace in sorted({row[0] for row in found}):
-            _delete(connection, namespace, [(row[1], row[2]) for row in found if row[0] == namespace])
+            _delete(connection, namespace, [row[1:] for row in found if row[0] == namespace])
 
 
 def keep_latest(connection: sqlite3.Connection, reader: Reader, thread_id: str) -> None:
@@ -54,7 +56,7 @@ def keep_latest(connection: sqlite3.Connection, reader: Reader, thread_id: str) 
             if not (":" in checkpoint_ns and (metadata.get("parents") or {}).get("") in roots[1:]):
                 older = {row.checkpoint_id: row for row, _ in rows}
                 kept = {head.id, *_hide(connection, head, _needed(connection, reader, head, older, metadata))}
-        _delete(connection, number, [(row.id, row.checkpoint_id) for row, _ in rows if row.id not in kept])
+        _delete(connection, number, [(row.id, row.checkpoint_id, row.slots) for row, _ in rows if row.id not in kept])
 
 
 def _rows(connection: sqlite3.Connection, namespace: int) -> list[tuple[Row, bool]]:
@@ -136,10 +138,10 @@ def copy_thread(connection: sqlite3.Connection, source: str, target: str) -> Non
         )
 
 
-def _also_in(connection: sqlite3.Connection, namespace: int, other: int) -> list[tuple[int, str]]:
+def _also_in(connection: sqlite3.Connection, namespace: int, other: int) -> list[_Gone]:
     """Return the checkpoints of a namespace that another one has, too."""
     return connection.execute(
-        "SELECT id, checkpoint_id FROM checkpoints WHERE namespace = ? AND checkpoint_id IN"
+        "SELECT id, checkpoint_id, slots FROM checkpoints WHERE namespace = ? AND checkpoint_id IN"
         " (SELECT checkpoint_id FROM checkpoints WHERE namespace = ?)",
         (namespace, other),
     ).fetchall()
@@ -150,11 +152,10 @@ def _namespaces(connection: sqlite3.Connection, thread_id: str) -> list[tuple[in
     return connection.execute(query, (thread_id,)).fetchall()
 
 
-def _delete(connection: sqlite3.Connection, namespace: int, rows: Iterable[tuple[int, str]]) -> None:
+def _delete(connection: sqlite3.Connection, namespace: int, rows: Sequence[_Gone]) -> None:
     """Delete checkpoints of a namespace with their writes, and contents that are no longer in use."""
-    deleted = list(rows)
-    held = forget(connection, [row for row, _ in deleted])
-    for _, checkpoint_id in deleted:
+    held = forget(connection, [(row, slots) for row, _, slots in rows])
+    for _, checkpoint_id, _ in rows:
         held |= _forget_writes(connection, "namespace = ? AND checkpoint_id = ?", (namespace, checkpoint_id))
     release(connection, held)
 

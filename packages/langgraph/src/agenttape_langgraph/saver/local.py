@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -104,7 +106,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
             found = connection.execute(*_one(config)).fetchone()
             if found is None:
                 return None
-            return tuples_of(connection, Reader(self.path, seal, self._kept), [Row.of(found)])[0]
+            return tuples_of(connection, Reader(self.path, seal, self._kept, most=0), [Row.of(found)])[0]
 
     def list(
         self,
@@ -171,16 +173,14 @@ class LocalSaver(BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread, also from the disk."""
-        with self.database.writing() as connection:
+        with self._deleting() as connection:
             deletion.delete_thread(connection, str(thread_id))
-        self._tidy()
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs, also from the disk."""
         _are_ids(run_ids)
-        with self.database.writing() as connection:
+        with self._deleting() as connection:
             deletion.delete_runs(connection, run_ids)
-        self._tidy()
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str, *, merge: bool = False) -> None:
         """Copy a thread to another; values are stored once for both. Copying it again brings the copy up to date.
@@ -217,13 +217,12 @@ class LocalSaver(BaseCheckpointSaver[str]):
         if strategy not in {"keep_latest", "delete"}:
             raise ConfigurationError(f"strategy={strategy!r}: expected 'keep_latest' or 'delete'")
         reader = Reader(self.path, self._seal())
-        with self.database.writing() as connection:
+        with self._deleting() as connection:
             for thread_id in thread_ids:
                 if strategy == "delete":
                     deletion.delete_thread(connection, str(thread_id))
                 else:
                     deletion.keep_latest(connection, reader, str(thread_id))
-        self._tidy()
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -309,10 +308,14 @@ class LocalSaver(BaseCheckpointSaver[str]):
     def _reader(self) -> Reader:
         return Reader(self.path, self._seal(), self._kept)
 
-    def _tidy(self) -> None:
-        """Let deleted values go, also from the memory and the disk."""
-        self._kept = Kept()
-        self.database.tidy_soon()
+    @contextmanager
+    def _deleting(self) -> Iterator[sqlite3.Connection]:
+        """Open a transaction, and let what it deletes go, also from the memory and the disk."""
+        try:
+            with self.database.deleting() as connection:
+                yield connection
+        finally:
+            self._kept = Kept()
 
     def _seal(self) -> Seal:
         """Return the seal of the current serialiser; LangGraph replaces it in clones (`with_allowlist`)."""

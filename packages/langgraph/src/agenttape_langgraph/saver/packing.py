@@ -59,8 +59,9 @@ class _Coders(threading.local):
     def __init__(self) -> None:
         module, words = _zstandard()
         options = {"write_checksum": False, "write_dict_id": False}
-        self.packer = module.ZstdCompressor(level=_ZSTD_LEVEL, dict_data=words, **options)
-        self.unpacker = module.ZstdDecompressor(dict_data=words)
+        self.pack = module.ZstdCompressor(level=_ZSTD_LEVEL, dict_data=words, **options).compress
+        self.unpack = module.ZstdDecompressor(dict_data=words).decompress
+        self.size = module.frame_content_size
 
 
 @cache
@@ -77,7 +78,7 @@ def pack(data: bytes) -> tuple[int, bytes]:
         packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=_WORDS)
         packed, packing = packer.compress(data) + packer.flush(), ZLIB
     else:
-        packed, packing = _coders().packer.compress(data), ZSTD
+        packed, packing = _coders().pack(data), ZSTD
     return (packing, packed) if len(packed) < len(data) else (PLAIN, data)
 
 
@@ -88,11 +89,11 @@ def unpack(packing: int, data: bytes, limit: int = LIMIT) -> bytes:
         UnreadableValueError: They were packed with the extra `zstd`, which is not installed here.
         ValueError: They are damaged, or unpack to more than the limit.
     """
-    if packing == PLAIN:
-        return data
-    if packing == ZLIB:
-        return _inflate(data, limit)
     if packing != ZSTD:
+        if packing == PLAIN:
+            return data
+        if packing == ZLIB:
+            return _inflate(data, limit)
         raise ValueError(f"unknown packing {packing}")
     loaded = _zstandard()
     if loaded is None:
@@ -100,9 +101,10 @@ def unpack(packing: int, data: bytes, limit: int = LIMIT) -> bytes:
             "packed with zstandard", "this process has no zstandard: pip install 'agenttape-langgraph[zstd]'"
         )
     try:
-        if loaded[0].frame_content_size(data) > limit:
+        coders = _coders()
+        if coders.size(data) > limit:
             raise ValueError(f"it unpacks to more than {limit} bytes")
-        unpacked: bytes = _coders().unpacker.decompress(data, max_output_size=limit)
+        unpacked: bytes = coders.unpack(data, limit)
     except loaded[0].ZstdError as error:
         raise ValueError(str(error)) from error
     return unpacked

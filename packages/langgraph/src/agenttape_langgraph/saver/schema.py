@@ -53,7 +53,10 @@ CREATE TABLE uses (content INTEGER NOT NULL, checkpoint INTEGER NOT NULL, PRIMAR
 WITHOUT ROWID;
 """
 
-STEPS: tuple[str, ...] = (_FIRST,)
+_BOUND_PIECES = ""
+"""New pieces are bound to their digests (`Seal.close_piece`); those that are there are read as they are."""
+
+STEPS: tuple[str, ...] = (_FIRST, _BOUND_PIECES)
 """For each version of the tables, from 1 on, the statements that migrate the one before; `;` ends their lines."""
 
 VERSION = len(STEPS)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from langgraph.checkpoint.serde.base import CipherProtocol, SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
@@ -22,6 +23,10 @@ from agenttape_langgraph.saver.slots import checked, summed
 from agenttape_langgraph.saver.splitting import split
 
 _SEALED = 0x80
+_BOUND = 0x40
+"""The bit of a way of packing that says that the checksum is also of the digest: the piece is that of its row."""
+_SUM, _WHOLE = 4, 0x2144DF1C
+"""The length of a checksum; and the checksum of any bytes that end with their own, the lowest byte first."""
 _DIGEST = 20
 _SMALL = 64
 
@@ -90,7 +95,16 @@ class Seal:
     def close(self, data: bytes) -> bytes:
         """Return bytes for the file: packed, then encrypted."""
         packing, packed = pack(data)
-        plain = summed(bytes((packing,)) + packed)
+        return self._sealed(summed(bytes((packing,)) + packed))
+
+    def close_piece(self, piece: bytes, digest: bytes) -> bytes:
+        """Return a piece for the file, bound to its digest: it need not be computed again when the piece is read."""
+        packing, packed = pack(piece)
+        first = bytes((packing | _BOUND,))
+        found = crc32(packed, crc32(first, crc32(digest)))
+        return self._sealed(b"".join((first, packed, found.to_bytes(_SUM, "little"))))
+
+    def _sealed(self, plain: bytes) -> bytes:
         if self._cipher is None:
             return plain
         name, secret = self._cipher.encrypt(plain)
@@ -104,18 +118,46 @@ class Seal:
             UnreadableValueError: It is encrypted, and the serialiser is not.
             ValueError: It is damaged.
         """
+        return _unpacked(self._unsealed(data))
+
+    def open_piece(self, data: bytes, digest: bytes) -> bytes:
+        """Return the piece that `close_piece` was called with, or that an older version of this library closed.
+
+        Args:
+            data: The bytes of the file.
+            digest: The digest of the piece.
+
+        Raises:
+            UnreadableValueError: It is encrypted, and the serialiser is not.
+            ValueError: It is damaged, or another piece.
+        """
+        plain = self._unsealed(data) if data[0] == _SEALED else data
+        packing = plain[0] ^ _BOUND
+        if packing < _BOUND:
+            if crc32(plain, crc32(digest)) != _WHOLE:
+                raise ValueError("its checksum does not fit")
+            return unpack(packing, plain[1:-_SUM])
+        piece = _unpacked(plain)
+        if not self.encrypts and self.digest(piece) != digest:
+            raise ValueError("its digest does not fit")
+        return piece
+
+    def _unsealed(self, data: bytes) -> bytes:
+        """Return bytes of the file, decrypted if they are encrypted; at least one."""
         if not data:
             raise ValueError("no bytes")
-        if data[0] == _SEALED:
-            name = data[2 : 2 + data[1]].decode("utf-8", "replace")
-            if self._cipher is None:
-                raise UnreadableValueError(
-                    f"encrypted with {name}",
-                    "open the file with the EncryptedSerializer it was written with, serde=...",
-                )
-            data = self._cipher.decrypt(name, data[2 + data[1] :])
-        data = checked(data)
-        return unpack(data[0], data[1:])
+        if data[0] != _SEALED:
+            return data
+        name = data[2 : 2 + data[1]].decode("utf-8", "replace")
+        if self._cipher is None:
+            raise UnreadableValueError(
+                f"encrypted with {name}",
+                "open the file with the EncryptedSerializer it was written with, serde=...",
+            )
+        plain = self._cipher.decrypt(name, data[2 + data[1] :])
+        if not plain:
+            raise ValueError("no bytes")
+        return plain
 
     def content(self, typed: Typed) -> Content:
         """Split a serialised value, and compute its digests."""
@@ -147,6 +189,13 @@ class Seal:
 
     def _whole(self, kind: str, head: bytes, digests: Sequence[bytes], tail: bytes) -> bytes:
         return self.digest(b"".join((kind.encode(), b"\0", bytes((len(head), len(tail))), head, tail, *digests)))
+
+
+def _unpacked(plain: bytes) -> bytes:
+    content = checked(plain)
+    if not content:
+        raise ValueError("no bytes")
+    return unpack(content[0], content[1:])
 
 
 def _cipher_of(serde: SerializerProtocol) -> tuple[CipherProtocol | None, SerializerProtocol]:
