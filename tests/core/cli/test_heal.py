@@ -95,3 +95,25 @@ def test_a_cassette_is_no_command(edited: Path, command: Any, verb: str) -> None
     assert ended.code == 2
     assert "cassettes/test_it/test_a.yaml is a cassette, and no command" in ended.err
     assert "--cassette cassettes/test_it/test_a.yaml -- python app.py" in ended.err
+
+
+def test_a_cassette_that_cannot_be_opened(edited: Path, command: Any) -> None:
+    """A test without a plan is named with its remedy, whoever opens its cassette, and nothing is said to be well."""
+    cassette = edited / "cassettes" / "test_it" / "test_a.yaml"
+    whole = cassette.read_bytes()
+    cassette.write_bytes(whole.replace(b"---\n", b"<<<<<<< ours\n---\n", 1))
+    (edited / "other.yaml").write_bytes(cassette.read_bytes())
+    own = "\ndef test_b():\n    with use_cassette('other.yaml'):\n        pass\n"
+    (edited / "test_it.py").write_text(f"from agenttape_core import use_cassette\n{TEST}{own}")
+    for words in (["--plan"], ["--yes"], ["--plan", "--json"]):
+        ended: Ended = command("heal", "test_it.py", *words)
+        assert ended.code == 1
+        assert "no plan for 2 tests, whose cassettes cannot be opened:\ncassettes/test_it/test_a.yaml:" in ended.err
+        assert "other.yaml:" in ended.err
+        assert "git checkout --ours cassettes/test_it/test_a.yaml" in ended.err
+    cassette.write_bytes(whole)
+    assert (edited / "asked").read_text() == ""
+    ended = command("heal", "test_it.py", "--yes")
+    assert ended.code == 1
+    assert "no plan for 1 test, " in ended.err
+    assert (edited / "asked").read_text() == "WORD"

@@ -344,7 +344,13 @@ def _show_ours(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Te
     report.longrepr = shown(item, call) or report.longrepr
     name_shortly(report, call)
     if call.when != "teardown" and call.excinfo is not None:
-        item.user_properties[:] = keep_miss(item.user_properties, ours_in(call.excinfo.value))
+        ours = ours_in(call.excinfo.value)
+        item.user_properties[:] = keep_miss(item.user_properties, ours)
+        if ours is not None and item.config.option.rerecord == "plan":
+            from agenttape_core.pytest_plugin.planning import keep_refusal
+            from agenttape_core.pytest_plugin.running import named
+
+            keep_refusal(item, named(item), str(ours))
     report.user_properties = list(item.user_properties)
 
 

@@ -21,6 +21,9 @@ _PLAN = "agenttape.plan"
 """The name of the property of a test report that holds its plan, as JSON."""
 _OWN = "agenttape.own_plans"
 """The name of the property that holds the plans of the sessions that a test has opened itself, as JSON."""
+_REFUSED = "agenttape.refused"
+"""The name of the property of a test without a plan: why its cassette could not be opened, as JSON."""
+_SHOWN = 3
 OPTIONS = {**PLANNING, "on_miss": "raise"}
 """Options of replays in a plan."""
 
@@ -91,6 +94,23 @@ def keep_own_plans(item: pytest.Item, test: str, sessions: Sequence[Session], ow
     item.user_properties[:] = [*kept, (_OWN, json.dumps({"test": test, "plans": plans}))] if plans else kept
 
 
+def keep_refusal(item: pytest.Item, test: str, problem: str) -> None:
+    """Keep in the report of a test why there is no plan for it: a cassette that it needs could not be opened.
+
+    Args:
+        item: The test.
+        test: Its id, as pytest is given it in the folder in which it was started.
+        problem: The message.
+    """
+    item.user_properties.append((_REFUSED, json.dumps({"test": test, "problem": problem})))
+
+
+def refusals_in(report: pytest.TestReport) -> dict[str, str]:
+    """Return why there is no plan for a test, by its id; empty if there is one."""
+    found = [json.loads(str(value)) for name, value in report.user_properties if name == _REFUSED]
+    return {one["test"]: one["problem"] for one in found}
+
+
 def passed_over(report: pytest.TestReport) -> None:
     """Let a test be skipped that has failed while it was planned: it was given old answers to new questions."""
     report.outcome = "skipped"
@@ -128,28 +148,48 @@ def by_cassette(found: Iterable[OwnPlan]) -> dict[str, OwnPlan]:
     return together
 
 
-def lines_of(plans: Mapping[str, Plan], again: Callable[[str], str]) -> list[str]:
+def lines_of(plans: Mapping[str, Plan], refused: Mapping[str, str], again: Callable[[str], str]) -> list[str]:
     """Return the lines about the plans of tests that are to be healed.
 
     Args:
         plans: The plans by the ids of the tests.
+        refused: Why there is no plan for the others, by their ids.
         again: Returns the command that runs the same tests with one more option.
     """
     dirty = [plan for plan in plans.values() if not plan.is_clean]
     lines = [line for plan in dirty for line in plan.lines()]
     healed = f"dirty, and {again('--rerecord=dirty')} executes only what has changed" if dirty else "dirty"
-    return [*lines, f"{len(dirty)} of {counted(len(plans), 'cassette')} {healed}: {total_of(list(plans.values()))}"]
+    total = f"{len(dirty)} of {counted(len(plans), 'cassette')} {healed}: {total_of(list(plans.values()))}"
+    return [*lines, total, *([unplanned(refused)] if refused else [])]
 
 
-def write_plans(path: str, plans: Mapping[str, Plan], own: Mapping[str, OwnPlan]) -> None:
+def unplanned(refused: Mapping[str, str]) -> str:
+    """Return in one line that there are tests without a plan."""
+    return f"no plan for {counted(len(refused), 'test')}, whose cassettes cannot be opened"
+
+
+def lines_of_refused(refused: Mapping[str, str]) -> list[str]:
+    """Return the lines about tests without a plan, with what to do about the first of them.
+
+    Args:
+        refused: Why there is none, by their ids.
+    """
+    problems = list(dict.fromkeys(refused.values()))
+    more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+    return [f"{unplanned(refused)}:", *problems[:_SHOWN], *more]
+
+
+def write_plans(path: str, plans: Mapping[str, Plan], own: Mapping[str, OwnPlan], refused: Mapping[str, str]) -> None:
     """Write the plans of tests to a file, as JSON: `{"tests": {ID: PLAN}}`.
 
     For cassettes that tests have opened themselves, there is also `{"sessions": {CASSETTE: {"tests": [ID], "plan":
-    PLAN}}}`.
+    PLAN}}}`; and for tests whose cassettes cannot be opened, `{"refused": {ID: PROBLEM}}`.
     """
     written: dict[str, Any] = {"tests": {test: plan.to_dict() for test, plan in plans.items()}}
     if own:
         written["sessions"] = {name: {"tests": one.tests, "plan": one.plan.to_dict()} for name, one in own.items()}
+    if refused:
+        written["refused"] = dict(refused)
     Path(path).write_text(json.dumps(written, indent=2), encoding="utf-8")
 
 
@@ -162,3 +202,9 @@ def read_plans(path: str | Path) -> dict[str, OwnPlan]:
         for name, one in plain.get("sessions", {}).items()
     }
     return tests | own
+
+
+def read_refused(path: str | Path) -> dict[str, str]:
+    """Return, from such a file, why there is no plan for some tests, by their ids."""
+    found: dict[str, str] = json.loads(Path(path).read_text(encoding="utf-8")).get("refused", {})
+    return found

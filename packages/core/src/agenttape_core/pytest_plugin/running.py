@@ -323,7 +323,12 @@ def plainly(work: Callable[[], Result], item: pytest.Item) -> Result:
         renewable = isinstance(error, CassetteFormatError | _TooOldError)
         verdict = Verdict.unopened(_path_of(item), item.config.rootpath, is_there=is_there, renewable=renewable)
         _keep(verdict, item)
-    pytest.fail(problem.replace(f"{Path.cwd()}{os.sep}", ""), pytrace=False)
+        problem = problem.replace(f"{Path.cwd()}{os.sep}", "")
+        if item.config.option.rerecord == "plan":
+            from agenttape_core.pytest_plugin.planning import keep_refusal
+
+            keep_refusal(item, named(item), problem)
+    pytest.fail(problem, pytrace=False)
 
 
 def _keep(verdict: Verdict, item: pytest.Item) -> None:

@@ -46,6 +46,7 @@ class WholeRun:
         self._orphans: set[str] = set()
         self._plans: dict[str, Plan] = {}
         self._own_plans: list[OwnPlan] = []
+        self._refused: dict[str, str] = {}
         self._misses: Misses | None = None
         self._caught: list[list[str]] = []
         self._trials: list[Trial] = []
@@ -121,9 +122,10 @@ class WholeRun:
         if report.when == "teardown":
             self._note_further_runs(report, names)
         if report.when == "teardown" and self._config.option.rerecord == "plan":
-            from agenttape_core.pytest_plugin.planning import own_plans_in, plan_in
+            from agenttape_core.pytest_plugin.planning import own_plans_in, plan_in, refusals_in
 
             self._own_plans += own_plans_in(report)
+            self._refused |= refusals_in(report)
             found = plan_in(report)
             if found is not None:
                 self._plans[found[0]] = found[1]
@@ -171,7 +173,7 @@ class WholeRun:
         elif exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             plans = [*self._plans.values(), *(own.plan for own in self._own_plans)]
             is_dirty = any(not plan.is_clean for plan in plans)
-            if self._orphans or is_dirty:
+            if self._orphans or is_dirty or self._refused:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if output is None and self._verified:
             from agenttape_core.pytest_plugin.verifying import keep_verified
@@ -192,7 +194,7 @@ class WholeRun:
         if self._config.option.rerecord == "plan":
             from agenttape_core.pytest_plugin.planning import by_cassette, write_plans
 
-            write_plans(path, self._plans, by_cassette(self._own_plans))
+            write_plans(path, self._plans, by_cassette(self._own_plans), self._refused)
         elif path:
             from agenttape_core.pytest_plugin.trying import write_plans as write_plans_of_trials
 
@@ -240,7 +242,7 @@ class WholeRun:
             from agenttape_core.pytest_plugin.planning import by_cassette, lines_of
 
             own = {name: one.plan for name, one in by_cassette(self._own_plans).items()}
-            yield "what it would take", lines_of(self._plans | own, self._again)
+            yield "what it would take", lines_of(self._plans | own, self._refused, self._again)
         elif verdicts:
             lines = summary(verdicts, everything=self._config.option.verbose > 0)
             if self._config.option.cassette_drift:

@@ -58,6 +58,7 @@ def heal(
         else _Command(words, cassette, apart=as_json, pending=pending)
     )
     plans = healing.plans()
+    refused = healing.refused
     total = total_of(list(plans.values()))
     dirty = {name: plan for name, plan in plans.items() if not plan.is_clean}
     if not as_json:
@@ -65,10 +66,12 @@ def heal(
             print_text("\n".join(plan.lines()))
         if len(plans) != 1 or not dirty:
             print_text(f"{len(dirty)} of {counted(len(plans), 'cassette')} to heal: {total}")
+    for line in refused:
+        click.echo(printable(line), err=True)
     if not dirty or only_plan:
         if as_json:
             print_json({"plans": {name: plan.to_dict() for name, plan in plans.items()}, "healed": False})
-        return FINDINGS if dirty else OK
+        return FINDINGS if dirty or refused else OK
     try:
         refuse_dear(total, max_usd)
     except ConfigurationError as error:
@@ -79,7 +82,7 @@ def heal(
     before = _opened(dirty.values())
     code = healing.heal(dirty, max_usd)
     _print_changes(plans, _changes(before), healed=code == OK, as_json=as_json)
-    return code
+    return FINDINGS if refused else code
 
 
 def _print_changes(plans: Mapping[str, Plan], changes: Mapping[str, Any], *, healed: bool, as_json: bool) -> None:
@@ -148,6 +151,9 @@ def _changes(before: Mapping[str, Cassette]) -> dict[str, Any]:
 class _Healing(Protocol):
     """Tests that are healed, or a command."""
 
+    refused: Sequence[str]
+    """The lines about what there is no plan for, once there are plans."""
+
     def plans(self) -> dict[str, Plan]:
         """Return what it would take, by the id of the test or the path of the cassette."""
 
@@ -160,11 +166,12 @@ class _Tests:
         self._words = words
         self._pending = pending
         self._apart = apart
+        self.refused: Sequence[str] = ()
         self._tests: dict[str, tuple[str, ...]] = {}
         """The ids of the tests of each plan."""
 
     def plans(self) -> dict[str, Plan]:
-        from agenttape_core.pytest_plugin.planning import read_plans
+        from agenttape_core.pytest_plugin.planning import lines_of_refused, read_plans, read_refused
 
         with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
             file = Path(folder) / "plan.json"
@@ -172,7 +179,8 @@ class _Tests:
             if ended.returncode not in {OK, FINDINGS} or not file.exists():
                 why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
                 raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
-            found = read_plans(file)
+            found, refused = read_plans(file), read_refused(file)
+        self.refused = lines_of_refused(refused) if refused else ()
         self._tests = {name: one.tests for name, one in found.items()}
         return {name: one.plan for name, one in found.items()}
 
@@ -187,6 +195,8 @@ class _Tests:
 
 
 class _Command:
+    refused: Sequence[str] = ()
+
     def __init__(self, words: Sequence[str], cassette: str | None, *, apart: bool, pending: bool) -> None:
         self._words = words
         self._pending = pending

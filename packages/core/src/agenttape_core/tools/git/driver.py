@@ -80,6 +80,6 @@ def _told(name: str, result: Merged) -> str:
     lines = [f"{name}: {len(result.conflicts)} of {len(result.slots)} records in conflict"]
     lines += [f"  {slot.records[0].kind} {slot.records[0].address}: {slot.why}" for slot in result.conflicts]
     layout = "" if file_kind(Path(name)).packing is None else ", unpacked"
-    lines.append(f"  both sides stand in the file{layout}; best record it anew: AGENTTAPE_MODE=all pytest ...")
-    lines.append(f"  or take one side: git checkout --ours {quote(name)}, or --theirs")
+    lines.append(f"  both sides stand in the file{layout}; take one: git checkout --ours {quote(name)}, or --theirs")
+    lines.append("  and execute what it lacks: pytest --rerecord=dirty")
     return "\n".join(lines)
