@@ -41,7 +41,10 @@ def test_as_text_and_data(repository: Path, command: Any) -> None:
     assert command("report", "--markdown").out.startswith("### AgentTape: 2 of 2")
     assert command("report", "--exit-code").code == 0
     (repository / "cassettes" / "weather.yaml").write_text("broken: [")
-    assert command("report", "--exit-code").code == 1
+    broken = command("report", "--exit-code")
+    assert broken.code == 1
+    assert "cassettes/weather.yaml:" in broken.out
+    assert ".yaml.yaml" not in broken.out
 
 
 def test_for_github(repository: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,4 +62,5 @@ def read_cassette(stream: BinaryIO, *, name: str = "standard input", attached: b
     if len(data) > limit:
         raise CassetteFormatError(shown, f"it is larger than the limit of {limit} bytes")
     layout = ".jsonl" if data.lstrip(b"\xef\xbb\xbf \n").startswith(b"{") else ".yaml"
-    return Cassette(Path(f"{name}{layout}"), data, attached=attached)
+    says_so = name.lower().endswith((layout, f"{layout}.gz", f"{layout}.zst"))
+    return Cassette(shown if says_so else Path(f"{name}{layout}"), data, attached=attached)
