@@ -6,7 +6,7 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -172,7 +172,16 @@ def test_in_a_terminal(waiting: Path, interruptible: None, keys: str, code: int,
         assert {path.name: path.read_bytes() for path in CASSETTE.parent.iterdir()} == files
 
 
-def in_terminal(keys: str, most_seconds: float = 60) -> tuple[int, str]:
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_keys_of_several_characters(waiting: Path) -> None:
+    """Arrows, function keys and letters with Alt decide nothing, whatever letters they send."""
+    arrow, f3, with_control, with_alt = "\x1b[A", "\x1bOR", "\x1b[1;5R", "\x1br"
+    ended, out = in_terminal([f"{arrow}{f3}{with_control}{with_alt}a", "r"])
+    assert (ended, cities()) == (0, ["Paris", "Rome"]), out
+
+
+def in_terminal(keys: Sequence[str], most_seconds: float = 60) -> tuple[int, str]:
     """Run the verb in a pseudo-terminal, press each key when it waits for one, and return its exit code and output."""
     import pty
 

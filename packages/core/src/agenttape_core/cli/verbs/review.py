@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,10 @@ _WITHOUT_A_TERMINAL = (
     "agenttape: review needs a terminal\n"
     "  without one: agenttape pending, agenttape accept KEY or --all, agenttape reject KEY"
 )
+_BEGUN = re.compile(rb"\x1b(?:[\[O][^@-~]*)?")
+"""A sequence that is not at its end, by ECMA-48; the key Escape sends nothing but the first character."""
+_AT_ONCE_S = 0.1
+"""The longest time between two characters of a sequence, in seconds."""
 _PLACES = 12
 _TRAJECTORY = 20
 _LONGEST = 400
@@ -193,9 +198,25 @@ def _keys() -> Iterator[Callable[[], str]]:
     each_key[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
     termios.tcsetattr(terminal, termios.TCSANOW, each_key)
     try:
-        yield lambda: _key(os.read(terminal, 1).decode(errors="replace"))
+        yield lambda: _key(_pressed(terminal))
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _pressed(terminal: int) -> str:
+    """Read a key; one that a terminal sends as a sequence of characters is none of ours, whatever letters are in it.
+
+    That of an arrow ends with `A`, which would accept all, and that of F3 with `R`.
+    """
+    import select
+
+    pressed = os.read(terminal, 1)
+    while _BEGUN.fullmatch(pressed) and select.select([terminal], [], [], _AT_ONCE_S)[0]:
+        piece = os.read(terminal, 1)
+        if not piece:  # the terminal is gone
+            break
+        pressed += piece
+    return pressed.decode(errors="replace")
 
 
 def _key(pressed: str) -> str:
