@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +122,16 @@ def test_nobody_reads_any_more(folder: Path, words: list[str], monkeypatch: pyte
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="permissions do not bind this user")
+@pytest.mark.parametrize("words", [["validate"], ["scan"], ["ls"], ["show", "cassettes/secret.yaml"]], ids=" ".join)
+def test_without_permission(command: Any, folder: Path, words: list[str]) -> None:
+    """A cassette that may not be read is named and ends with 3, also in a folder; another file is passed over."""
+    for name in ("cassettes/secret.yaml", "other.yaml"):
+        shutil.copy(folder / WEATHER, folder / name)
+        (folder / name).chmod(0)
+    ended = command(*words)
+    assert ended.code == 3
+    assert "cassettes/secret.yaml: the file cannot be read: Permission denied" in ended.out + ended.err
+    assert "other.yaml" not in ended.out + ended.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import click
@@ -13,12 +13,13 @@ import click
 from agenttape_core.cli.named import alike, may_be_cassette, named
 from agenttape_core.errors import CassetteNotFoundError, shown_path
 from agenttape_core.schema import Interaction, Step
+from agenttape_core.settings import load_settings
 from agenttape_core.storage import SUFFIXES, Cassette, is_cassette, open_cassette, read_cassette, stem_of
 
 STDIN = "-"
 
 paths_argument: Callable[[Callable[..., object]], Callable[..., object]] = click.argument(
-    "paths", nargs=-1, metavar="[PATH]...", type=click.Path()
+    "paths", nargs=-1, metavar="[PATH]...", type=click.Path(readable=False)
 )
 
 
@@ -86,7 +87,9 @@ def _meant(path: str) -> Iterator[Found]:
     if "://" in path or not folder.is_dir():
         yield Found(path, None if "://" in path else folder, lambda: _opened(path))
         return
-    files = [file for file in sorted(folder.rglob("*")) if _may_be(file, folder) and is_cassette(file)]
+    files = [
+        file for file in sorted(folder.rglob("*")) if _may_be(file, folder) and (is_cassette(file) or _hides(file))
+    ]
     if not files:
         raise CassetteNotFoundError(path, "there is no cassette in this folder", remedy="name another folder or a file")
     for file in files:
@@ -114,6 +117,15 @@ def _opened(path: str) -> Cassette:
             raise
         meant = " or ".join(shown_path(beside[name]) for name in alike)
         raise CassetteNotFoundError(path, error.problem, remedy=f"did you mean:  {meant}") from None
+
+
+def _hides(file: Path) -> bool:
+    """Return whether a file in a folder for cassettes cannot be read: then a verb says so instead of passing it over."""
+    try:
+        file.open("rb").close()
+    except OSError:
+        return PurePath(load_settings().cassette_dir).name in file.absolute().parts[:-1]
+    return False
 
 
 def _may_be(file: Path, folder: Path) -> bool:

@@ -11,8 +11,8 @@ from agenttape_core.errors import shown_path
 
 
 @verb("agenttape convert cassettes/weather.yaml cassettes/weather.jsonl.gz")
-@click.argument("source", type=click.Path())
-@click.argument("target", type=click.Path())
+@click.argument("source", type=click.Path(readable=False))
+@click.argument("target", type=click.Path(readable=False))
 @click.option("--overwrite", is_flag=True, help="Replace an existing cassette.")
 def convert(source: str, target: str, *, overwrite: bool, as_json: bool) -> None:
     """Convert a cassette to the layout and packing of TARGET's suffix, without loss. SOURCE is kept."""

@@ -18,8 +18,8 @@ from agenttape_core.tools.report import Change, Totals, change_of, markdown
 
 
 @verb("agenttape diff --exit-code cassettes/old.yaml cassettes/new.yaml")
-@click.argument("first", type=click.Path())
-@click.argument("other", type=click.Path())
+@click.argument("first", type=click.Path(readable=False))
+@click.argument("other", type=click.Path(readable=False))
 @click.option(
     "--ignore", multiple=True, metavar="PATH", help="A path in requests to ignore, as in use_cassette. Repeatable."
 )

@@ -17,7 +17,7 @@ from agenttape_core.tools.explore import explore as run_explore
 
 @verb("agenttape explore tests/agent.py:run cassettes/weather.yaml")
 @click.argument("function")
-@click.argument("cassette", type=click.Path())
+@click.argument("cassette", type=click.Path(readable=False))
 @click.option("--orders", default=ORDERS, show_default=True, help="The most orders to try.")
 @click.option("--seed", default=SEED, show_default=True, help="The seed of orders that are chosen by chance.")
 @click.option("--order", help="Only this order, as a finding names it: numbers of calls, such as 5,3.")

@@ -17,9 +17,11 @@ from agenttape_core.tools.programs import Program
 
 
 @verb("agenttape minimise runs/incident-417.jsonl --test tests/test_desk.py::test_no_amounts")
-@click.argument("cassette", type=click.Path())
+@click.argument("cassette", type=click.Path(readable=False))
 @program_argument
-@click.option("--to", type=click.Path(), metavar="FILE", help="The cassette to write; by default NAME.minimal.yaml.")
+@click.option(
+    "--to", type=click.Path(readable=False), metavar="FILE", help="The cassette to write; by default NAME.minimal.yaml."
+)
 @click.option("--max-replays", default=MAX_REPLAYS, show_default=True, help="How often the program is replayed.")
 @click.option("--no-test-file", is_flag=True, help="Write no pytest file.")
 def minimise(

@@ -15,7 +15,7 @@ from agenttape_core.tools.rewrite.scanning import journals_in
 
 
 @verb("agenttape recover cassettes")
-@click.argument("path", default=".", type=click.Path(path_type=Path))
+@click.argument("path", default=".", type=click.Path(readable=False, path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only list what can be recovered.")
 def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:
     """Recover recordings that were cut off: of a journal, of a cassette by its path or name, or of all below a folder.

@@ -17,7 +17,7 @@ from agenttape_core.tools.report import Totals, change_of, comment, markdown
 
 
 @verb("agenttape report --base main tests")
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(readable=False))
 @click.option(
     "--base", metavar="REVISION", help="What to compare with; by default the base of a pull request, or HEAD."
 )

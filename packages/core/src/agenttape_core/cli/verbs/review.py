@@ -37,7 +37,7 @@ _LONGEST = 400
 
 
 @verb("agenttape review")
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(readable=False))
 def review(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Walk through the recordings that wait for review, call by call: other paths first, then words, then tokens.
 

@@ -22,7 +22,7 @@ _SHORT = 160
 
 
 @verb("agenttape show cassettes/weather.yaml --interaction 2")
-@click.argument("path", type=click.Path())
+@click.argument("path", type=click.Path(readable=False))
 @click.option("--interaction", type=int, metavar="N", help="Show one interaction in full.")
 @click.option("--step", type=int, metavar="N", help="Show one step in full.")
 def show(path: str, *, interaction: int | None, step: int | None, as_json: bool) -> None:

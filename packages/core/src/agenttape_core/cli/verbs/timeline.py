@@ -19,7 +19,7 @@ _LEGEND = f"{_CALL} a call   {_STEP} a step   {_FIRST} its first chunk   {_CHUNK
 
 
 @verb("agenttape timeline cassettes/weather.yaml")
-@click.argument("path", type=click.Path())
+@click.argument("path", type=click.Path(readable=False))
 def timeline(path: str, *, as_json: bool) -> None:
     """Show when each call ran, as bars on one scale: bars of parallel calls lie below each other.
 

@@ -15,7 +15,7 @@ from agenttape_core.tools.triage.running import SAMPLES, SEED, SURROUNDINGS
 
 
 @verb("agenttape triage tests/test_desk.py::test_answer --samples 10 --max-usd 1")
-@click.argument("cassette", required=False, type=click.Path())
+@click.argument("cassette", required=False, type=click.Path(readable=False))
 @program_argument
 @click.option("--samples", default=SAMPLES, show_default=True, help="The samples of each lane.")
 @click.option(

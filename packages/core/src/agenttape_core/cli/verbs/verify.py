@@ -17,7 +17,7 @@ from agenttape_core.tools.verify import verify as run_verify
 
 @verb("agenttape verify tests/agent.py:run cassettes/weather.yaml")
 @click.argument("function")
-@click.argument("cassette", required=False, type=click.Path())
+@click.argument("cassette", required=False, type=click.Path(readable=False))
 @click.option("--times", default=5, show_default=True, help="The number of replays.")
 @click.option(
     "--vary",

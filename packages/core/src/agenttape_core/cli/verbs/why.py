@@ -15,7 +15,7 @@ from agenttape_core.tools.why.tracing import MAX_REPLAYS
 
 
 @verb("agenttape why cassettes/desk.yaml desk.py:answer --text 9981")
-@click.argument("cassette", type=click.Path())
+@click.argument("cassette", type=click.Path(readable=False))
 @program_argument
 @click.option("--call", type=int, metavar="N", help="The call in question; by default the last answer of a model.")
 @click.option("--text", metavar="TEXT", help="The text in question, as it stands in an answer.")
