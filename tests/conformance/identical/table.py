@@ -12,6 +12,7 @@ from . import (  # noqa: F401 - they fill the table
     llama_flows,
     llama_tasks,
     plain,
+    retries,
 )
 from .rows import NARROW, ROWS, Framework, Row, cells
 

@@ -6,7 +6,7 @@ else is skipped: the sleeps of the user's code are the user's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from agenttape_core.freeze.callers import calling_frame
 
@@ -38,22 +38,30 @@ def register_backoff(module: str, functions: Collection[str]) -> None:
 
 
 _turns: list[Callable[[], bool]] = []
+_passers: list[Callable[[float], Awaitable[None] | None]] = []
 
 
-def register_turns(has_turn: Callable[[], bool]) -> None:
-    """Name what knows whether a sleep in an event loop is part of a recorded order; it is not skipped then.
-
-    It takes no time either: the clock of the loop passes to its end when it is its turn.
+def register_turns(has_turn: Callable[[], bool], passing: Callable[[float], Awaitable[None] | None]) -> None:
+    """Name what knows the recorded orders of event loops.
 
     Args:
-        has_turn: Returns true if a sleep that is asked for here has its turn.
+        has_turn: Returns true if a sleep that is asked for here is part of one.
+        passing: Returns what passes the time of a sleep that is asked for here, of so many seconds, in its turn and
+            without anybody waiting; `None` if nothing does.
     """
     _turns.append(has_turn)
+    _passers.append(passing)
 
 
 def has_turn() -> bool:
     """Return True if a sleep in an event loop that is asked for here is part of a recorded order."""
     return any(knows() for knows in _turns)
+
+
+def passing(seconds: float) -> Awaitable[None] | None:
+    """Return what passes the time of a sleep that is skipped here, in its turn; `None` if it has none."""
+    found = (passes(seconds) for passes in _passers)
+    return next((each for each in found if each is not None), None)
 
 
 def is_backing_off() -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import types
 from typing import Any, TypeVar, cast
 
-from agenttape_core.freeze.backoff import has_turn, is_backing_off
+from agenttape_core.freeze.backoff import has_turn, is_backing_off, passing
 from agenttape_core.freeze.frozen_function import current
 
 T = TypeVar("T")
@@ -26,12 +26,16 @@ _REAL = types.FunctionType(_CODE, _SLEEP.__globals__, "sleep", _SLEEP.__defaults
 async def sleep_and_pass(delay: float, result: T) -> T:
     """Sleep for real, then let the frozen clock of the caller's session pass by as much."""
     frozen = current()
-    is_skipped = frozen is not None and frozen.skips_backoff and is_backing_off() and not has_turn()
+    is_skipped = frozen is not None and frozen.skips_backoff and delay > 0 and is_backing_off()
     begun = frozen.begin_wait() if frozen is not None and delay > 0 else None
-    slept: T = await _REAL(0 if is_skipped else delay, result)  # other tasks have their turn even so
+    skipped = passing(delay) if is_skipped else None
+    if skipped is not None:
+        await skipped
+    else:
+        await _REAL(0 if is_skipped and not has_turn() else delay)  # other tasks have their turn even so
     if frozen is not None and begun is not None:
         frozen.end_wait(begun, delay)
-    return slept
+    return result
 
 
 def swap_in() -> None:

@@ -160,6 +160,8 @@ class _Waiter:
     """Resolved when nothing will come any more; `None` for a thread, which looks after that itself."""
     pool: Any = None
     """The pool of the thread that waits."""
+    works: Callable[[], bool] | None = None
+    """Returns true if threads work for the loop; `None` where nobody knows."""
     late: Lateness = field(default_factory=Lateness)
     since: float = 0.0
     limit: float = 0.0
@@ -214,6 +216,21 @@ class LoopClock(Looking):
         finally:
             self.end(waiter)
 
+    @contextmanager
+    def passing_to(self, seconds: float, works: Callable[[], bool]) -> Iterator[None]:
+        """Pass to the timers up to the end of a wait for which nobody waits, while inside.
+
+        Args:
+            seconds: The time until its end.
+            works: Returns true if threads work for the loop. While none does, nothing else makes it go on.
+        """
+        waiter = _Waiter(Patience(seconds, seconds), works=works)
+        self.begin(waiter)
+        try:
+            yield
+        finally:
+            self.end(waiter)
+
     def begin(self, waiter: _Waiter) -> None:
         """Begin to pass for somebody who waits."""
         waiter.since, waiter.limit = monotonic(), self() + waiter.patience.longest
@@ -256,7 +273,12 @@ class LoopClock(Looking):
         self._look_again(pause)
 
     def _is_alone(self) -> bool:
-        """True if nothing but its own timers makes this loop go on: there are no other threads, and no sockets."""
+        """True if nothing but its own timers makes this loop go on: there are no other threads, and no sockets.
+
+        For a wait that nobody needs it suffices that no thread works for the loop.
+        """
+        if any(waiter.works is not None and not waiter.works() for waiter in self._waiters):
+            return True
         sockets = getattr(getattr(self._loop, "_selector", None), "get_map", None)
         return threading.active_count() == 1 and sockets is not None and len(sockets()) <= 1  # one is its own
 

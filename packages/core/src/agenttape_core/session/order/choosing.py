@@ -42,6 +42,11 @@ class ChoosingLine(Line):
         self._choices = choices
 
     @property
+    def passes_waits(self) -> bool:
+        """False: what is asked after such a wait is one of the calls to choose among."""
+        return False
+
+    @property
     def is_conducting(self) -> bool:
         """True if the line says what the loop does next."""
         return bool(self._waiting or self._held)

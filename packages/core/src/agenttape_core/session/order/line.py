@@ -31,8 +31,13 @@ class Line(FollowedLine):
     """The deliveries of one event loop, for one session: in a replay, it says what the loop does next."""
 
     def expects_timers(self) -> bool:
-        """Return True if timers of the program are to come in the recorded order."""
-        return self._script is not None and self._script.expects("timer")
+        """Return True if timers of the program are to come in the recorded order, or in virtual time."""
+        return self.schedule.is_virtual or (self._script is not None and self._script.expects("timer"))
+
+    @property
+    def passes_waits(self) -> bool:
+        """True if the clock of the loop passes to the end of waits that nobody needs."""
+        return self._follows and not self._takes_time()
 
     @property
     def is_conducting(self) -> bool:

@@ -12,7 +12,7 @@ import functools
 import threading
 from asyncio import events
 from asyncio.selector_events import BaseSelectorEventLoop
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any
@@ -29,6 +29,7 @@ from agenttape_core.session.order.lent_callbacks import lent
 from agenttape_core.session.order.lent_contexts import lend
 from agenttape_core.session.order.line import Line
 from agenttape_core.session.order.signals import watched
+from agenttape_core.session.order.skipped_waits import pass_to_end
 from agenttape_core.session.order.strands import Strand, in_loop
 from agenttape_core.session.order.virtual_time import VIRTUAL
 from agenttape_core.session.order.visiting import VISITS, let_rest
@@ -86,12 +87,19 @@ def _call(handle: Any) -> None:
 
 
 def _timer_has_turn() -> bool:
-    """Return whether the recorded order of the loop that runs here has timers of the program that are to come."""
+    """Return whether the loop that runs here has virtual time, or an order in which timers are to come."""
     line, _ = line_of_program(None, asyncio.get_running_loop())
     return line is not None and line.expects_timers()
 
 
-register_turns(_timer_has_turn)
+def _passing(seconds: float) -> Awaitable[None] | None:
+    """Return what passes a time that is not waited for in the loop that runs here; `None` where nothing does."""
+    loop = asyncio.get_running_loop()
+    line, _ = line_of_program(None, loop)
+    return pass_to_end(loop, seconds, line.works) if line is not None and line.passes_waits else None
+
+
+register_turns(_timer_has_turn, _passing)
 
 
 def _is_early(timer: Any) -> bool:
