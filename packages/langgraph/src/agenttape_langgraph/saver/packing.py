@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from agenttape_core import UnreadableValueError
+from agenttape_langgraph.saver.splitting import Piece
 
 PLAIN, ZLIB, ZSTD = 0, 1, 2
 """The ways to pack a piece. The third needs the extra `zstd`, also for reading."""
@@ -69,7 +70,7 @@ def _coders() -> _Coders:
     return _Coders()
 
 
-def pack(data: bytes) -> tuple[int, bytes]:
+def pack(data: Piece) -> tuple[int, Piece]:
     """Return a way of packing, and the packed bytes. Bytes that would not get smaller stay as they are."""
     if len(data) < _WORTH_IT:
         return PLAIN, data

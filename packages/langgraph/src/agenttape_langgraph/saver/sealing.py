@@ -20,7 +20,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from agenttape_core import UnreadableValueError
 from agenttape_langgraph.saver.packing import pack, unpack
 from agenttape_langgraph.saver.slots import checked, summed
-from agenttape_langgraph.saver.splitting import split
+from agenttape_langgraph.saver.splitting import Piece, split
 
 _SEALED = 0x80
 _BOUND = 0x40
@@ -60,7 +60,7 @@ class Content:
     kind: str
     digest: bytes
     head: bytes
-    pieces: tuple[bytes, ...]
+    pieces: tuple[Piece, ...]
     digests: tuple[bytes, ...]
     tail: bytes
     typed: Typed
@@ -97,7 +97,7 @@ class Seal:
         packing, packed = pack(data)
         return self._sealed(summed(bytes((packing,)) + packed))
 
-    def close_piece(self, piece: bytes, digest: bytes) -> bytes:
+    def close_piece(self, piece: Piece, digest: bytes) -> bytes:
         """Return a piece for the file, bound to its digest: it need not be computed again when the piece is read."""
         packing, packed = pack(piece)
         first = bytes((packing | _BOUND,))
@@ -162,8 +162,8 @@ class Seal:
     def content(self, typed: Typed) -> Content:
         """Split a serialised value, and compute its digests."""
         parts = split(typed.kind, typed.data)
-        head = parts.pop(0) if len(parts) > 1 and len(parts[0]) < _SMALL else b""
-        tail = parts.pop() if len(parts) > 1 and len(parts[-1]) < _SMALL else b""
+        head = bytes(parts.pop(0)) if len(parts) > 1 and len(parts[0]) < _SMALL else b""
+        tail = bytes(parts.pop()) if len(parts) > 1 and len(parts[-1]) < _SMALL else b""
         digests = tuple(map(self.digest, parts))
         whole = self._whole(typed.kind, head, digests, tail)
         return Content(typed.kind, whole, head, tuple(parts), digests, tail, typed)
@@ -183,7 +183,7 @@ class Seal:
             hashed.update(digest)
             yield hashed.copy().digest()
 
-    def digest(self, data: bytes) -> bytes:
+    def digest(self, data: Piece) -> bytes:
         """Return the digest of bytes."""
         return blake2b(data, digest_size=_DIGEST, key=self._key).digest()
 

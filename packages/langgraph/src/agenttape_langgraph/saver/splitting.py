@@ -51,7 +51,11 @@ _OBJECTS = frozenset((0xC7, 0xC8, 0xC9))
 _LISTS = frozenset((*range(0x90 + _LIST, 0xA0), 0xDC, 0xDD))
 
 
-def split(kind: str, data: bytes) -> list[bytes]:
+Piece = bytes | memoryview
+"""Some of the bytes of a value."""
+
+
+def split(kind: str, data: bytes) -> list[Piece]:
     """Return the pieces of serialised bytes.
 
     Args:
@@ -63,7 +67,8 @@ def split(kind: str, data: bytes) -> list[bytes]:
     cuts = list(_items(data)) if kind == "msgpack" else []
     ends = [*cuts, len(data)] if not cuts or cuts[-1] != len(data) else cuts
     most = _LARGE if cuts else 2 * _LEAST
-    return [data[start:end] for begin, stop in pairwise([0, *ends]) for start, end in _parts(data, begin, stop, most)]
+    whole = data if len(data) < _LARGE else memoryview(data)  # which copies nothing
+    return [whole[start:end] for begin, stop in pairwise([0, *ends]) for start, end in _parts(data, begin, stop, most)]
 
 
 def _parts(data: bytes, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
