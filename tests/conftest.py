@@ -54,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--replays", type=int, default=2, metavar="N", help="replay each program so often at most")
     group.addoption("--orders", type=int, default=6, metavar="N", help="answer sound programs in so many orders")
     group.addoption("--programs", type=int, default=1, metavar="N", help="draw so many programs of each framework")
+    group.addoption("--first-program", type=int, default=0, metavar="N", help="draw them from this seed on")
     group.addoption("--kills", type=int, default=12, metavar="N", help="kill so many recording processes")
     group.addoption("--every-check", action="store_true", help="run all checks on each integration that is broken")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,10 +12,14 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from .fakes import PlainChat, Twice, World, call, calling, numbered
+from agenttape_core import use_cassette
+from agenttape_langchain import TapeCallbackHandler
+
+from .fakes import Call, PlainChat, Twice, World, arun, call, calling, numbered, run
 from .observed_programs import SwarmAgentState, SwarmState, hand_off_to
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
 NAMES = ("bob", "carol", "dave")
@@ -50,6 +55,33 @@ def test_hand_offs_at_once(is_async: bool, world: World, tmp_path: Path) -> None
         recorded, replayed = Twice(is_async=is_async)(world, tmp_path / f"{number}.yaml", drive)
         assert replayed.facts == recorded.facts
         assert (replayed.session.report.unused, replayed.session.report.disorder) == ((), ())
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["threads", "tasks"])
+def test_hand_offs_at_once_that_were_observed(is_async: bool, world: World, tmp_path: Path) -> None:
+    """The hand-off that a handler has seen to win wins in a replay."""
+    kept: list[Any] = []
+
+    def drive(**config: Any) -> list[str]:
+        kept.append(swarm(world))
+        config["configurable"] = {"thread_id": "1"}
+        calls = _one(call(kept[-1], "invoke", {"messages": [("user", "Rain?")]}, config))
+        found = asyncio.run(arun(calls)) if is_async else run(calls)
+        return [f"{message.type} {message.content}" for message in found["messages"]]
+
+    for number in range(4):
+        world.gone = False
+        with TapeCallbackHandler(tmp_path / f"{number}.jsonl") as handler:
+            observed = drive(callbacks=[handler])
+        world.gone = True
+        for _ in range(2):
+            with use_cassette(tmp_path / f"{number}.jsonl") as session:
+                assert drive() == observed
+            assert (handler.errors, session.report.unused, session.report.disorder) == ([], (), ())
+
+
+def _one(call: Call) -> Generator[Call, Any, Any]:
+    return (yield call)
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["threads", "tasks"])

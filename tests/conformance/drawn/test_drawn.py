@@ -22,7 +22,8 @@ REPLAYS = 2
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Draw as many programs of each framework as the options say."""
-    seeds = range(metafunc.config.getoption("programs"))
+    first = metafunc.config.getoption("first_program")
+    seeds = range(first, first + metafunc.config.getoption("programs"))
     metafunc.parametrize(
         ("draw", "seed"),
         [

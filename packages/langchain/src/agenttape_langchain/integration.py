@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agenttape_langchain._compat import current_config, in_config
+from agenttape_langchain.address import placement
 from agenttape_langchain.bindings import tape_within
 from agenttape_langchain.calls import CALL
 from agenttape_langchain.effects import (
@@ -24,11 +25,12 @@ from agenttape_langchain.session_tree import position_of, register_follower
 from agenttape_langchain.vector_stores import MEMORY
 
 if TYPE_CHECKING:
-    from agenttape_langchain.callbacks.runs import ObservedRun
+    from agenttape_langchain.callbacks.runs import RAISED, ObservedRun
 
 __all__ = [
     "CALL",
     "MEMORY",
+    "RAISED",
     "ChainFacts",
     "Effects",
     "NoteEffect",
@@ -40,6 +42,7 @@ __all__ = [
     "in_config",
     "method_body",
     "noting_effects",
+    "placement",
     "plain_without_run_ids",
     "position_of",
     "register_effects",
@@ -53,8 +56,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what only sessions need that keep the steps of a run."""
-    if name != "ObservedRun":
+    if name not in ("ObservedRun", "RAISED"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from agenttape_langchain.callbacks.runs import ObservedRun
+    from agenttape_langchain.callbacks import runs
 
-    return ObservedRun
+    return getattr(runs, name)

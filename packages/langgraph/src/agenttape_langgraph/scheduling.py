@@ -6,8 +6,6 @@
 - Work that a graph submits to its pool besides its tasks, for example to save or to wait for parts of a stream, happens
   as often and as early as the schedule has it. It makes no branch.
 - LangGraph gathers the interrupts of several tasks of a subgraph from a set. They are put in the order of the tasks.
-- Where several tasks have failed, or handed over to a graph around theirs, LangGraph raises one of their errors, from a
-  set: which one follows from where objects lie in memory. It is that of the task that ended first.
 - Threads put parts on a stream, commit what tasks wrote, and write into a saver in memory in turns. A replay takes them
   in the recorded order.
 - Where checkpoints are kept in memory, they are saved at once: in the background, those of a graph and of a subgraph
@@ -21,7 +19,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import operator
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -29,7 +26,6 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -46,7 +42,6 @@ from agenttape_core.integration import (
 )
 from agenttape_langgraph._compat import (
     EXECUTORS,
-    RAISED_BY_OTHERS,
     SAVERS_OF_WRITES,
     TASK_RUNNERS,
     FuturesDict,
@@ -56,15 +51,13 @@ from agenttape_langgraph._compat import (
     saves_in_memory,
     task_path_str,
 )
+from agenttape_langgraph.raised_errors import error_of, note_failure, raising_alike
 from agenttape_langgraph.stable_ids import interrupts_of
 
 _CONTEXT = "__agenttape_context__"
 _PATH = "__agenttape_path__"
 _branch: ContextVar[str | None] = ContextVar("agenttape_langgraph_branch", default=None)
 """The branch of a task that has ended, while its graph does the work above."""
-_ended: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-"""The places of futures of tasks, in the order in which these ended."""
-_places = itertools.count()
 
 
 def _scope() -> str | None:
@@ -89,7 +82,7 @@ def independent_of_schedule() -> Iterator[None]:
         if NodeTimeoutError is not None:
             _patch(undo, NodeTimeoutError, "__init__", _ran_as_long_as_it_might)
         _patch(undo, runner, "_panic_or_proceed", _sorting_interrupts)
-        _patch(undo, runner, "_panic_or_proceed", _failing_as_the_first)
+        _patch(undo, runner, "_panic_or_proceed", raising_alike)
         for executor in EXECUTORS:
             _patch(undo, executor, "submit", _submit_without_branch)
         yield
@@ -120,9 +113,9 @@ def _commit_in_branch(real: Callable[..., None]) -> Callable[..., None]:
         if context is None:
             real(self, task, future)
         else:
-            error = _error_of(future)
+            error = error_of(future)
             if error is not None:
-                _ended[future] = next(_places)
+                note_failure(task, future)
             if interrupts_of(error):
                 setattr(error, _PATH, task_path_str(task.path))
             branch = f"{getattr(task, 'name', '')} {getattr(task, 'path', '')}"  # a test of a runner has no real tasks
@@ -150,37 +143,12 @@ def _sorting_interrupts(real: Callable[..., None]) -> Callable[..., None]:
             interrupts = interrupts_of(gathered)
             if len(interrupts) <= 1 or current_session() is None:
                 raise
-            errors = [error for error in map(_error_of, futures) if error is not None]
+            errors = [error for error in map(error_of, futures) if error is not None]
             # By identity: two tasks may ask equal questions, and LangGraph gathers the very objects that they raised.
             paths = {id(one): getattr(error, _PATH, "") for error in errors for one in interrupts_of(error)}
             raise GraphInterrupt(tuple(sorted(interrupts, key=lambda one: paths.get(id(one), "")))) from None
 
     return panic_or_proceed
-
-
-def _failing_as_the_first(real: Callable[..., None]) -> Callable[..., None]:
-    def panic_or_proceed(futures: Collection[Any], **kwargs: Any) -> None:
-        if current_session() is not None:
-            handled, seen = kwargs.get("handled_futures") or (), kwargs.get("handled_exception_ids") or ()
-            failed = [
-                one for one in futures if _is_raised(one) and one not in handled and id(_error_of(one)) not in seen
-            ]
-            later = sorted(failed, key=lambda one: _ended.get(one, 0))[1:]
-            futures = set(futures).difference(later)
-        real(futures, **kwargs)
-
-    return panic_or_proceed
-
-
-def _is_raised(future: Any) -> bool:
-    """Return True if a graph may raise the error of a task by itself: it gathers interrupts."""
-    error = _error_of(future)
-    return error is not None and not isinstance(error, GraphInterrupt) and future not in RAISED_BY_OTHERS
-
-
-def _error_of(future: Any) -> BaseException | None:
-    """Return the exception of a task, if it has ended with one."""
-    return future.exception() if future.done() and not future.cancelled() else None
 
 
 def _in_branch(branch: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

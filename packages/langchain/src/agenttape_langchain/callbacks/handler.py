@@ -159,7 +159,7 @@ class TapeCallbackHandler(Observing):
         with self.noting():
             self._inputs.ended(run_id, kwargs)
             if run is not None:
-                self.record(run, status="failed", error=error)
+                self.record(run, status="failed", error=error, **run.failed(error))
         self._end(run_id)
 
     # -- models ------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agenttape_core.integration.observing import OpenRun
@@ -25,6 +25,9 @@ _STRUCTURAL_KEYS = (
 _OF_AGENTS = ("lc_agent_name", "ls_integration")
 """Keys that `create_agent` sets in the metadata of its outermost chain, and every run below inherits."""
 
+RAISED = "raised"
+"""The key in the data of a graph's step for the node whose error it raised, if several of its nodes had failed."""
+
 
 @dataclass(slots=True, kw_only=True)
 class ObservedRun(OpenRun):
@@ -39,6 +42,8 @@ class ObservedRun(OpenRun):
     run: Run
     tags: Sequence[str]
     metadata: Mapping[str, Any]
+    failures: list[tuple[BaseException, str]] = field(default_factory=list)
+    """The errors of its nodes, each with the label of its node."""
 
     @property
     def own_tags(self) -> list[str]:
@@ -54,6 +59,19 @@ class ObservedRun(OpenRun):
             for key, value in self.metadata.items()
             if not str(key).startswith(_STRUCTURAL_KEYS) and not (key in inherited and inherited[key] is value)
         }
+
+    def failed(self, error: BaseException) -> dict[str, Any]:
+        """Note that it has failed, and return the facts of its step about the node that raised this error.
+
+        LangGraph raises the error of one of the tasks that have failed, and nothing else tells which one it takes.
+
+        Args:
+            error: Its error.
+        """
+        above, labels = self.above, [label for own, label in self.failures if own is error]
+        if self.kind == "node" and above is not None:
+            above.failures.append((error, self.position.address.removeprefix(f"{above.position.address}/")))
+        return {"data": {RAISED: labels[0]}} if labels and len(self.failures) > 1 else {}
 
     def chain_kind(self) -> str:
         """Return the kind of its step: `node` (also of a function that is a task), `agent`, or `chain`."""
