@@ -17,7 +17,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from agenttape_core import CassetteMissError, use_cassette
 from agenttape_langchain import TapeCallbackHandler
 
-from .fakes import World, arun, run
+from .fakes import NativeChat, World, arun, run
 from .observed_programs import ASKED, PROGRAMS, by_last
 
 if TYPE_CHECKING:
@@ -79,6 +79,30 @@ def test_a_handler_in_a_session(name: str, world: World, tmp_path: Path) -> None
         with use_cassette(tmp_path / path):
             assert renamed(drive()) == renamed(recorded)
     assert (handler.errors, again.errors) == ([], [])
+
+
+def test_metadata_of_parts_keep_their_order(world: World, tmp_path: Path) -> None:
+    """The metadata of chunks of an agent within a tool have the keys in the order in which they came."""
+    inner = create_agent(NativeChat(world=world, model_name="inner"), [], name="inner")
+
+    @tool
+    async def dig() -> str:
+        """Dig."""
+        return str((await inner.ainvoke(ASKED))["messages"][-1].text)
+
+    async def drive(**config: Any) -> list[list[str]]:
+        agent: Any = create_agent(by_last(world, ("dig", {})), [dig])
+        builder = StateGraph(MessagesState).add_node("agent", agent).add_edge(START, "agent")
+        given = {"configurable": {"thread_id": "1"}, **config}
+        parts = builder.compile().astream(ASKED, given, stream_mode="messages", subgraphs=True)
+        return [list(metadata) async for _, (_, metadata) in parts]
+
+    with TapeCallbackHandler(tmp_path / "c.jsonl") as handler:
+        observed = asyncio.run(drive(callbacks=[handler]))
+    assert handler.errors == []
+    world.gone = True
+    with use_cassette(tmp_path / "c.jsonl"):
+        assert asyncio.run(drive()) == observed
 
 
 def test_effects_that_cannot_be_written(world: World, tmp_path: Path) -> None:

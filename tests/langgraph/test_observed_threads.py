@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.tools import tool
 from langgraph.graph import START, StateGraph
 from langgraph.types import RetryPolicy
 
@@ -111,3 +113,75 @@ def test_chunks_of_threads(seed: int, fails: str, tmp_path: Path) -> None:
         with use_cassette(tmp_path / "seen.jsonl") as session:
             assert spoken(turnstile, fails=fails) == observed
         assert session.report.disorder == ()
+
+
+@pytest.mark.parametrize("first", "abc")
+def test_quick_calls_of_threads(first: str, tmp_path: Path) -> None:
+    """Calls of nodes in threads, none of which overlapped another, are answered in their order, in each replay."""
+    left, is_gone = [first, *(name for name in NODES if name != first)], threading.Event()
+    changed = threading.Condition()
+
+    def node(name: str) -> Any:
+        @tool
+        def look(what: str) -> str:
+            """Look."""
+            assert not is_gone.is_set(), "the tool was called in a replay"
+            return f"{what} seen"
+
+        def go(_: State) -> dict[str, Any]:
+            if is_gone.is_set():
+                return {"said": [look.invoke({"what": name})]}
+            with changed:
+                assert changed.wait_for(lambda: left[0] == name, timeout=_LIMIT)
+                said = look.invoke({"what": name})
+                time.sleep(0.0005)  # a recording knows tenths of milliseconds
+                left.pop(0)
+                changed.notify_all()
+            return {"said": [said]}
+
+        return go
+
+    def streamed(config: Any = None) -> list[str]:
+        graph = StateGraph(State)
+        for name in NODES:
+            graph.add_node(name, node(name)).add_edge(START, name)
+        return [next(iter(part)) for part in graph.compile().stream({"said": []}, config, stream_mode="updates")]
+
+    order = list(left)
+    with TapeCallbackHandler(tmp_path / "seen.jsonl") as handler:
+        streamed({"callbacks": [handler]})
+    assert handler.errors == []
+    is_gone.set()
+    for _ in range(5):
+        with use_cassette(tmp_path / "seen.jsonl") as session:
+            assert streamed() == order
+        assert session.report.disorder == ()
+
+
+def test_threads_of_loops_are_named(tmp_path: Path) -> None:
+    """Which of the threads that work for a loop is first is a matter of speed, so a replay names it."""
+    is_gone = False
+
+    def node(name: str) -> Any:
+        @tool
+        def look(what: str) -> str:
+            """Look."""
+            assert not is_gone, "the tool was called in a replay"
+            return f"{what} seen"
+
+        return lambda _: {"said": [look.invoke({"what": name})]}
+
+    async def streamed(config: Any = None) -> list[Any]:
+        graph = StateGraph(State)
+        for name in NODES:
+            graph.add_node(name, node(name)).add_edge(START, name)
+        return [part async for part in graph.compile().astream({"said": []}, config, stream_mode="updates")]
+
+    with TapeCallbackHandler(tmp_path / "seen.jsonl") as handler:
+        asyncio.run(streamed({"callbacks": [handler]}))
+    assert handler.errors == []
+    is_gone = True
+    with use_cassette(tmp_path / "seen.jsonl") as session:
+        asyncio.run(streamed())
+    assert any("awaited at once" in line for line in session.report.unseen)
+    assert session.report.disorder == ()

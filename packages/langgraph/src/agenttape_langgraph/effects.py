@@ -41,6 +41,7 @@ from agenttape_langgraph._compat import (
 )
 from agenttape_langgraph.stable_ids import stable_ids
 from agenttape_langgraph.stores import aput_again, noting_store, put_again
+from agenttape_langgraph.stream_parts import part_of, plain_part
 
 _EMIT = "emit_output_delta"
 """The method of a runtime by which a tool emits a part of its output."""
@@ -177,7 +178,7 @@ def _asking(pad: Any, note: NoteEffect) -> Any:
 
 def _relay(stream: Any, config: RunnableConfig, note: NoteEffect) -> Any:
     """Return the stream of graphs that are called inside."""
-    return StreamProtocol(_noting(lambda part: note("stream", _plain_part(part, config)), stream), stream.modes)
+    return StreamProtocol(_noting(lambda part: note("stream", plain_part(part, config)), stream), stream.modes)
 
 
 def _callbacks(config: RunnableConfig, note: NoteEffect) -> Any:
@@ -208,7 +209,7 @@ def _twin(handler: Any, config: RunnableConfig, by: Mapping[str, int], note: Not
 def _handler_stream(
     stream: Callable[[Any], Any], config: RunnableConfig, by: Mapping[str, int], note: NoteEffect
 ) -> Callable[[Any], Any]:
-    return _noting(lambda part: note("heard", {**_plain_part(part, config), **by}), stream)
+    return _noting(lambda part: note("heard", {**plain_part(part, config), **by}), stream)
 
 
 class _Seen:
@@ -265,36 +266,6 @@ def _noting_deltas(crossing: ExecutedCrossing, note: NoteEffect) -> Iterator[Non
             tool_call_writer.set(real)
 
 
-# -- parts of a stream: namespace, mode, data --------------------------------------------------------------------------
-
-
-def _plain_part(part: Any, config: RunnableConfig) -> dict[str, Any]:
-    namespace, mode, data = part
-    if mode == "messages":
-        message, metadata = data
-        own = config.get("metadata") or {}
-        data = [message, {key: item for key, item in metadata.items() if key not in own or own[key] != item}]
-    return {**_relative(namespace, config), "mode": mode, "data": data}
-
-
-def _relative(namespace: tuple[str, ...], config: RunnableConfig) -> dict[str, Any]:
-    """Return a namespace relative to that of a run: task ids differ from run to run."""
-    own, graph = graph_of(config)
-    if namespace == graph:
-        return {}
-    inside = namespace[: len(own)] == own
-    return {"inside": list(namespace[len(own) :])} if inside else {"namespace": list(namespace)}
-
-
-def _part(plain: Mapping[str, Any], config: RunnableConfig) -> tuple[tuple[str, ...], str, Any]:
-    own, graph = graph_of(config)
-    namespace = (*own, *plain["inside"]) if "inside" in plain else tuple(plain.get("namespace", graph))
-    data = plain["data"]
-    if plain["mode"] == "messages":
-        data = (data[0], {**(config.get("metadata") or {}), **data[1]})
-    return namespace, plain["mode"], data
-
-
 # -- when it is served -------------------------------------------------------------------------------------------------
 
 
@@ -316,7 +287,7 @@ def _stream(plain: Any) -> None:
     config = get_config()
     stream = config["configurable"].get(STREAM)
     if stream is not None and plain["mode"] in stream.modes:
-        stream(_part(plain, config))
+        stream(part_of(plain, config))
 
 
 def _stream_by_handler(plain: Any) -> None:
@@ -324,7 +295,7 @@ def _stream_by_handler(plain: Any) -> None:
     config = get_config()
     handler = _handler(config, plain.get("by", 0))
     if handler is not None:
-        handler.stream(_part(plain, config))
+        handler.stream(part_of(plain, config))
 
 
 def _mark_seen(plain: Any) -> None:

@@ -18,6 +18,7 @@ from agenttape_core.session.order.handles import (
     owner_of,
 )
 from agenttape_core.session.order.held_back import Key, is_let_through, was_let_through
+from agenttape_core.session.order.loose import BETWEEN_ANSWERS
 
 _MOST_ROUNDS = 10_000
 """Times that a timer is put off as the program makes steps, before it counts as one that makes them without end."""
@@ -130,9 +131,17 @@ class FollowedLine(AwaitedLine):
             age = self._made(sender) - number if sender != "post" else number
             beside = self._threads.beside(delivery)
             self._log.delivered(delivery, age, is_idle=self._has_no_steps(), beside=beside)
+        elif self._is_beside_others(delivery):
+            self.schedule.note_unseen(BETWEEN_ANSWERS)  # which of them comes first is a matter of speed
         self._steps = 0
         self._takes_turn(handle, delivery)
         return False
+
+    def _is_beside_others(self, delivery: Key) -> bool:
+        """Return True if a thread has worked for the program while others do so, too."""
+        if delivery[0] != "job" or delivery in self._inside:
+            return False
+        return any(other not in self._inside for other in self._threads.beside(delivery))
 
     def _takes_turn(self, handle: Any, delivery: Key) -> None:
         """Take the turn for a timer, or a post of a thread, that is the program's own; see `visiting`."""

@@ -1,8 +1,8 @@
 """The turns of the threads of a run that was only observed.
 
 An observer does not see where threads begin and wait, so there is no recorded order of gates. But it knows when each
-answer came, and each chunk of a stream. Where calls of threads overlapped, their replay lets all threads come as far as
-they can, and then gives the answer that came first: see `choosing_threads`.
+answer came, and each chunk of a stream. So a replay lets all threads come as far as they can, and then gives the answer
+that came first: see `choosing_threads`. That also holds where no calls overlapped: quick ones of threads may not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class AnswersInTime(Choices):
 
 
 class ObservedStrands(ChoosingStrands):
-    """The strands of a replay of an observed run. They take turns if calls overlapped in it.
+    """The strands of a replay of an observed run. They take turns if there was more than one call in it.
 
     Args:
         rows: The recordings.
@@ -81,7 +81,7 @@ class ObservedStrands(ChoosingStrands):
         if self.is_on and not self._forked:
             timings = self._timings()
             self._choices = self._in_time = AnswersInTime(timings)
-            self.is_on = _have_overlapped(self._rows, timings)
+            self.is_on = len(self._rows) > 1  # calls that were made one after the other may have been those of threads
         return super().fork(above, pool, scope, is_own=is_own)
 
     def answer(self, number: int) -> None:
