@@ -249,7 +249,7 @@ PartsQueue: Any = _pregel.SyncQueue
 EXECUTORS: tuple[Any, ...] = (_executor.BackgroundExecutor, _executor.AsyncBackgroundExecutor)
 """The executors to which a graph submits its tasks and its background work."""
 
-RAISED_BY_OTHERS: Any = _runner.SKIP_RERAISE_SET
+RAISED_BY_OTHERS: Any = runner.SKIP_RERAISE_SET
 """The futures of tasks whose error a graph does not raise: what has called them does, or handles it."""
 
 TASK_RUNNERS = frozenset({"run_with_retry", "arun_with_retry"})
