@@ -75,6 +75,20 @@ def test_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: s
         assert replayed == [ask.__wrapped__(each["echo"]) for each in replayed[:3]] + run()[3:]
 
 
+@pytest.mark.parametrize("sign", ["pytest.ini", "tox.ini", "uv.lock", "poetry.lock", "requirements.txt"])
+def test_a_copy_without_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str) -> None:
+    """A project that was copied without its `.git` is at its root wherever its tests are started."""
+    for name, root in (("mine", tmp_path / "mine"), ("copy", tmp_path / "copy")):
+        (root / "tests" / "unit").mkdir(parents=True)
+        (root / sign).touch()
+        if name == "mine":
+            (root / ".git").mkdir()
+        monkeypatch.chdir(root if name == "mine" else root / "tests")
+        test = RunningTest(root / "tests" / "unit", root, lambda _: None)
+        with during(test), use_cassette(tmp_path / "c.yaml", mode="once"):
+            assert ask(f"The data are in {root}/data.")["echo"] == f"The data are in {root}/data."
+
+
 def test_the_same_place(tmp_path: Path) -> None:
     """Where it was recorded, a replay is the same to the last character."""
     with living(tmp_path / "a b" / "ü", tmp_path / "a b"):

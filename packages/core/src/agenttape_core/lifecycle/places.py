@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from agenttape_core.lifecycle.running_test import this_test
@@ -12,6 +12,8 @@ from agenttape_core.schema import Header
 
 _ROOTS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 """The files and folders that the root of a project holds."""
+_SIGNS = ("pytest.ini", "tox.ini", "uv.lock", "poetry.lock", "requirements.txt")
+"""Files that tell the root of a project without any of those, such as one that was copied without its history."""
 
 
 def places_of_run(given: Mapping[str, str], prior: Header | None) -> Places:
@@ -51,9 +53,14 @@ def _is_below(path: str, folder: str) -> bool:
 @lru_cache(maxsize=64)
 def _project_root(start: str) -> str:
     """Return the nearest folder at or above another one that looks like the root of a project; empty if none does."""
+    return _nearest(start, _ROOTS) or _nearest(start, _SIGNS)
+
+
+def _nearest(start: str, names: Sequence[str]) -> str:
+    """Return the nearest folder at or above another one that holds one of these; empty if none does."""
     folder = start
     while folder:
-        if any(os.path.exists(f"{folder}/{name}") for name in _ROOTS):  # noqa: PTH110
+        if any(os.path.exists(f"{folder}/{name}") for name in names):  # noqa: PTH110
             return folder
         above = os.path.dirname(folder)  # noqa: PTH120
         folder = above if above != folder else ""
