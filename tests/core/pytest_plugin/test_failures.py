@@ -458,6 +458,37 @@ def test_a_failed_assertion_names_the_tools_that_did_not_run(project: Project) -
     result.stdout.fnmatch_lines(["*- AgentTape -*", told, "*= cassettes =*", told])
 
 
+def test_a_failed_assertion_names_what_was_real(project: Project) -> None:
+    """What was real in a replay stands on a line of its own: it is no order that could not be imposed."""
+    project.tests(
+        """
+import secrets
+import time
+from pathlib import Path
+import pytest
+from agenttape_core import boundary
+
+@boundary("tool")
+def ask(text):
+    return text
+
+@pytest.mark.cassette
+def test_it():
+    key, began = secrets.token_hex(), time.monotonic()
+    ask("hi")
+    assert not Path("offline").exists(), (key, began)
+"""
+    )
+    project.record()
+    project.go_offline()
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    noise = "what `secrets`, `os.urandom` and `random.SystemRandom` give the program is real"
+    spans = "what `time.monotonic`, `perf_counter` and their like tell the program is real"
+    assert result.outlines.count(f"this was not from the recording: {noise}; {spans}") == 1
+    result.stdout.no_fnmatch_line("*the recorded order could not be imposed*")
+
+
 def test_a_sub_agent_that_ran_is_counted(project: Project) -> None:
     """A tool that was run through is counted in the verdict."""
     asks_inside = '@boundary("tool")\ndef expert(text):\n    return ask(text)\n'

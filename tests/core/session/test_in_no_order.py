@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import Verification, boundary, use_cassette
 
 LIMIT = 30
 SIGNALLED = "a signal came to a handler of the program, at a moment that is in no recorded order"
@@ -219,6 +219,25 @@ def test_what_is_real_on_purpose_is_named_where_the_program_draws_it(
 ) -> None:
     """It is another one in each replay."""
     assert disorder(tmp_path / "c.yaml", draw, draw) == (told,)
+
+
+@needs_signals
+def test_what_is_real_is_told_apart_from_the_order(tmp_path: Path) -> None:
+    """A verification has a line for each, and lists for both; what is real is part of the disorder, too."""
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        ask("who?")
+    with use_cassette(path) as session:
+        ask("who?")
+        secrets.token_hex()
+        with handled(handle):
+            signalled()
+    report = session.report
+    assert (report.disorder, report.real, report.lost_order) == ((SIGNALLED, NOISE), (NOISE,), (SIGNALLED,))
+    found = Verification("f", [], [], "failed", {}, disorder=report.disorder, real=report.real)
+    told = [f"  the recorded order could not be imposed: {SIGNALLED}", f"  this was not from the recording: {NOISE}"]
+    assert [line for line in str(found).splitlines() if line in told] == told
+    assert (found.to_dict()["disorder"], found.to_dict()["real"]) == ([SIGNALLED, NOISE], [NOISE])
 
 
 def test_what_libraries_draw_is_not_named(tmp_path: Path) -> None:

@@ -93,6 +93,17 @@ def test_script(folder: Path, program: Program, agenttape: Agenttape, text: str,
     assert (told in replayed.err) is ("def weather" in text)
 
 
+def test_what_was_real(program: Program, agenttape: Agenttape) -> None:
+    """A replay names what was real in a line of its own, which is none about the recorded order."""
+    drawing = f"{ASK}\nimport secrets\nsecrets.token_hex()\n"
+    words = ("--cassette", "run", "--", "python", program("agent.py", drawing), "Paris")
+    assert agenttape("record", *words).code == 0
+    replayed = agenttape("replay", *words)
+    assert replayed.code == 0
+    assert "this was not from the recording: what `secrets`, " in replayed.err
+    assert "could not be imposed" not in replayed.err
+
+
 @pytest.mark.parametrize("name", ["agents:Desk.ask", "agents.py:stream"])
 def test_function(folder: Path, program: Program, agenttape: Agenttape, name: str) -> None:
     """A function is called in a process of its own, however it gives its answers, and its cassette is named by it."""

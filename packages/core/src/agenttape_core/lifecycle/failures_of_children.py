@@ -67,7 +67,7 @@ class FailuresOfChildren:
                 session.report.add_failure(blocked=first)
             session.latch(failure)
         for path in sorted(folder.glob("*.said")):
-            session.report.add_disorder(path.read_text(encoding="utf-8"))
+            session.report.add_real(path.read_text(encoding="utf-8"), moves_calls=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 

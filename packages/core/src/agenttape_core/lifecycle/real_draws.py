@@ -27,7 +27,8 @@ def _is_drawn(kind: str) -> None:
     elif session.frozen.was_observed:
         _is_unseen(session, kind)
     elif (bare is not None or is_collecting()) and kind in session.frozen.kinds and is_drawn_by_program():
-        session.report.add_disorder((_GARBAGE if is_collecting() else _BARE).format(drawn=_DRAWN[kind]))
+        line = (_GARBAGE if is_collecting() else _BARE).format(drawn=_DRAWN[kind])
+        session.report.add_real(line, moves_calls=True)
 
 
 def _is_unseen(session: Session, kind: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, shown_path
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.session import not_in_order, not_seen, served_not_run
+from agenttape_core.session import not_as_recorded, served_not_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,9 +55,10 @@ def not_run(call: pytest.CallInfo[None]) -> list[tuple[str, str]]:
     if test is None or call.excinfo is None or ours_in(call.excinfo.value) is not None:
         return []
     disorder = dict.fromkeys(line for report in test.reports for line in report.disorder)
+    real = dict.fromkeys(line for report in test.reports for line in report.real)
     unseen = dict.fromkeys(line for report in test.reports for line in report.unseen)
-    lines = [*not_run_in(test.reports), *([not_in_order(disorder)] if disorder else [])]
-    return [("AgentTape", line) for line in (*lines, *([not_seen(unseen)] if unseen else []))]
+    lines = [*not_run_in(test.reports), *not_as_recorded(disorder, real, unseen)]
+    return [("AgentTape", line) for line in lines]
 
 
 def not_run_in(reports: Sequence[Report]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Literal
@@ -131,14 +131,20 @@ def served_not_run(tools: Iterable[object]) -> str:
     return f"served, not run: {', '.join(map(str, tools))}"
 
 
-def not_in_order(disorder: Iterable[str]) -> str:
-    """Return the line that says what of the recorded order of a replay could not be imposed."""
-    return f"the recorded order could not be imposed: {', '.join(disorder)}"
+def not_as_recorded(disorder: Iterable[str], real: Collection[str], unseen: Iterable[str]) -> list[str]:
+    """Return the lines that say what of a replay may not be as it was recorded; none if all of it is.
 
-
-def not_seen(unseen: Iterable[str]) -> str:
-    """Return the line that says what of a run that was only observed its replay may have otherwise."""
-    return f"the run was only observed, and a handler does not see all (a session does): {'; '.join(unseen)}"
+    Args:
+        disorder: As in `Report.disorder`, of one replay or of several.
+        real: As in `Report.real`, of the same.
+        unseen: As in `Report.unseen`, of the same.
+    """
+    said = (
+        ("the recorded order could not be imposed: ", ", ", [line for line in disorder if line not in real]),
+        ("this was not from the recording: ", "; ", list(real)),
+        ("the run was only observed, and a handler does not see all (a session does): ", "; ", list(unseen)),
+    )
+    return [f"{heading}{between.join(lines)}" for heading, between, lines in said if lines]
 
 
 def _number(crossed: Crossed) -> int:
@@ -167,7 +173,8 @@ class Report:
     _blocked: list[str] = field(default_factory=list)
     _outside: dict[str, None] = field(default_factory=dict)
     _disorder: dict[str, None] = field(default_factory=dict)
-    _real: dict[str, None] = field(default_factory=dict)
+    _real: dict[str, bool] = field(default_factory=dict)
+    """The draws and readings that were real, each with whether calls may come in another order for it."""
     _unseen: dict[str, None] = field(default_factory=dict)
     _landed: list[Landed] = field(default_factory=list)
     _departed: list[Departure] = field(default_factory=list)
@@ -236,10 +243,15 @@ class Report:
     def disorder(self) -> tuple[str, ...]:
         """The parts of a replay that may not be as they were recorded, a line each; empty if all of it is.
 
-        The recorded order of concurrent parts that could not be imposed, and what was real. What a handler has not seen
-        of a run is in `unseen`.
+        The recorded order of concurrent parts that could not be imposed, and what is in `real`. What a handler has not
+        seen of a run is in `unseen`.
         """
         return (*self._disorder, *self._real)
+
+    @property
+    def real(self) -> tuple[str, ...]:
+        """The part of `disorder` that is no order: ids, noise and readings of clocks that were real, a line each."""
+        return tuple(self._real)
 
     @property
     def unseen(self) -> tuple[str, ...]:
@@ -249,7 +261,7 @@ class Report:
     @property
     def lost_order(self) -> tuple[str, ...]:
         """The part of `disorder` that leaves open in which order the calls of this run come."""
-        return tuple(self._disorder)
+        return (*self._disorder, *(line for line, moves_calls in self._real.items() if moves_calls))
 
     @property
     def landed(self) -> tuple[Landed, ...]:
@@ -280,9 +292,14 @@ class Report:
         """Note that a part of the recorded order could not be imposed; without a lock, as a signal may come in here."""
         self._disorder[line] = None
 
-    def add_real(self, line: str) -> None:
-        """Note that the program was given something real, which has no part in the order of its calls."""
-        self._real[line] = None
+    def add_real(self, line: str, *, moves_calls: bool = False) -> None:
+        """Note that the program was given something real; without a lock, as above.
+
+        Args:
+            line: What it is.
+            moves_calls: Whether calls may come in another order for it.
+        """
+        self._real[line] = moves_calls
 
     def add_unseen(self, line: str) -> None:
         """Note what a handler cannot see of a run, where a replay of what it has observed comes to it."""

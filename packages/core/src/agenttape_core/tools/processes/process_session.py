@@ -148,6 +148,7 @@ class ProcessSession:
             blocked=list(report.blocked),
             outside=list(report.outside),
             disorder=list(report.disorder),
+            real=list(report.real),
             unseen=list(report.unseen),
             missing=missing_packages(),
             unmatched=session.unmatched(),

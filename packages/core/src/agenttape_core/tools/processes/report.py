@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.missing import explain
-from agenttape_core.session import not_in_order, not_seen, served_not_run
+from agenttape_core.session import not_as_recorded, served_not_run
 from agenttape_core.settings import Drifting, Unused
 from agenttape_core.storage import is_pending
 from agenttape_core.tools.processes.merge import Merged
@@ -136,6 +136,7 @@ class Outcome:
                     "blocked": report.blocked,
                     "outside": report.outside,
                     "disorder": report.disorder,
+                    "real": report.real,
                     "unseen": report.unseen,
                     "failure": report.failure or None,
                     "killed": report.state == "open",
@@ -195,10 +196,7 @@ def _details(report: ProcessReport) -> Iterator[str]:
     yield from (f"refused: {line}" for line in report.drift[:_SHOWN])
     if report.not_run:
         yield served_not_run(report.not_run)
-    if report.disorder:
-        yield not_in_order(report.disorder)
-    if report.unseen:
-        yield not_seen(report.unseen)
+    yield from not_as_recorded(report.disorder, report.real, report.unseen)
     if not report.failure:  # else one of them is the failure
         yield from (f"{REFUSED}{line}" for line in list(dict.fromkeys(report.blocked))[:_SHOWN])
     yield from (f"no boundary covers this, so a replay will refuse it: {line}" for line in report.outside)

@@ -71,7 +71,8 @@ class ProcessReport:
         drifted: The same with their facts, as plain data.
         blocked: Its attempts to reach the outside, a line each.
         outside: The connections of a recording that no boundary covers, a line each.
-        disorder: The recorded order of concurrent parts that could not be imposed, a line each.
+        disorder: The recorded order of concurrent parts that could not be imposed, and what was real, a line each.
+        real: The part of it that was real, and is no order.
         unseen: What the handler that recorded the run could not see, and it came to, a line each.
         missing: By framework that is in use, the package that is not installed and would record it.
         unmatched: Names in options that no boundary of it has.
@@ -100,6 +101,7 @@ class ProcessReport:
     blocked: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     disorder: list[str] = field(default_factory=list)
+    real: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
     unmatched: list[str] = field(default_factory=list)

@@ -16,7 +16,7 @@ _MAX_REQUEST = 1000
 """Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
 CAUGHT_FAILURE = "failure that the program caught"
 """The name of the departure of a session that has failed."""
-_LISTS = ("order", "unused", "missed", "blocked", "disorder", "unseen")
+_LISTS = ("order", "unused", "missed", "blocked", "disorder", "unseen", "real")
 _NO_CALLS: dict[str, Plain] = {"calls": {}, **{name: [] for name in _LISTS}}
 
 
@@ -84,6 +84,7 @@ class Calls:
                 "blocked": sorted(session.report.blocked),
                 "disorder": list(session.report.disorder),
                 "unseen": list(session.report.unseen),
+                "real": list(session.report.real),
                 "departures": self.with_recording.departures(session) or _failure(failures.get(session, "")),
             }
             for session, calls in self._calls.items()

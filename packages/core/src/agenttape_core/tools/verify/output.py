@@ -31,7 +31,8 @@ class Output:
         stderr: The standard error, as text.
         files: The files in the working directory by their names: their text, or hash and size.
         departures: Where the replay departs from its recording: what was recorded, and what there is now.
-        disorder: The recorded order of concurrent parts that the sessions could not impose, a line each.
+        disorder: What the sessions say may not be as it was recorded, a line each: see `Report.disorder`.
+        real: The part of it that is no order.
         unseen: What the handler that recorded them could not see, and what the sessions came to, a line each.
         rules: The redaction rules of the sessions.
         earlier: The outputs of the replays before it in its process, without what they printed and wrote.
@@ -50,6 +51,7 @@ class Output:
     departures: dict[str, list[str]] = field(default_factory=dict)
     disorder: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
+    real: list[str] = field(default_factory=list)
     rules: list[dict[str, Any]] = field(default_factory=list)
     earlier: list[Output] = field(default_factory=list)
     explored: dict[str, Any] = field(default_factory=dict)
@@ -106,6 +108,7 @@ def _output(report: dict[str, Any], said: Output) -> Output:
         },
         disorder=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["disorder"]],
         unseen=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["unseen"]],
+        real=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["real"]],
         rules=report["rules"],
     )
 

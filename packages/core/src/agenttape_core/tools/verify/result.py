@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import VerificationError
-from agenttape_core.session import not_in_order, not_seen
+from agenttape_core.session import not_as_recorded
 from agenttape_core.tools.verify.cause import BY_FACTOR, Cause
 from agenttape_core.tools.verify.environment import ALL_FACTORS, Factor, Surroundings
 
@@ -69,10 +69,11 @@ class Verification:
             of the first one that departs from the recording.
         failure: The failure of the replay itself, if any: an error of AgentTape, a crash, no end in time. Redacted.
         varied: The values that each factor took.
-        disorder: The recorded order of concurrent parts that a replay could not impose, a line each. The replays are
-            the same all the same, if `ok`: they say that this order is not that of the recording.
+        disorder: The recorded order of concurrent parts that a replay could not impose, and what was real, a line each.
+            The replays are the same all the same, if `ok`: they say that this is not as it was recorded.
         unseen: What a handler does not see of a run, and a replay of what it has recorded came to, a line each. The
             replays may be the same, and are not the observed run.
+        real: The part of `disorder` that is no order: ids, noise and readings of clocks that were real in a replay.
     """
 
     function: str
@@ -82,6 +83,7 @@ class Verification:
     varied: Mapping[Factor, Sequence[object]]
     disorder: Sequence[str] = ()
     unseen: Sequence[str] = ()
+    real: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
@@ -114,6 +116,7 @@ class Verification:
             "varied": {factor: list(values) for factor, values in self.varied.items()},
             "disorder": list(self.disorder),
             "unseen": list(self.unseen),
+            "real": list(self.real),
         }
 
     def __str__(self) -> str:
@@ -122,10 +125,7 @@ class Verification:
             lines += _indented(str(difference))
         if len(self.differences) > _MAX_SHOWN:
             lines.append(f"  … and {len(self.differences) - _MAX_SHOWN} more places")
-        if self.disorder:
-            lines.append(f"  {not_in_order(self.disorder)}")
-        if self.unseen:
-            lines.append(f"  {not_seen(self.unseen)}")
+        lines += [f"  {line}" for line in not_as_recorded(self.disorder, self.real, self.unseen)]
         lines += ["  varied", *_indented("\n".join(self._surroundings()))]
         if causes := {difference.cause.name: difference.cause for difference in self.differences}:
             advice = [(name, f"{cause.why}\n{cause.remedy}") for name, cause in causes.items()]

@@ -49,6 +49,7 @@ def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verifica
         varied={factor: tuple(values[:times]) for factor, values in choices.items()},
         disorder=_said(produced, lambda one: one.disorder, redactor),
         unseen=_said(produced, lambda one: one.unseen, redactor),
+        real=_said(produced, lambda one: one.real, redactor),
     )
 
 
