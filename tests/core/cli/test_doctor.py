@@ -47,6 +47,9 @@ def test_planted_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPa
         "cassettes/.lost.yaml.1-ab.journal",
         "cassettes/gone.polite.judge.yaml",
     ]
+    said = {fact["what"]: fact["said"] for fact in result.json["facts"]}
+    assert said["cassettes"] == "2 of 4 cassettes"
+    assert said["cassettes/cut.yaml"].startswith("line ")
 
 
 @pytest.mark.parametrize(

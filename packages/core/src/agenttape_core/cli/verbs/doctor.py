@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -112,11 +113,11 @@ def _cassettes(paths: Sequence[str]) -> Iterator[_Fact]:
         problem = problem_of(each)
         wrong += bool(problem)
         if problem:
-            yield _Fact(each.shown, problem.removeprefix(f"{each.shown}: "), is_wrong=True)
-    yield _Fact(
-        "cassettes",
-        f"{counted(len(found), 'cassette')}, {wrong} of them wrong" if wrong else counted(len(found), "cassette"),
-    )
+            place = re.compile(rf"{re.escape(each.shown)}:(?:(?P<line>[0-9]+):)? ")
+            said = place.sub(lambda found: f"line {found['line']}: " if found["line"] else "", problem, count=1)
+            yield _Fact(each.shown, said, is_wrong=True)
+    count = counted(len(found), "cassette")
+    yield _Fact("cassettes", f"{len(found) - wrong} of {count}" if wrong else count)
     yield from _left_behind(found)
 
 
