@@ -15,10 +15,13 @@ from typing import Any
 import opentelemetry.semconv._incubating.attributes
 import opentelemetry.semconv.attributes
 import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from tests.kit.collector import Receiver
 
 from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Step, StepTiming, Timing, Usage, Volatile
 from agenttape_core.storage import open_cassette, write_cassette
+from agenttape_core.tools.export import spans_of
+from agenttape_core.tools.export.opentelemetry import sdk_spans
 
 pytestmark = pytest.mark.process
 
@@ -348,6 +351,27 @@ def test_a_collector_gets_the_same_spans(command: Any, recorded: Path, collector
     assert {path for path, _, _ in collector.requests} == {"/v1/traces"}
     sent = [(span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex(), span.name) for span in collector.spans]
     assert sent == [(s["traceId"], s["spanId"], s.get("parentSpanId", ""), s["name"]) for s in in_file]
+
+
+def test_a_long_trace_is_one_line_and_sent_whole(command: Any, tmp_path: Path, collector: Receiver) -> None:
+    """The line of a long trace, which is never in memory as a whole, is the JSON that the SDK makes of all of it."""
+    outcome = Outcome(status="returned", value='"spans": []')
+    calls = [
+        Interaction(number=n, kind="call", name='"spans": []', address=f"x#{n}", fingerprint="f" * 32, request={},
+                    outcome=outcome)
+        for n in range(1, 1301)
+    ]  # fmt: skip
+    write_cassette(tmp_path / "long.yaml", Header(name="long"), calls)
+    (line,) = command("export", tmp_path / "long.yaml", "--format", "otel", "--content").out.splitlines()
+    assert line == json.dumps(json.loads(line))
+    spans = spans_in(line)
+    made = encode_spans([*sdk_spans(spans_of(open_cassette(tmp_path / "long.yaml"), content=True))])
+    (scope,) = made.resource_spans[0].scope_spans
+    assert [span["spanId"] for span in spans] == [span.span_id.hex() for span in scope.spans]
+    assert {span.get("parentSpanId") for span in spans[1:]} == {spans[0]["spanId"]}
+    assert len(spans) == 1301
+    ended = command("export", tmp_path / "long.yaml", "--format", "otel", "--endpoint", collector.url, "--json")
+    assert ended.json["spans"] == len(collector.spans) == 1301
 
 
 def test_a_folder_goes_to_a_collector_as_a_trace_for_each(

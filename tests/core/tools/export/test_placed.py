@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from agenttape_core import boundary, use_cassette
 from agenttape_core.schema import Header, Interaction, Outcome, Step, Timing, Volatile
 from agenttape_core.storage import Cassette, open_cassette, write_cassette
 from agenttape_core.tools.export.placed import placed_in
+from agenttape_core.tools.export.spans import spans_in
 from agenttape_core.tools.export.tool_call_ids import tool_call_ids
 
 
@@ -86,6 +88,15 @@ def test_no_record_is_kept(tmp_path: Path) -> None:
         ref = weakref.ref(node.record)
         del node
     assert gone == [True, True, True]
+
+
+def test_no_record_is_kept_for_its_span(tmp_path: Path) -> None:
+    """Of a large cassette, the spans of all records are made with a few of these in memory."""
+    cassette = written(tmp_path, *(call(n, f"x#{n}") for n in range(1, 40)))
+    before = sum(isinstance(it, Interaction) for it in gc.get_objects())
+    now = [sum(isinstance(it, Interaction) for it in gc.get_objects()) for _ in spans_in(cassette)]
+    assert len(now) == 40
+    assert max(now) <= before + 3
 
 
 def test_the_ids_of_tool_calls(tmp_path: Path) -> None:

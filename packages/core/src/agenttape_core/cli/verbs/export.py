@@ -20,12 +20,15 @@ from agenttape_core.errors import CassetteWriteError, counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import is_cassette
 from agenttape_core.storage.files import pack, packing_of
-from agenttape_core.tools.export import Collector, otlp_lines, rows_of, spans_of
+from agenttape_core.tools.export import Collector, otlp_parts, rows_of, spans_in
 from agenttape_core.tools.oracle import entries_of, lines_of
 from agenttape_core.tools.reading.prices import load_prices
 
 if TYPE_CHECKING:
     from agenttape_core.tools.reporting.masking import Mask
+
+_Line = str | Iterator[str]
+"""A line, or the parts of one that is long."""
 
 
 @verb("agenttape export cassettes --format otel --endpoint http://localhost:4318")
@@ -95,15 +98,13 @@ def _sent(found: Sequence[Found], endpoint: str, *, content: bool) -> dict[str, 
     collector, count = Collector(endpoint), 0
     try:
         for each in progress(found, "sending"):
-            spans = spans_of(each.open(), content=content)
-            collector.send(spans)
-            count += len(spans)
+            count += collector.send(spans_in(each.open(), content=content))
     finally:
         collector.close()
     return {"to": collector.url, "cassettes": len(found), "spans": count}
 
 
-def _text(found: Sequence[Found], form: str, *, content: bool, mask: Mask | None) -> Iterator[str]:
+def _text(found: Sequence[Found], form: str, *, content: bool, mask: Mask | None) -> Iterator[_Line]:
     """Yield the lines of an export, in ASCII: whatever a cassette holds cannot do anything to a terminal."""
     if form == "json":
         yield from _document(found, mask)
@@ -113,8 +114,8 @@ def _text(found: Sequence[Found], form: str, *, content: bool, mask: Mask | None
         return
     for each in progress(found, "reading"):
         if form == "otel":
-            lines = otlp_lines(spans_of(each.open(), content=content))
-            yield from lines if mask is None else (json.dumps(mask.data(json.loads(line))) for line in lines)
+            spans = spans_in(each.open(), content=content)
+            yield otlp_parts(spans) if mask is None else otlp_parts(spans, mask.data)
         else:
             rows = ({"cassette": each.shown, **row} for row in rows_of(each.open()))
             yield from (json.dumps(row if mask is None else mask.data(row)) for row in rows)
@@ -175,7 +176,7 @@ def _mask(found: Sequence[Found]) -> Mask:
     return Mask(prompt for each in found for prompt in prompts_of(each.open().interactions()))
 
 
-def _write(output: str, lines: Iterator[str]) -> int:
+def _write(output: str, lines: Iterator[_Line]) -> int:
     """Write lines and return their number.
 
     A file is written whole or not at all, and never over a cassette. It is packed if its suffix says so.
@@ -204,10 +205,11 @@ def _write(output: str, lines: Iterator[str]) -> int:
     return count
 
 
-def _put(file: IO[str], lines: Iterator[str]) -> int:
+def _put(file: IO[str], lines: Iterator[_Line]) -> int:
     count = 0
     for line in lines:
-        file.write(f"{line}\n")
+        file.writelines((line,) if isinstance(line, str) else line)
+        file.write("\n")
         count += 1
     return count
 

@@ -9,9 +9,10 @@ import base64
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from agenttape_core.tools.export.attributes import Attributes
 from agenttape_core.tools.export.spans import Span
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import Tracer
@@ -34,17 +36,27 @@ _BATCH = 512
 """The number of spans in a request to a collector, as in the SDK's own batches."""
 _INSTANCE = "service.instance.id"
 _IDS = ("traceId", "spanId", "parentSpanId")
+_PLACE = '"spans": []'
+"""The place of the spans in the JSON around them: no text in it can look like this, as quotes in texts are escaped."""
 _MAX_INT = 2**63
 
 
-def otlp_lines(spans: Sequence[Span]) -> Iterator[str]:
-    """Yield lines of OTLP/JSON, as a collector's file exporter writes them.
+def otlp_lines(spans: Iterable[Span]) -> Iterator[str]:
+    """Yield lines of OTLP/JSON, as a collector's file exporter writes them; see `otlp_parts`."""
+    yield "".join(otlp_parts(spans))
+
+
+def otlp_parts(
+    spans: Iterable[Span], shown: Callable[[dict[str, Any]], dict[str, Any]] = lambda data: data
+) -> Iterator[str]:
+    """Yield the parts of a line of OTLP/JSON, so that a long trace is never in memory as a whole.
 
     The encoding is of https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding: ids are hex, enumerations are
-    numbers.
+    numbers. The spans of all parts have the same resource and scope, which are around them once.
 
     Args:
-        spans: The spans of a trace, each after its parent.
+        spans: The spans of a trace, each after its parent; at least one.
+        shown: Returns what is written of data.
 
     Raises:
         ConfigurationError: If the extra is not installed.
@@ -53,12 +65,20 @@ def otlp_lines(spans: Sequence[Span]) -> Iterator[str]:
     from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped] # its types are a package more
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-    message = MessageToDict(encode_spans(sdk_spans(spans)), use_integers_for_enums=True)
-    for resource in message.get("resourceSpans", ()):
-        for scope in resource.get("scopeSpans", ()):
-            for span in scope.get("spans", ()):
-                span.update({key: base64.b64decode(span[key]).hex() for key in _IDS if key in span})
-    yield json.dumps(message)
+    made, after = sdk_spans(spans), ""
+    while batch := [*islice(made, _BATCH)]:
+        message = MessageToDict(encode_spans(batch), use_integers_for_enums=True)
+        scope = message["resourceSpans"][0]["scopeSpans"][0]
+        found, scope["spans"] = scope["spans"], []
+        if not after:
+            before, place, after = json.dumps(shown(message)).partition(_PLACE)
+            yield f"{before}{place.removesuffix(']')}"
+        else:
+            yield ", "
+        for span in found:
+            span.update({key: base64.b64decode(span[key]).hex() for key in _IDS if key in span})
+        yield ", ".join(json.dumps(shown(span)) for span in found)
+    yield f"]{after}"
 
 
 class Collector:
@@ -83,27 +103,29 @@ class Collector:
         self.url = _without_password(url)
         self._exporter = OTLPSpanExporter(endpoint=None if endpoint == ENVIRONMENT else url)
 
-    def send(self, spans: Sequence[Span]) -> None:
-        """Send spans, and wait for their arrival.
+    def send(self, spans: Iterable[Span]) -> int:
+        """Send spans, wait for their arrival, and return their number.
 
         Raises:
             ExportError: If the collector cannot be reached, or does not take them.
         """
         from opentelemetry.sdk.trace.export import SpanExportResult
 
-        made = sdk_spans(spans)
+        made, count = sdk_spans(spans), 0
         with _sdk_messages() as messages:
-            for start in range(0, len(made), _BATCH):
-                if self._exporter.export(made[start : start + _BATCH]) is not SpanExportResult.SUCCESS:
+            while batch := [*islice(made, _BATCH)]:
+                if self._exporter.export(batch) is not SpanExportResult.SUCCESS:
                     raise ExportError(self.url, "; ".join(messages[-2:]) or "the SDK gives no reason")
+                count += len(batch)
+        return count
 
     def close(self) -> None:
         """Close the connection."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call] # the SDK's
 
 
-def sdk_spans(spans: Sequence[Span]) -> list[ReadableSpan]:
-    """Return our spans as spans of the SDK, in their order.
+def sdk_spans(spans: Iterable[Span]) -> Iterator[ReadableSpan]:
+    """Yield our spans as spans of the SDK, in their order; none is kept.
 
     Args:
         spans: The spans of a trace, each after its parent.
@@ -111,15 +133,14 @@ def sdk_spans(spans: Sequence[Span]) -> list[ReadableSpan]:
     Raises:
         ConfigurationError: If the SDK is switched off.
     """
-    (tracer, ids), made = _tracer(), dict[int, Any]()
+    tracer, ids = _tracer()
     for span in spans:
         ids.current = span
-        made[span.span_id] = _started(tracer, span, made.get(span.parent_id or 0))
-    if not all(span.is_recording() for span in made.values()):
-        raise ConfigurationError("the OpenTelemetry SDK is switched off\n  unset OTEL_SDK_DISABLED")
-    for span in spans:
-        made[span.span_id].end(span.end_ns)
-    return list(made.values())
+        made = _started(tracer, span)
+        if not made.is_recording():
+            raise ConfigurationError("the OpenTelemetry SDK is switched off\n  unset OTEL_SDK_DISABLED")
+        made.end(span.end_ns)
+        yield made
 
 
 def _tracer() -> tuple[Tracer, Any]:
@@ -144,13 +165,13 @@ def _tracer() -> tuple[Tracer, Any]:
     return provider.get_tracer(_SCOPE, version("agenttape-core")), ids
 
 
-def _started(tracer: Tracer, span: Span, parent: Any) -> Any:
+def _started(tracer: Tracer, span: Span) -> Any:
     from opentelemetry.context import Context
-    from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
+    from opentelemetry.trace import SpanKind, Status, StatusCode
 
     made = tracer.start_span(
         span.name,
-        context=Context() if parent is None else set_span_in_context(parent, Context()),
+        context=Context() if span.parent_id is None else _inside(span.trace_id, span.parent_id),
         kind=SpanKind.CLIENT if span.is_client else SpanKind.INTERNAL,
         attributes=_sendable(span.attributes),
         start_time=span.start_ns,
@@ -160,6 +181,16 @@ def _started(tracer: Tracer, span: Span, parent: Any) -> Any:
     if span.error is not None:
         made.set_status(Status(StatusCode.ERROR, span.error))
     return made
+
+
+def _inside(trace_id: int, span_id: int) -> Context:
+    """Return a context in which a span is the current one; of the span itself nothing but its ids is needed."""
+    from opentelemetry.context import Context
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+
+    sampled = TraceFlags(TraceFlags.SAMPLED)
+    parent = NonRecordingSpan(SpanContext(trace_id, span_id, is_remote=False, trace_flags=sampled))
+    return set_span_in_context(parent, Context())
 
 
 def _sendable(attributes: Attributes) -> Attributes:

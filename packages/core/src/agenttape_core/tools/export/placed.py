@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.timeline import Row, timeline_of
+from agenttape_core.tools.reading.timeline import Row, Timeline, timeline_of
 
 
 class Placed(NamedTuple):
@@ -30,13 +30,17 @@ class Placed(NamedTuple):
     offsets_ms: Sequence[float] = ()
 
 
-def placed_in(cassette: Cassette) -> Iterator[Placed]:
+def placed_in(cassette: Cassette, timeline: Timeline | None = None) -> Iterator[Placed]:
     """Yield the records of a cassette in its order, each after the one that it happened in; none of them is kept.
+
+    Args:
+        cassette: The cassette.
+        timeline: Its timeline, if the caller has it.
 
     Raises:
         CassetteFormatError: If a record is malformed.
     """
-    timeline = timeline_of(cassette)
+    timeline = timeline if timeline is not None else timeline_of(cassette)
     is_nested = any(entry.parent is not None for entry in cassette.entries)
     calls = {row.number: row for row in timeline.calls} if is_nested else {}
     for record, row, holder in zip(cassette.records(), timeline.rows, timeline.tree.holders, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -22,6 +22,7 @@ from agenttape_core.tools.export.placed import Placed, placed_in
 from agenttape_core.tools.export.tool_call_ids import tool_call_ids
 from agenttape_core.tools.reading.call_tree import MOMENTS
 from agenttape_core.tools.reading.summary import MODELS
+from agenttape_core.tools.reading.timeline import timeline_of
 
 _NS_PER_MS = 1_000_000
 _LATEST = 2**63 - 1
@@ -75,7 +76,12 @@ class Span:
 
 
 def spans_of(cassette: Cassette, *, content: bool = False) -> list[Span]:
-    """Return the spans of a run, each after its parent. The same cassette always has the same spans.
+    """Return the spans of a run; see `spans_in`."""
+    return list(spans_in(cassette, content=content))
+
+
+def spans_in(cassette: Cassette, *, content: bool = False) -> Iterator[Span]:
+    """Yield the spans of a run, each after its parent; none is kept. The same cassette always has the same spans.
 
     The outermost span is the run itself. Every call and every step is a span, except moments: these are events of the
     span that they happened in.
@@ -87,7 +93,7 @@ def spans_of(cassette: Cassette, *, content: bool = False) -> list[Span]:
     Raises:
         CassetteFormatError: If a record is malformed.
     """
-    return _Spans(cassette, content=content).all()
+    return _Spans(cassette, content=content).each()
 
 
 class _Spans:
@@ -97,19 +103,30 @@ class _Spans:
         self._trace = _trace_id(cassette)
         self._began_ns = _nanoseconds(cassette.preface.volatile.created)
         self._header = cassette.header
-        self._records = list(placed_in(cassette))
-        self._order = {placed.id: number for number, placed in enumerate(self._records)}
-        self._calls = tool_call_ids(placed.record for placed in self._records if isinstance(placed.record, Interaction))
-        self._ends = _ends(self._records)
-        self._threads = _threads(self._records)
-        self._moments: dict[str, list[Placed]] = {}
-        for placed in self._records:
-            if placed.record.kind in MOMENTS:
-                self._moments.setdefault(placed.parent or _ROOT, []).append(placed)
+        self._cassette = cassette
+        self._timeline = timeline_of(cassette)
+        self._threads: dict[str, str] = {}
+        self._moments: dict[str, list[Moment]] = {}
+        self._calls: dict[int, str] = {}  # moments, which are described in the first pass, are no calls
+        times: list[_Times] = []
+        self._calls = tool_call_ids(self._first_pass(times))
+        self._ends = _ends(times)
 
-    def all(self) -> list[Span]:
+    def _first_pass(self, times: list[_Times]) -> Iterator[Interaction]:
+        """Yield the interactions, and learn of each record what the spans of others need: no record is kept."""
+        for order, placed in enumerate(placed_in(self._cassette, self._timeline)):
+            times.append((placed.id, placed.parent, placed.start_ms, placed.duration_ms))
+            thread = _thread(placed, self._threads)
+            if thread is not None:
+                self._threads[placed.id] = thread
+            if placed.record.kind in MOMENTS:
+                self._moments.setdefault(placed.parent or _ROOT, []).append(self._moment(placed, order))
+            if isinstance(placed.record, Interaction):
+                yield placed.record
+
+    def each(self) -> Iterator[Span]:
         run: Attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": self._name}
-        root = Span(
+        yield Span(
             f"invoke_workflow {self._name}",
             self._trace,
             self._id(_ROOT),
@@ -118,9 +135,11 @@ class _Spans:
             start_ns=self._began_ns,
             end_ns=self._at(max(self._ends.values(), default=0.0)),
             attributes={**run, "agenttape.cassette": self._name, **self._whole_header()},
-            moments=[self._moment(moment) for moment in self._moments.get(_ROOT, ())],
+            moments=self._moments.get(_ROOT, ()),
         )
-        return [root, *(self._span(placed) for placed in self._records if placed.record.kind not in MOMENTS)]
+        for order, placed in enumerate(placed_in(self._cassette, self._timeline)):
+            if placed.record.kind not in MOMENTS:
+                yield self._span(placed, order)
 
     def _whole_header(self) -> Attributes:
         """Return the header as an attribute, without the key of the redaction: its only use is to guess at secrets."""
@@ -129,9 +148,9 @@ class _Spans:
         header = self._header.model_dump(mode="json", exclude_defaults=True, exclude={"redaction": {"key"}})
         return {HEADER_ATTRIBUTE: json.dumps(header)}
 
-    def _span(self, placed: Placed) -> Span:
+    def _span(self, placed: Placed, order: int) -> Span:
         record, error = placed.record, error_of(placed.record)
-        moments = [self._moment(moment) for moment in self._moments.get(placed.id, ())]
+        moments = [*self._moments.get(placed.id, ())]
         end_ns = self._at(self._ends[placed.id])
         if error is not None:
             moments.append(Moment("exception", end_ns, self._described(error)))
@@ -143,21 +162,21 @@ class _Spans:
             is_client=isinstance(record, Interaction) and record.kind in _CLIENTS,
             start_ns=self._at(placed.start_ms),
             end_ns=end_ns,
-            attributes=self._attributes(placed),
+            attributes=self._attributes(placed, order),
             moments=moments,
             error=None if error is None else error.message if self._content else error_type(error),
         )
 
-    def _attributes(self, placed: Placed) -> Attributes:
+    def _attributes(self, placed: Placed, order: int) -> Attributes:
         attributes = attributes_of(placed)
         if (call := self._calls.get(placed.record.number)) and isinstance(placed.record, Interaction):
             attributes["gen_ai.tool.call.id"] = call
         if (thread := self._threads.get(placed.id)) is not None:
             attributes["gen_ai.conversation.id"] = thread
-        return attributes | content_of(placed.record, self._order[placed.id]) if self._content else attributes
+        return attributes | content_of(placed.record, order) if self._content else attributes
 
-    def _moment(self, placed: Placed) -> Moment:
-        return Moment(f"agenttape.{placed.record.kind}", self._at(placed.start_ms), self._attributes(placed))
+    def _moment(self, placed: Placed, order: int) -> Moment:
+        return Moment(f"agenttape.{placed.record.kind}", self._at(placed.start_ms), self._attributes(placed, order))
 
     def _described(self, error: RecordedError) -> Attributes:
         message = {"exception.message": error.message} if self._content else {}
@@ -181,28 +200,28 @@ def _name_of(placed: Placed) -> str:
     return f"{operation} {record.name}"
 
 
-def _ends(records: Sequence[Placed]) -> dict[str, float]:
+_Times = tuple[str, str | None, float, float | None]
+"""Of a record: its id, that of its parent, its start and its duration; see `Placed`."""
+
+
+def _ends(records: Sequence[_Times]) -> dict[str, float]:
     """Return the end of each record in milliseconds; where it is unknown, the end of the last record in it."""
     ends: dict[str, float] = {}
-    for placed in reversed(records):
-        if placed.duration_ms is not None:
-            ends[placed.id] = placed.start_ms + placed.duration_ms
-        end = ends.setdefault(placed.id, placed.start_ms)
-        if placed.parent is not None:
-            ends[placed.parent] = max(ends.get(placed.parent, end), end)
+    for own, parent, start_ms, duration_ms in reversed(records):
+        if duration_ms is not None:
+            ends[own] = start_ms + duration_ms
+        end = ends.setdefault(own, start_ms)
+        if parent is not None:
+            ends[parent] = max(ends.get(parent, end), end)
     return ends
 
 
-def _threads(records: Sequence[Placed]) -> dict[str, str]:
-    """Return the thread of each record: its own, or that of the record around it."""
-    threads: dict[str, str] = {}
-    for placed in records:
-        own = placed.record.metadata.get("thread_id")
-        inherited = threads.get(placed.parent) if placed.parent is not None else None
-        thread = str(own) if isinstance(own, str | int) else inherited
-        if thread is not None:
-            threads[placed.id] = thread
-    return threads
+def _thread(placed: Placed, threads: Mapping[str, str]) -> str | None:
+    """Return the thread of a record: its own, or that of the record around it."""
+    own = placed.record.metadata.get("thread_id")
+    if isinstance(own, str | int):
+        return str(own)
+    return threads.get(placed.parent) if placed.parent is not None else None
 
 
 def _trace_id(cassette: Cassette) -> int:
