@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import threading
 import time
@@ -185,3 +186,33 @@ def test_threads_of_loops_are_named(tmp_path: Path) -> None:
         asyncio.run(streamed())
     assert any("awaited at once" in line for line in session.report.unseen)
     assert session.report.disorder == ()
+
+
+def test_a_thread_that_waits_elsewhere(tmp_path: Path) -> None:
+    """A thread that waits where nobody sees it does not hold up a run whose calls are made one after the other."""
+    is_gone = False
+
+    @tool
+    def look(what: str) -> str:
+        """Look."""
+        assert not is_gone, "the tool was called in a replay"
+        return f"{what} seen"
+
+    def looked(config: Any = None) -> list[str]:
+        reading, writing = os.pipe()
+        thread = threading.Thread(target=os.read, args=(reading, 1))
+        thread.start()
+        seen = [look.invoke({"what": str(number)}, config) for number in range(4)]
+        os.write(writing, b"x")
+        thread.join()
+        os.close(reading)
+        os.close(writing)
+        return seen
+
+    with TapeCallbackHandler(tmp_path / "seen.jsonl") as handler:
+        observed = looked({"callbacks": [handler]})
+    is_gone = True
+    with use_cassette(tmp_path / "seen.jsonl") as session:
+        assert looked() == observed
+    assert session.report.disorder == ()
+    assert len(session.report.unseen) <= 1

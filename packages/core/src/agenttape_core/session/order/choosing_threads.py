@@ -7,7 +7,7 @@ nothing depends on the machine, so an order that was chosen is the same again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from time import monotonic
 from typing import Any
 
@@ -165,8 +165,11 @@ class ChoosingStrands(Strands):
         ]
         if self._progress.is_made(strand for strand in others if strand.thread) and now - self._granted < LONGEST:
             self._since = now
-        if now - self._since <= _PATIENCE:
-            return
+        if now - self._since > _PATIENCE:
+            self._go_on_without(others)
+
+    def _go_on_without(self, others: Collection[Strand]) -> None:
+        """Wait no more for strands that come to no gate."""
         self._absent.update(others)
         self._choices.is_held = False
         self._tell("a thread waits where nobody can see it")

@@ -73,6 +73,7 @@ class ObservedStrands(ChoosingStrands):
         self._tell_unseen = tell_unseen
         self._rows, self._timings = rows, timings
         self._in_time: AnswersInTime | None = None
+        self._have_overlapped = False
         self._wakes: WeakKeyDictionary[Wait, float] = WeakKeyDictionary()
         """The times at which sleeping strands go on, in milliseconds as the recording has them."""
 
@@ -81,6 +82,7 @@ class ObservedStrands(ChoosingStrands):
         if self.is_on and not self._forked:
             timings = self._timings()
             self._choices = self._in_time = AnswersInTime(timings)
+            self._have_overlapped = _have_overlapped(self._rows, timings)
             self.is_on = len(self._rows) > 1  # calls that were made one after the other may have been those of threads
         return super().fork(above, pool, scope, is_own=is_own)
 
@@ -105,6 +107,15 @@ class ObservedStrands(ChoosingStrands):
             if state == SLEEPING and wait is not None and not wait.key and self._in_time is not None:
                 self._wakes[wait] = self._in_time.now + 1000 * (wait.left or 0.0)
             super().leave_turn(strand, state)
+
+    def _go_on_without(self, others: Collection[Strand]) -> None:
+        """Take no turns any more if no calls overlapped: one strand may have made them all."""
+        if self._have_overlapped:
+            super()._go_on_without(others)
+            return
+        if len(self._answers) + sum(strand.is_own for strand in others) > 1:
+            self._tell_unseen(BETWEEN_ANSWERS)
+        self._let_go()
 
     def _time_passes_first(self) -> bool:
         sleeper = self._first_sleeper()
