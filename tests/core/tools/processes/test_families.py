@@ -281,6 +281,28 @@ def test_ended_by_a_signal(
     assert len(open_cassette(folder / "cassettes" / "wait.yaml").entries) == 1
 
 
+ENDING = """
+import signal, sys, time
+from tools import look_up
+
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(1)  # longer than the command waits before it forwards a signal
+
+slow = Slow()
+look_up("Paris")
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+def test_ended_by_a_signal_while_python_takes_it_down(folder: Path, program: Program) -> None:
+    """A program that ends by itself after a signal to its whole group gets no second one, which would kill it."""
+    ended = Started("record", "--", "python", program("slow.py", ENDING)).end(signal.SIGTERM, group=True)
+    assert (ended.code, cassettes(folder)) == (0, ["slow.yaml"])
+
+
 def test_ignored_interrupts_stay_ignored(
     program: Program,
     agenttape: Agenttape,

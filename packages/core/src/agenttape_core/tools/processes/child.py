@@ -22,7 +22,8 @@ _PATIENCE, _PAUSE = 5.0, 0.02
 """Seconds to wait for the processes that a command leaves behind, and between two looks at them."""
 _GRACE = 0.5
 """Seconds after which a termination is forwarded: whoever ends a whole group has reached the command already, and many
-servers take a second signal as an order to stop at once."""
+servers take a second signal as an order to stop at once. One whose session has ended gets the first one only if it
+still lives after the patience above."""
 _KILLED = 128
 """The number that shells add to that of the signal which ended a command."""
 
@@ -43,7 +44,7 @@ def run_child(command: Sequence[str], folder: Path, *, extra: Mapping[str, str],
         ConfigurationError: It cannot be started.
     """
     children: list[subprocess.Popen[bytes]] = []
-    with _forwarding_signals(children):
+    with _forwarding_signals(children, RunFolder(folder)):
         try:
             child = subprocess.Popen(  # noqa: S603 - the very command that the user has asked for
                 list(command), env=_environment(folder, extra), stdout=_STDERR if apart else None
@@ -62,15 +63,18 @@ def _environment(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def _forwarding_signals(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
+def _forwarding_signals(children: Sequence[subprocess.Popen[bytes]], run_folder: RunFolder) -> Iterator[None]:
     """Forward signals to the children inside the block."""
+    forwarded: set[subprocess.Popen[bytes]] = set()
 
     def leave(number: int, frame: Any) -> None:
         pass
 
     def forward(number: int, frame: Any) -> None:  # noqa: ARG001 - the signature of handlers
         for child in children:
-            later = threading.Timer(_GRACE, child.send_signal, (number,))
+            is_first = child not in forwarded
+            forwarded.add(child)
+            later = threading.Timer(_GRACE, _end, (child, number, run_folder if is_first else None))
             later.daemon = True
             later.start()
 
@@ -88,6 +92,27 @@ def _forwarding_signals(children: Sequence[subprocess.Popen[bytes]]) -> Iterator
     finally:
         for number, handler_before in before.items():
             signal.signal(number, handler_before)
+
+
+def _end(child: subprocess.Popen[bytes], number: int, run_folder: RunFolder | None) -> None:
+    """Send a child a signal, unless it ends by itself.
+
+    Args:
+        child: The child.
+        number: The signal.
+        run_folder: The folder of its run; `None` for somebody who does not wait for its end any longer.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while run_folder is not None and time.monotonic() < deadline:
+        if child.poll() is not None or not _is_ending(child.pid, run_folder):
+            break
+        time.sleep(_PAUSE)
+    child.send_signal(number)  # which nobody gets who has ended
+
+
+def _is_ending(pid: int, run_folder: RunFolder) -> bool:
+    """Return whether a process has ended its session: Python takes it down, and a signal would kill it meanwhile."""
+    return any(report.pid == pid and report.state == "ended" for report in run_folder.reports())
 
 
 def settled(run_folder: RunFolder) -> list[ProcessReport]:
