@@ -18,7 +18,7 @@ Four subjects, each with modules that decide over data alone, and modules that a
 - The end of calls: `cancellation` and `giving_up` wait until a program cancels again what it had cancelled;
   `executing` has the call whose code runs.
 - Orders that somebody chooses: `choices` decides; `choosing` and `choosing_threads` act. `virtual_time` and
-  `virtual_sleep` let the clock of a loop jump.
+  `virtual_sleep` let the clock of a loop jump, and `skipped_waits` lets it pass to the end of a back-off.
 
 The places of Python's own where all of it takes hold are `loops`, `strand_seams`, `futures_in_order`, `lent_contexts`,
 `lent_callbacks` and `overdue`. `limits` has the longest waits, and `finalizers` the code that is nobody's.
