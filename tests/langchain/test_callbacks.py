@@ -456,7 +456,7 @@ def test_abandoned_stream_of_an_agent_does_not_hold_the_file_back(world: World, 
 
 
 async def test_cancelled_run_leaves_what_it_finished(world: World, handler: TapeCallbackHandler) -> None:
-    """Cancelling a run in the middle of a tool keeps the model call before it, and no outcome of the tool."""
+    """Cancelling a run in the middle of a tool keeps the model call before it, and no answer of the tool."""
     started = asyncio.Event()
 
     @tool
@@ -472,7 +472,10 @@ async def test_cancelled_run_leaves_what_it_finished(world: World, handler: Tape
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert [(entry.kind, entry.name) for entry in open_cassette(handler.path).entries] == [("chat", "PlainChat")]
+    chat, *others = open_cassette(handler.path).interactions()
+    assert (chat.kind, chat.name) == ("chat", "PlainChat")
+    # Before langchain-core 1.8.2, callbacks were not told that a tool was cancelled.
+    assert [(one.kind, one.outcome.status) for one in others] in ([], [("tool", "cancelled")])
 
 
 def request_text(interaction: Interaction) -> str:

@@ -87,7 +87,7 @@ async def test_cancelled_calls(world: World, handler: TapeCallbackHandler) -> No
 
 
 async def test_calls_that_never_ended(world: World, handler: TapeCallbackHandler) -> None:
-    """The end of a cancelled tool is never reported; it is given up with the run that it belongs to."""
+    """A cancelled tool whose end is not reported is given up with the run that it belongs to."""
 
     @tool
     async def wait_for_ever() -> str:
@@ -105,12 +105,17 @@ async def test_calls_that_never_ended(world: World, handler: TapeCallbackHandler
 
     begun = asyncio.Event()
     await RunnableLambda(give_up).ainvoke(1, {"callbacks": [handler]})
+    assert handler.errors == []
+    # From langchain-core 1.8.2 on, callbacks are told that a tool was cancelled: it is recorded as any cancelled call.
+    outcomes = [(one.kind, one.name, one.outcome.status) for one in open_cassette(handler.path).interactions()]
+    if outcomes:
+        assert (outcomes, missing(handler)) == ([("tool", "wait_for_ever", "cancelled")], [])
+        return
     (open_call,) = missing(handler)
     assert (open_call.kind, open_call.name) == ("tool", "wait_for_ever")
-    # From langchain-core 1.8 on, callbacks are told that a tool was cancelled.
+    # From langchain-core 1.8 on, callbacks are told of the step.
     assert open_call.status in {"open", "failed"}
     assert ("no callback reported its end" in open_call.fidelity_note) == (open_call.status == "open")
-    assert handler.errors == []
 
 
 def test_values_that_cannot_be_recorded(world: World, handler: TapeCallbackHandler) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from threading import Barrier
+from threading import Barrier, Thread, current_thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +16,7 @@ from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.store.memory import InMemoryStore
-from langgraph.store.sqlite import AsyncSqliteStore
+from langgraph.store.sqlite import AsyncSqliteStore, SqliteStore
 
 from agenttape_core import CassetteMissError, ServedWriteError, open_cassette, use_cassette
 from agenttape_langgraph import tape
@@ -63,6 +63,27 @@ class PooledStore(AsyncBatchedBaseStore):
         """Reach the world, then answer."""
         self.world.reach("store")
         return await self._inner.abatch(ops)
+
+
+class SweepingStore(RemoteStore):
+    """A store that sweeps itself in a thread, as LangGraph's do."""
+
+    __slots__ = ("_ttl_sweeper_thread", "swept")
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.swept: list[bool] = []
+
+    def sweep_ttl(self) -> int:
+        """Note who sweeps."""
+        self.swept.append(self._ttl_sweeper_thread is current_thread())
+        return 7
+
+    def start_ttl_sweeper(self) -> None:
+        """Sweep once."""
+        self._ttl_sweeper_thread = Thread(target=self.sweep_ttl)
+        self._ttl_sweeper_thread.start()
+        self._ttl_sweeper_thread.join()
 
 
 class Letters(Embeddings):
@@ -155,6 +176,41 @@ async def test_what_the_thread_of_a_database_does_for_a_served_call_is_not_waite
         assert session.report.disorder == ()
     assert facts(found[0]) == facts(found[1])
     assert not any("p" in group.order for group in open_cassette(tmp_path / "c.yaml").header.volatile.schedule)
+
+
+async def old_of_threads(path: Path) -> Any:
+    """Put something that is too old at once, and sweep it out."""
+    with SqliteStore.from_conn_string(str(path)) as store:
+        store.setup()
+        store.put(USERS, "likes", {"food": "tea"}, ttl=-1)
+        return store.sweep_ttl(), store.sweep_ttl(), store.get(USERS, "likes")
+
+
+async def old_of_tasks(path: Path) -> Any:
+    """Do the same, awaited."""
+    async with AsyncSqliteStore.from_conn_string(str(path)) as store:
+        await store.setup()
+        await store.abatch([PutOp(USERS, "likes", {"food": "tea"}, ttl=-1)])  # `aput` has no ttl there
+        return await store.sweep_ttl(), await store.sweep_ttl(), await store.aget(USERS, "likes")
+
+
+@pytest.mark.parametrize("use", [old_of_threads, old_of_tasks])
+async def test_what_is_swept_is_served(use: Any, tmp_path: Path) -> None:
+    """To sweep a database is a call as any other: a replay sweeps nothing, and says how much it was."""
+    async with use_cassette(tmp_path / "c.yaml", mode="all") as session:
+        assert await use(tmp_path / "recorded.db") == (1, 0, None)
+    assert [item.request["method"] for item in session.interactions] == ["put", "sweep_ttl", "sweep_ttl", "get"]
+    async with use_cassette(tmp_path / "c.yaml"):
+        assert await use(tmp_path / "replayed.db") == (1, 0, None)
+
+
+def test_what_a_store_sweeps_by_itself_is_no_call(world: World, tmp_path: Path) -> None:
+    """It happens when time has come, as often as it does; the program asks for nothing."""
+    with use_cassette(tmp_path / "c.yaml", mode="all") as session:
+        store = SweepingStore(world)
+        store.start_ttl_sweeper()
+        assert (store.sweep_ttl(), store.swept) == (7, [True, False])
+    assert [item.request["method"] for item in session.interactions] == ["sweep_ttl"]
 
 
 def test_the_file_says_what_was_asked(world: World, tmp_path: Path) -> None:

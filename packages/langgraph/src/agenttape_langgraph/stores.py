@@ -3,12 +3,17 @@
 A store that reaches outside of the process is a boundary: its calls are recorded and served. An `InMemoryStore` is not:
 the graph that fills it fills it again on replay, and only its embeddings are served. Writes of a served tool or node to
 the store of its graph are effects, and are made again.
+
+To sweep out what is too old is a call as any other. What a store sweeps by itself from time to time is none: what is
+read afterwards tells it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
+import threading
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -70,7 +75,8 @@ def reaches_outside(cls: type) -> bool:
 
 @functools.cache
 def _store_alias(cls: type[BaseStore]) -> type:
-    methods = {name: leaf.around(getattr(cls, name), leaf.cross) for name, leaf in STORES.leaves.items()}
+    leaves = {name: leaf for name, leaf in STORES.leaves.items() if hasattr(cls, name)}
+    methods = {name: leaf.around(getattr(cls, name), leaf.cross) for name, leaf in leaves.items()}
     alias = alias_class(cls, methods, _store_alias)
     own: dict[str, Any] = {"__getattr__": _get, "__setattr__": _set, "__reduce_ex__": _reduce}
     if hasattr(cls, "__del__"):
@@ -118,7 +124,10 @@ def _is_taken(store: Any) -> bool:
 
 def _is_background(store: Any) -> bool:
     """Return true in the task in which a store makes its collected calls: each has crossed already."""
-    task = getattr(store, "_task", None)
+    return _is_in_task(getattr(store, "_task", None))
+
+
+def _is_in_task(task: Any) -> bool:
     try:
         return task is not None and asyncio.current_task() is task
     except RuntimeError:
@@ -181,6 +190,26 @@ def _describe_alone(  # the name is bound for each method
     if _is_taken(self):
         return Call(None, lambda: getattr(BaseStore, name)(self, *args, **kwargs))
     return Call(None, _real(self, lambda: real(_original(self), *args, **kwargs), coroutine))
+
+
+def _describe_sweep(real: Callable[..., Any], _: Cross, self: Any, /) -> Call:
+    store = _original(self)
+    if not _is_taken(self) or _sweeps_by_itself(store):
+        return Call(None, lambda: real(store))
+    name = type(store).__name__
+    crossing = begin(MEMORY, store, name, lambda _: method_body("sweep_ttl", {}, {}), writes=True)
+    return Call(crossing, lambda: real(store))
+
+
+def _sweeps_by_itself(store: Any) -> bool:
+    """Return true in the thread or task of a store that sweeps it from time to time."""
+    sweeper = getattr(store, "_ttl_sweeper_thread", None)
+    return sweeper is threading.current_thread() or _is_in_task(getattr(store, "_ttl_sweeper_task", None))
+
+
+def _plain_or_awaited(real: Callable[..., Any], describe: Callable[..., Call]) -> Callable[..., Any]:
+    """Wrap a method that stores of either sort have under one name."""
+    return (coroutine if inspect.iscoroutinefunction(real) else plain)(real, describe)
 
 
 # -- writes inside a call that may be served ---------------------------------------------------------------------------
@@ -310,6 +339,7 @@ STORES = Family(
         "batch": _leaf(plain, _describe_batch),
         "abatch": _leaf(coroutine, _describe_abatch),
         **{name: _leaf(coroutine, functools.partial(_describe_alone, name)) for name in _ALONE},
+        "sweep_ttl": _leaf(_plain_or_awaited, _describe_sweep),
     },
 )
 """The stores of LangGraph; LangChain has an interface of the same name."""
