@@ -103,3 +103,6 @@ def growth(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
             with use_cassette(path, unused="ignore"):
                 replayed = microseconds(lambda: model.invoke(next(waiting)), min(scale.calls, size // ROUNDS))  # noqa: B023
             yield Row(f"replay one of {size} {name} calls", f"{replayed / base:.2f}x", "the same at every size")
+            waiting, stand_in = iter(questions), ReplayChatModel(path)
+            alone = microseconds(lambda: stand_in.invoke(next(waiting)), min(scale.calls, size // ROUNDS))  # noqa: B023
+            yield Row(f"the same by `ReplayChatModel`, {size} {name}", f"{alone / base:.2f}x", "the same at every size")

@@ -222,6 +222,7 @@ class RecordedModel(Recorded):
         }
         if not any(self._settings.values()):
             raise self._not_found([setting for settings in recorded.values() for setting in settings], model)
+        self._names = {row.kind: row.name for row in reversed(self._session.source.entries) if row.kind in recorded}
 
     def _not_found(self, recorded: list[Setting], model: str | None) -> ConfigurationError:
         kinds = " and no ".join(self._settings)
@@ -282,9 +283,7 @@ class RecordedModel(Recorded):
 
     def _name(self, boundary: Boundary) -> str:
         """Return the recorded name; of a family of which nothing was recorded, that of another one."""
-        entries = self._session.source.entries
-        names = {row.kind: row.name for row in reversed(entries) if row.kind in self._settings}
-        return names.get(boundary.kind) or next(iter(names.values()))
+        return self._names.get(boundary.kind) or next(iter(self._names.values()))
 
 
 def settings_of_method(methods: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Settings | None]:
