@@ -10,6 +10,7 @@ import gc
 from _thread import get_ident
 from typing import Any
 
+_uses: list[None] = []
 _threads: set[int] = set()
 """Those in which the collector runs now."""
 
@@ -27,13 +28,17 @@ def is_collecting() -> bool:
 
 
 def swap_in() -> None:
-    """Notice the collector from now on."""
+    """Notice the collector from now on, until as many have swapped it out as have swapped it in."""
+    _uses.append(None)
     if _note not in gc.callbacks:
         gc.callbacks.append(_note)
 
 
 def swap_out() -> None:
     """Notice it no more."""
+    _uses.pop()
+    if _uses:
+        return
     if _note in gc.callbacks:
         gc.callbacks.remove(_note)
     _threads.clear()

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import ref
 
 from agenttape_core.schema import Scheduled
+from agenttape_core.session.order.abandoned import Abandoned
 from agenttape_core.session.order.delivery_log import DeliveryLog, Logged
 from agenttape_core.session.order.handles import (
     ACTIVE,
@@ -85,6 +86,10 @@ class AwaitedLine(ABC):
         self._threads = ThreadWork()
         self._posts: Counter[str] = Counter()
         """The things that strands have put into the loop, by label."""
+        self._generators: set[int] = set()
+        """The numbers of the async generators that the program has begun."""
+        self._abandoned: dict[int, Abandoned] = {}
+        """Those that nobody holds any more, and that are not closed yet, by their numbers."""
         self._rounds = 0
         self._asleep: list[Callable[[], object]] = []
         """Wake the jobs that wait until a time has passed in the loop: see `virtual_sleep`."""
@@ -171,6 +176,8 @@ class AwaitedLine(ABC):
         self._go_on()
         for handle in self._held.take_all():
             call_later_on(handle)
+        for one in self.takes_abandoned() if not self.loop.is_closed() else ():
+            one.close(self.loop)
 
     def is_here(self) -> bool:
         """Return True if the loop runs in the thread of the caller."""
@@ -307,6 +314,10 @@ class AwaitedLine(ABC):
             self._log.cancelled(call, is_idle=self._has_no_steps())
         self._steps = 0
         self._delivers(f"cancelled {call.address}", call=call)
+
+    @abstractmethod
+    def takes_abandoned(self) -> list[Abandoned]:
+        """Take the generators that are kept, in the order in which they began."""
 
     @abstractmethod
     def _go_on(self) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from agenttape_core.schema import Delivery, Scheduled, Sender, written
+from agenttape_core.schema import Delivery, Scheduled, Sender, thread_number, written
 from agenttape_core.session.order.handles import PROGRAM
+
+END_OF_LOOP: Final = thread_number("the end of the loop")
+"""The number of what closes the generators that the program has left: at the end of an order, whenever it comes."""
 
 
 class Logged:
@@ -46,6 +49,7 @@ class _Event(NamedTuple):
     made: Made = ("call", 0)
     owner: Any = None
     beside: tuple[Made, ...] = ()
+    is_certain: bool = False
 
 
 class _Steps:
@@ -69,6 +73,7 @@ class DeliveryLog:
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
+        self._ends_loop = False
         self._owners: dict[Made, Any] = {}
         """The calls whose code has made timers and jobs."""
 
@@ -103,7 +108,7 @@ class DeliveryLog:
         """Note that the code of a call makes a timer, or a job of a thread: not if a replay serves the call."""
         self._owners[made] = owner
 
-    def delivered(self, made: Made, age: int, *, is_idle: bool, beside: tuple[Made, ...]) -> None:
+    def delivered(self, made: Made, age: int, *, is_idle: bool, beside: tuple[Made, ...], is_told: bool = True) -> None:
         """Note that a timer of the program was due, or that a thread has put something into the loop.
 
         Args:
@@ -111,10 +116,15 @@ class DeliveryLog:
             age: The number of those that were made after it; for another thread, its number.
             is_idle: Whether the program had nothing else to do.
             beside: The other work of threads that was under way.
+            is_told: Whether a replay may have to be told. Not for what comes of a step of the program itself.
         """
         what: Literal["timer", "job", "answer", "post"] = _THREADS.get(made[0], "timer")
         owner = self._owners.get(made)
-        self._entries.append(_Event(what, None, age, is_idle, made=made, owner=owner, beside=beside))
+        self._entries.append(_Event(what, None, age, is_idle, False, made, owner, beside, not is_told))
+
+    def ends_loop(self) -> None:
+        """Note that the loop ends, and closes generators that the program has left."""
+        self._ends_loop = True
 
     def close(self, job: str) -> Folding:
         """Begin anew, and return what happened.
@@ -123,7 +133,8 @@ class DeliveryLog:
             job: The job of a thread with which it began; empty if it began with a call.
         """
         entries, self._entries = self._entries, []
-        return Folding(entries, job, self._owners)
+        ends_loop, self._ends_loop = self._ends_loop, False
+        return Folding(entries, job, self._owners, ends_loop=ends_loop)
 
 
 def _is_of_program(crossing: Any) -> bool:
@@ -145,9 +156,13 @@ class Folding:
         entries: The entries.
         job: The job of a thread with which they began; empty if they began with a call.
         owners: The calls whose code has made timers and jobs.
+        ends_loop: Whether the loop ended, and closed generators that the program had left.
     """
 
-    def __init__(self, entries: Sequence[_Entry], job: str, owners: Mapping[Made, Any]) -> None:
+    def __init__(
+        self, entries: Sequence[_Entry], job: str, owners: Mapping[Made, Any], *, ends_loop: bool = False
+    ) -> None:
+        self._ends_loop = ends_loop
         self._job = job
         self._entries = entries
         self._owners = owners
@@ -160,7 +175,7 @@ class Folding:
     def scheduled(self) -> Scheduled | None:
         """Return the order of what happened; `None` if a replay has the same without being told."""
         entries = [self._aged(entry) for entry in self._entries if _happens_again(entry)]
-        return _Fold(entries, self._job).scheduled()
+        return _Fold(entries, self._job, ends_loop=self._ends_loop).scheduled()
 
     def _aged(self, entry: _Entry) -> _Entry:
         """Return a timer or the work of a thread without what a replay does not make."""
@@ -198,7 +213,8 @@ def _outwards(entry: _Entry) -> Iterator[Any]:
 class _Fold:
     """One folding, of entries that happen again."""
 
-    def __init__(self, entries: list[_Entry], job: str) -> None:
+    def __init__(self, entries: list[_Entry], job: str, *, ends_loop: bool) -> None:
+        self._ends_loop = ends_loop
         self._job = job
         self._entries = entries
         self._calls: dict[int, tuple[int, str]] = {}
@@ -206,7 +222,7 @@ class _Fold:
         self._last: dict[int, int] = {}
         """The place of the last answer or chunk of each call, and that of the last post of a thread, as of call 0."""
         for place, entry in enumerate(self._entries):
-            if type(entry) is _Event and (entry.what == "came" or entry.what in _THREADS):
+            if type(entry) is _Event and not entry.is_certain and (entry.what == "came" or entry.what in _THREADS):
                 self._last[id(entry.call) if entry.call is not None else 0] = place
         self._last_cancelled = {
             id(entry.call): place
@@ -215,7 +231,7 @@ class _Fold:
         }
         self._after_effect: set[int] = set()
         """The calls that have had an effect and did not come to anything else since."""
-        self._is_told = False
+        self._is_told = ends_loop
         """True if a replay must be told the order."""
 
     def scheduled(self) -> Scheduled | None:
@@ -248,6 +264,8 @@ class _Fold:
             else:
                 yield self._delivery(entry, place, steps)
                 steps = 0
+        if self._ends_loop:
+            yield Delivery("post", END_OF_LOOP)
 
     def _delivery(self, entry: _Event, place: int, steps: int) -> Delivery:
         after = None if entry.is_idle else steps
@@ -263,6 +281,8 @@ class _Fold:
             self._stop_waiting(entry.call)
             self._is_told |= not entry.is_idle or (entry.call.is_left and bool(self._waiting))
             return Delivery("cancelled", self._number(entry.call), after)
+        if entry.is_certain:
+            return Delivery("post", entry.which, after)
         self._is_told = self._is_told or any(self._last.get(call, -1) > place for call in self._waiting)
         self._is_told |= bool(entry.beside) or (entry.what in _THREADS and (not entry.is_idle or entry.which > 0))
         return Delivery(_THREADS.get(entry.what, "timer"), entry.which, after)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from agenttape_core.schema import Sender, thread_number
+from agenttape_core.session.order.abandoned import Abandoned, Closing, number_of
 from agenttape_core.session.order.awaited_line import AwaitedLine
 from agenttape_core.session.order.handles import (
     PROGRAM,
@@ -98,6 +99,45 @@ class FollowedLine(AwaitedLine):
         if self._threads.ends(work):
             self._close_one()
 
+    def begins_generator(self) -> int:
+        """Note that an async generator of the program begins, and return its number."""
+        number = number_of(len(self._generators) + 1)
+        self._generators.add(number)
+        return number
+
+    def has_generator(self, number: int) -> bool:
+        """Return True if an async generator of the program has a number."""
+        return number in self._generators
+
+    def keeps(self, one: Abandoned, *, is_certain: bool) -> bool:
+        """Keep a generator that nobody holds any more until its turn; false if it has none. Thread-safe.
+
+        While calls are recorded, its turn is next. In a replay, it is where the recorded order has it.
+
+        Args:
+            one: The generator.
+            is_certain: As for `Closing`.
+        """
+        if self._is_closed or not self._is_open or not self._follows:
+            return False
+        if self._log is not None:
+            self.post(Closing(one, is_certain=is_certain))
+            return True
+        is_to_come = self._script is not None and self._script.expects_closing(one.number)
+        if is_to_come:
+            self._abandoned[one.number] = one
+        return is_to_come
+
+    def takes_abandoned(self) -> list[Abandoned]:
+        """Take the generators that are kept, in the order in which they began."""
+        kept, self._abandoned = self._abandoned, {}
+        return sorted(kept.values(), key=lambda one: one.place)
+
+    def shuts_down(self, left: Sequence[Abandoned]) -> None:
+        """Note that the loop ends, which closes generators that the program has left."""
+        if self._log is not None and self._is_open and any(one.number for one in left):
+            self._log.ends_loop()
+
     def defers(self, timer: Any) -> bool:
         """Return True if a timer is due too early: nothing is awaited from outside, and the program goes on.
 
@@ -122,7 +162,9 @@ class FollowedLine(AwaitedLine):
                 self._stash.append(handle)
                 return True
             return False
-        if self._comes_later(handle, delivery) and not self._inside.get(delivery) and not is_let_through(handle):
+        is_closing = type(handle._callback) is Closing  # noqa: SLF001 - no public name tells it
+        is_late = not is_closing and self._comes_later(handle, delivery)  # one that closes comes only in its turn
+        if is_late and not self._inside.get(delivery) and not is_let_through(handle):
             self._held.add(delivery, handle)
             return True
         self._delivered += delivery not in self._inside
@@ -130,7 +172,9 @@ class FollowedLine(AwaitedLine):
         if self._log is not None:
             age = self._made(sender) - number if sender != "post" else number
             beside = self._threads.beside(delivery)
-            self._log.delivered(delivery, age, is_idle=self._has_no_steps(), beside=beside)
+            callback = handle._callback  # noqa: SLF001 - no public name tells it
+            is_told = not (type(callback) is Closing and callback.is_certain)
+            self._log.delivered(delivery, age, is_idle=self._has_no_steps(), beside=beside, is_told=is_told)
         elif self._is_beside_others(delivery):
             self.schedule.note_unseen(BETWEEN_ANSWERS)  # which of them comes first is a matter of speed
         self._steps = 0
@@ -150,6 +194,8 @@ class FollowedLine(AwaitedLine):
         callback = handle._callback  # noqa: SLF001 - no public name tells it
         if delivery[0] == "timer":
             self._delivers(f"timer {self._number}", self._timers.own_number_of(handle))
+        elif type(callback) is Closing:
+            self._delivers(f"{self._number} generator {delivery[1]}")
         elif callback.is_result:
             sender = callback.strand if callback.work.sort == "job" else None  # one that answers goes on
             self._delivers(f"{self._number} {callback.work.key}", sender=sender)
@@ -186,6 +232,8 @@ class FollowedLine(AwaitedLine):
         if timer is not None:
             return "timer", timer
         callback = handle._callback  # noqa: SLF001 - no public name tells it
+        if type(callback) is Closing and callback.one.line is self:
+            return "post", callback.one.number
         if type(callback) is not Posted or callback.is_of_call:
             return None
         if callback.work is not None and callback.work.line is self:

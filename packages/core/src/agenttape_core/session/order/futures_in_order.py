@@ -1,8 +1,9 @@
 """Sets of tasks that iterate in the order in which the tasks were made, in sessions that record and that replay.
 
 A task is hashed by its place in memory, so a set of tasks has another order in each run: the results of `asyncio.wait`,
-the tasks that `asyncio.as_completed` makes of coroutines, and those that an `asyncio.TaskGroup` cancels. A program goes
-by that order. A set that the program makes itself keeps the order that Python gives it.
+the tasks that `asyncio.as_completed` makes of coroutines, those that an `asyncio.TaskGroup` cancels, and those that
+`asyncio.all_tasks` lists, which `asyncio.run` cancels at its end. A program goes by that order. A set that the program
+makes itself keeps the order that Python gives it.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ for _name in ("or", "and", "sub", "xor"):
 
 _WAIT = cast("types.FunctionType", asyncio.wait)
 _COMPLETED = cast("types.FunctionType", asyncio.as_completed)
+_ALL: Any = asyncio.all_tasks
 _GROUP: Any = asyncio.TaskGroup
 _real_group = _GROUP.__init__
 
@@ -85,6 +87,7 @@ def _copied(function: types.FunctionType) -> Callable[..., Any]:
 
 
 _real_wait, _real_completed = _copied(_WAIT), _copied(_COMPLETED)
+_real_all: Any = _copied(_ALL) if isinstance(_ALL, types.FunctionType) else _ALL
 
 
 async def wait(futures: Any, seconds: float | None, return_when: str) -> tuple[Any, Any]:
@@ -104,6 +107,12 @@ def as_completed(futures: Any, timeout: float | None) -> Any:
     return _real_completed(tasks, timeout=timeout)
 
 
+def all_tasks(loop: Any = None) -> set[Any]:
+    """Return what `asyncio.all_tasks` does; in a session, a set that iterates in order."""
+    tasks: set[Any] = _real_all(loop if loop is not None else asyncio.get_running_loop())
+    return FuturesInOrder(tasks) if SCOPES.innermost() is not None else tasks
+
+
 def _group(self: Any) -> None:
     _real_group(self)
     self._tasks = FuturesInOrder()
@@ -121,7 +130,15 @@ def _completed_code(fs, *, timeout=None):  # type: ignore[no-untyped-def] # noqa
     return as_completed(fs, timeout)
 
 
-_CODES = ((_WAIT, _WAIT.__code__, _wait_code.__code__), (_COMPLETED, _COMPLETED.__code__, _completed_code.__code__))
+def _all_code(loop=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    from agenttape_core.session.order.futures_in_order import all_tasks
+
+    return all_tasks(loop)
+
+
+_CODES = [(_WAIT, _WAIT.__code__, _wait_code.__code__), (_COMPLETED, _COMPLETED.__code__, _completed_code.__code__)]
+if _real_all is not _ALL:  # newer versions of Python have it in C
+    _CODES.append((_ALL, _ALL.__code__, _all_code.__code__))
 
 
 def swap_in() -> None:

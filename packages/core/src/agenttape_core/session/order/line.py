@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+from asyncio import Handle
 from collections.abc import Iterator
 from contextvars import Context
 
 from agenttape_core.schema import Delivery, Sender
+from agenttape_core.session.order.abandoned import Closing
 from agenttape_core.session.order.cancellation import LoopClock, real_timer
 from agenttape_core.session.order.delivery_log import Logged
 from agenttape_core.session.order.followed_line import FollowedLine
@@ -182,13 +185,23 @@ class Line(FollowedLine):
             for wait in reversed(together):
                 self._release(wait)  # each before those that were released so far
             return True
-        handle = self._held.take((following.sender, self._number_of(following)))
+        key = following.sender, self._number_of(following)
+        handle = self._held.take(key) or self._closing(*key)
         if handle is None:
             return False
         self._script.pass_next()
         self._go_on()
         let_through(handle)
         return True
+
+    def _closing(self, sender: Sender, number: int) -> Handle | None:
+        """Return what closes a generator that the program has left; `None` if it is none, or still in use."""
+        if sender != "post" or not self.has_generator(number):
+            return None
+        if number not in self._abandoned:
+            gc.collect()
+        one = self._abandoned.pop(number, None)
+        return Closing(one).handle() if one is not None else None
 
     def _come_with(self) -> Iterator[Wait]:
         """Yield the calls that had been answered before the program made a step with the answer before: it may look."""

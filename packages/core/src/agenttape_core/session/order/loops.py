@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 import threading
 from asyncio import events
 from asyncio.selector_events import BaseSelectorEventLoop
@@ -17,8 +18,9 @@ from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any
 
+from agenttape_core.freeze import collecting
 from agenttape_core.freeze.backoff import register_turns
-from agenttape_core.session.order import futures_in_order, overdue
+from agenttape_core.session.order import abandoned, futures_in_order, overdue, stopping
 from agenttape_core.session.order.executing import EXECUTING, is_outside_program
 from agenttape_core.session.order.finalizers import is_in_finalizer
 from agenttape_core.session.order.futures_in_order import number
@@ -45,6 +47,10 @@ _real_in_executor = _Loop.run_in_executor
 _real_create = _Loop.create_task
 _real_soon = _Loop.call_soon
 _real_at = _Loop.call_at
+_AsyncGens: Any = _Loop
+_real_begins = _AsyncGens._asyncgen_firstiter_hook  # noqa: SLF001 - no public name tells of generators one by one
+_real_found = _AsyncGens._asyncgen_finalizer_hook  # noqa: SLF001 - as above
+_real_shut_down = _Loop.shutdown_asyncgens
 
 
 def _run(self: Any) -> None:
@@ -264,6 +270,39 @@ def _create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
     return task
 
 
+def _begins(self: Any, generator: Any) -> None:
+    _real_begins(self, generator)
+    line, owner = line_of_program(None, self)
+    abandoned.begins(self, generator, line if owner is None else None)
+
+
+def _found(self: Any, generator: Any) -> None:
+    is_certain = not collecting.is_collecting()
+    one = abandoned.found(self, generator)
+    if one is not None and not one.number and not is_certain:
+        return  # whoever reads it has been found, too, and closes it
+    if one is None or not one.number or not one.line.keeps(one, is_certain=is_certain):
+        _real_found(self, generator)
+
+
+async def _shut_down(self: Any) -> None:
+    lines = tuple(ACTIVE.get(self, ()))
+    generators = {*self._asyncgens, *(one.generator for line in lines for one in line.takes_abandoned())}
+    self._asyncgens = all_of_loop = abandoned.InOrder(self, generators)
+    found = [one for generator in all_of_loop if (one := abandoned.found(self, generator)) is not None]
+    for line in lines:
+        line.shuts_down([one for one in found if one.line is line])
+    await _real_shut_down(self)
+
+
+def _follow_generators() -> None:
+    """Follow the generators of the loop that runs here: it took its functions when it began to run."""
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+    if isinstance(loop, _Loop) and getattr(sys.get_asyncgen_hooks().finalizer, "__func__", None) is _real_found:
+        seams: Any = loop
+        sys.set_asyncgen_hooks(seams._asyncgen_firstiter_hook, seams._asyncgen_finalizer_hook)  # noqa: SLF001
+
+
 class _Watcher:
     """A function that a loop calls when a file or a socket is ready: the order of calls says nothing of when that is.
 
@@ -314,6 +353,9 @@ _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
     (_Loop, "call_soon_threadsafe", _real_post, _post),
     (_Loop, "run_in_executor", _real_in_executor, _in_executor),
     (_Loop, "create_task", _real_create, _create_task),
+    (_Loop, "_asyncgen_firstiter_hook", _real_begins, _begins),
+    (_Loop, "_asyncgen_finalizer_hook", _real_found, _found),
+    (_Loop, "shutdown_asyncgens", _real_shut_down, _shut_down),
     (
         BaseSelectorEventLoop,
         "add_reader",
@@ -327,6 +369,7 @@ _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
         _watching(BaseSelectorEventLoop.add_writer),
     ),
     *overdue.SEAMS,
+    *stopping.SEAMS,
     *_SIGNALS,
 )
 _lock = threading.Lock()
@@ -339,16 +382,19 @@ def following_loops() -> Iterator[None]:
     with _lock:
         _uses.append(None)
         if len(_uses) == 1:
+            collecting.swap_in()
             futures_in_order.swap_in()
             for owner, name, real, seam in _SEAMS:
                 if vars(owner)[name] is real:
                     setattr(owner, name, seam)
+    _follow_generators()
     try:
         yield
     finally:
         with _lock:
             _uses.pop()
             if not _uses:
+                collecting.swap_out()
                 futures_in_order.swap_out()
                 for owner, name, real, seam in _SEAMS:
                     if vars(owner)[name] is seam:

@@ -78,7 +78,6 @@ class Schedule:
             VIRTUAL.append(self)
             self.line()
 
-    @contextmanager
     def turn(
         self,
         crossing: Any,
@@ -88,8 +87,11 @@ class Schedule:
         answers: int = 0,
         is_opening: bool = False,
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> Iterator[Turn]:
-        """Give an awaited call its turn while inside.
+    ) -> AbstractContextManager[Turn]:
+        """Return a context that gives an awaited call its turn.
+
+        It is no generator: the collector of garbage would end the turn of a stream that the program has left before the
+        stream is closed.
 
         Args:
             crossing: The call.
@@ -99,20 +101,20 @@ class Schedule:
             is_opening: Whether it is a stream that is awaited before it is read, which has a turn of its own.
             during: Returns a context that holds while the call waits.
         """
-        line = self.line()
-        if line is None or (is_executed and not self.is_kept):
-            yield NO_TURN
-            return
-        phases = self._phases.get(address)
-        phase = phases.begin(is_opening=is_opening) if phases is not None else None
         call = Logged(address, crossing, is_executed=is_executed, is_opening=is_opening)
+        return _Taking(lambda: self._begin(call, answers, during))
+
+    def _begin(self, call: Logged, answers: int, during: Callable[[], AbstractContextManager[None]]) -> LineTurn | None:
+        line = self.line()
+        if line is None or (call.is_executed and not self.is_kept):
+            return None
+        phases = self._phases.get(call.address)
+        phase = phases.begin(is_opening=call.is_opening) if phases is not None else None
         knows_effects = phase is not None and not phase.group.knows_only_ends and 0 < answers < phase.length
         turn = LineTurn(line, call, phase, during, knows_effects=knows_effects)
-        line.begin(address, phase.group if phase is not None else None, is_served=not is_executed, made=id(crossing))
-        try:
-            yield turn
-        finally:
-            turn.end()
+        group = phase.group if phase is not None else None
+        line.begin(call.address, group, is_served=not call.is_executed, made=id(call.crossing))
+        return turn
 
     def line(self, loop: Any = None) -> Line | None:
         """Return the line of a loop, by default of the one that runs in this thread; `None` if none does."""
@@ -265,3 +267,25 @@ class Schedule:
         kept = [group for group in self._recorded if mine.isdisjoint(group.calls)]
         jobs = {group.job for group in kept if group.job}
         return kept + [group for group in own if group.calls or group.job not in jobs]
+
+
+class _Taking:
+    """A turn while it is taken.
+
+    Args:
+        begin: Takes it; returns `None` if there is none to take.
+    """
+
+    __slots__ = ("_begin", "_turn")
+
+    def __init__(self, begin: Callable[[], LineTurn | None]) -> None:
+        self._begin = begin
+        self._turn: LineTurn | None = None
+
+    def __enter__(self) -> Turn:
+        self._turn = self._begin()
+        return self._turn if self._turn is not None else NO_TURN
+
+    def __exit__(self, *_: object) -> None:
+        if self._turn is not None:
+            self._turn.end()

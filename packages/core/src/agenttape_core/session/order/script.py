@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agenttape_core.schema import Delivery, Scheduled, Sender
+from agenttape_core.session.order.delivery_log import END_OF_LOOP
 
 
 class Script:
@@ -14,7 +15,9 @@ class Script:
 
     def __init__(self, group: Scheduled) -> None:
         self.calls = list(group.calls)
-        self._deliveries = group.deliveries()
+        deliveries = group.deliveries()
+        self._deliveries = [one for one in deliveries if (one.sender, one.which) != ("post", END_OF_LOOP)]
+        self._ends_loop = len(self._deliveries) < len(deliveries)
         self._at = 0
         self.knows_only_ends = group.knows_only_ends
         """True if it has no steps, no timers and no posts of threads: these come whenever they do."""
@@ -58,9 +61,14 @@ class Script:
         """Return True if it has deliveries of a sender: recordings of before have none of some."""
         return sender in self._senders
 
-    def expects(self, sender: Sender) -> bool:
-        """Return True if a delivery of a sender is to come."""
-        return any(one.sender == sender for one in self._deliveries[self._at :])
+    def expects(self, sender: Sender, which: int | None = None) -> bool:
+        """Return True if a delivery of a sender is to come, or a certain one."""
+        left = self._deliveries[self._at :]
+        return any(one.sender == sender and which in (None, one.which) for one in left)
+
+    def expects_closing(self, number: int) -> bool:
+        """Return True if a generator that the program leaves is to be closed later on: at last, when its loop ends."""
+        return self._ends_loop or self.expects("post", number)
 
     def knows_end_of(self, address: str) -> bool:
         """Return True if it says when a call ended that was cancelled."""
