@@ -106,6 +106,13 @@ def found(loop: Any, generator: Any) -> Abandoned | None:
     return known._replace(line=line, membership=membership, generator=generator)
 
 
+def are_open(loop: Any, line: Any) -> bool:
+    """Return True if generators of a line have begun and not ended."""
+    generators = tuple(loop._asyncgens)  # noqa: SLF001 - no public name has them
+    known = [found(loop, generator) for generator in generators if generator.ag_frame is not None]
+    return any(one is not None and one.line is line and one.number for one in known)
+
+
 class Closing:
     """The callback of a loop that closes a generator.
 

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from agenttape_core.schema import Delivery, Scheduled, Sender, thread_number, written
 from agenttape_core.session.order.handles import PROGRAM
 
-END_OF_LOOP: Final = thread_number("the end of the loop")
-"""The number of what closes the generators that the program has left: at the end of an order, whenever it comes."""
+LEFT_OPEN: Final = thread_number("left open")
+"""The number of what closes the generators that are still open at the end of a session or a loop: it comes then."""
 
 
 class Logged:
@@ -73,7 +73,7 @@ class DeliveryLog:
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
-        self._ends_loop = False
+        self._leaves_open = False
         self._owners: dict[Made, Any] = {}
         """The calls whose code has made timers and jobs."""
 
@@ -122,9 +122,9 @@ class DeliveryLog:
         owner = self._owners.get(made)
         self._entries.append(_Event(what, None, age, is_idle, False, made, owner, beside, not is_told))
 
-    def ends_loop(self) -> None:
-        """Note that the loop ends, and closes generators that the program has left."""
-        self._ends_loop = True
+    def leaves_open(self) -> None:
+        """Note that the loop or the session ends while generators of the program are open."""
+        self._leaves_open = True
 
     def close(self, job: str) -> Folding:
         """Begin anew, and return what happened.
@@ -133,8 +133,8 @@ class DeliveryLog:
             job: The job of a thread with which it began; empty if it began with a call.
         """
         entries, self._entries = self._entries, []
-        ends_loop, self._ends_loop = self._ends_loop, False
-        return Folding(entries, job, self._owners, ends_loop=ends_loop)
+        leaves_open, self._leaves_open = self._leaves_open, False
+        return Folding(entries, job, self._owners, leaves_open=leaves_open)
 
 
 def _is_of_program(crossing: Any) -> bool:
@@ -156,13 +156,13 @@ class Folding:
         entries: The entries.
         job: The job of a thread with which they began; empty if they began with a call.
         owners: The calls whose code has made timers and jobs.
-        ends_loop: Whether the loop ended, and closed generators that the program had left.
+        leaves_open: Whether the loop or the session ended while generators of the program were open.
     """
 
     def __init__(
-        self, entries: Sequence[_Entry], job: str, owners: Mapping[Made, Any], *, ends_loop: bool = False
+        self, entries: Sequence[_Entry], job: str, owners: Mapping[Made, Any], *, leaves_open: bool = False
     ) -> None:
-        self._ends_loop = ends_loop
+        self._leaves_open = leaves_open
         self._job = job
         self._entries = entries
         self._owners = owners
@@ -175,7 +175,7 @@ class Folding:
     def scheduled(self) -> Scheduled | None:
         """Return the order of what happened; `None` if a replay has the same without being told."""
         entries = [self._aged(entry) for entry in self._entries if _happens_again(entry)]
-        return _Fold(entries, self._job, ends_loop=self._ends_loop).scheduled()
+        return _Fold(entries, self._job, leaves_open=self._leaves_open).scheduled()
 
     def _aged(self, entry: _Entry) -> _Entry:
         """Return a timer or the work of a thread without what a replay does not make."""
@@ -213,8 +213,8 @@ def _outwards(entry: _Entry) -> Iterator[Any]:
 class _Fold:
     """One folding, of entries that happen again."""
 
-    def __init__(self, entries: list[_Entry], job: str, *, ends_loop: bool) -> None:
-        self._ends_loop = ends_loop
+    def __init__(self, entries: list[_Entry], job: str, *, leaves_open: bool) -> None:
+        self._leaves_open = leaves_open
         self._job = job
         self._entries = entries
         self._calls: dict[int, tuple[int, str]] = {}
@@ -231,7 +231,7 @@ class _Fold:
         }
         self._after_effect: set[int] = set()
         """The calls that have had an effect and did not come to anything else since."""
-        self._is_told = ends_loop
+        self._is_told = leaves_open
         """True if a replay must be told the order."""
 
     def scheduled(self) -> Scheduled | None:
@@ -264,8 +264,8 @@ class _Fold:
             else:
                 yield self._delivery(entry, place, steps)
                 steps = 0
-        if self._ends_loop:
-            yield Delivery("post", END_OF_LOOP)
+        if self._leaves_open:
+            yield Delivery("post", LEFT_OPEN)
 
     def _delivery(self, entry: _Event, place: int, steps: int) -> Delivery:
         after = None if entry.is_idle else steps

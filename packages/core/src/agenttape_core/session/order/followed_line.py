@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from agenttape_core.schema import Sender, thread_number
-from agenttape_core.session.order.abandoned import Abandoned, Closing, number_of
+from agenttape_core.session.order.abandoned import Abandoned, Closing, are_open, number_of
 from agenttape_core.session.order.awaited_line import AwaitedLine
 from agenttape_core.session.order.handles import (
     PROGRAM,
@@ -133,10 +133,17 @@ class FollowedLine(AwaitedLine):
         kept, self._abandoned = self._abandoned, {}
         return sorted(kept.values(), key=lambda one: one.place)
 
-    def shuts_down(self, left: Sequence[Abandoned]) -> None:
-        """Note that the loop ends, which closes generators that the program has left."""
-        if self._log is not None and self._is_open and any(one.number for one in left):
-            self._log.ends_loop()
+    def leaves_open(self) -> None:
+        """Note that the loop or the session ends, and that generators of the program are open if they are."""
+        is_recorded = self._log is not None and self._is_open and self._follows
+        is_elsewhere = self.loop.is_running() and not self.is_here()  # what is open there changes while it is looked at
+        if is_recorded and not is_elsewhere and are_open(self.loop, self):
+            self._log.leaves_open()
+
+    def close(self) -> None:
+        """End the line, and let all go on that wait."""
+        self.leaves_open()
+        super().close()
 
     def defers(self, timer: Any) -> bool:
         """Return True if a timer is due too early: nothing is awaited from outside, and the program goes on.

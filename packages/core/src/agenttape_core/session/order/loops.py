@@ -288,10 +288,9 @@ def _found(self: Any, generator: Any) -> None:
 async def _shut_down(self: Any) -> None:
     lines = tuple(ACTIVE.get(self, ()))
     generators = {*self._asyncgens, *(one.generator for line in lines for one in line.takes_abandoned())}
-    self._asyncgens = all_of_loop = abandoned.InOrder(self, generators)
-    found = [one for generator in all_of_loop if (one := abandoned.found(self, generator)) is not None]
+    self._asyncgens = abandoned.InOrder(self, generators)
     for line in lines:
-        line.shuts_down([one for one in found if one.line is line])
+        line.leaves_open()
     await _real_shut_down(self)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agenttape_core.schema import Delivery, Scheduled, Sender
-from agenttape_core.session.order.delivery_log import END_OF_LOOP
+from agenttape_core.session.order.delivery_log import LEFT_OPEN
 
 
 class Script:
@@ -16,8 +16,8 @@ class Script:
     def __init__(self, group: Scheduled) -> None:
         self.calls = list(group.calls)
         deliveries = group.deliveries()
-        self._deliveries = [one for one in deliveries if (one.sender, one.which) != ("post", END_OF_LOOP)]
-        self._ends_loop = len(self._deliveries) < len(deliveries)
+        self._deliveries = [one for one in deliveries if (one.sender, one.which) != ("post", LEFT_OPEN)]
+        self._leaves_open = len(self._deliveries) < len(deliveries)
         self._at = 0
         self.knows_only_ends = group.knows_only_ends
         """True if it has no steps, no timers and no posts of threads: these come whenever they do."""
@@ -67,8 +67,8 @@ class Script:
         return any(one.sender == sender and which in (None, one.which) for one in left)
 
     def expects_closing(self, number: int) -> bool:
-        """Return True if a generator that the program leaves is to be closed later on: at last, when its loop ends."""
-        return self._ends_loop or self.expects("post", number)
+        """Return True if a generator that the program has left is closed later on, at last at the end of the loop."""
+        return self._leaves_open or self.expects("post", number)
 
     def knows_end_of(self, address: str) -> bool:
         """Return True if it says when a call ended that was cancelled."""

@@ -33,7 +33,8 @@ class _Stopping(Looking):
 
 def _stop(self: Any) -> None:
     if self in ACTIVE and asyncio._get_running_loop() is self:  # noqa: SLF001 - the public one raises, which is slow
-        self.call_soon(_Stopping(self).stop, context=Context())
+        loop: Any = self
+        loop.call_soon(_Stopping(loop).stop, context=Context())
     else:
         _real_stop(self)
 

@@ -1,0 +1,237 @@
+"""Streams that a program leaves without closing them are closed in a replay where they were in the recording."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from agenttape_core import boundary, open_cassette, use_cassette
+
+Log: TypeAlias = list[Any]
+Program: TypeAlias = Callable[["Service", Log, int | None], Awaitable[None]]
+MOMENTS = (None, 0, 1, 2, 3)
+"""The moments of a run at which the collector of garbage comes; `None` for never."""
+LATENCIES = (0, 0, 0.001, 0.002)
+
+
+class Service:
+    """The outside: it streams words after random times."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    @property
+    def words(self) -> Callable[[str], AsyncIterator[str]]:
+        """Streams four words; what begins with `!` fails after the first one."""
+
+        @boundary
+        async def words(question: str) -> AsyncIterator[str]:
+            for number in range(4):
+                await asyncio.sleep(self.random.choice(LATENCIES))
+                if number and question.startswith("!"):
+                    raise ValueError(question)
+                yield f"{question}{number}"
+
+        return words
+
+
+@pytest.fixture(autouse=True)
+def _collector() -> Iterator[None]:
+    """The collector comes only when a test calls it."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def collect(moment: int, when: int | None) -> None:
+    """Let the collector come, if this is its moment."""
+    if moment == when:
+        gc.collect()
+
+
+async def noting(service: Service, question: str, log: Log) -> AsyncIterator[str]:
+    """Read a stream, and note how that ends."""
+    try:
+        async for word in service.words(question):
+            yield word
+    finally:
+        log.append(("left", question))
+
+
+async def merged(*streams: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Yield what comes of several streams, as LangChain's `RunnableParallel` does."""
+
+    async def following(stream: AsyncIterator[str]) -> str:
+        return await anext(stream)
+
+    tasks = {asyncio.create_task(following(stream)): stream for stream in streams}
+    while tasks:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            stream = tasks.pop(task)
+            yield task.result()
+            tasks[asyncio.create_task(following(stream))] = stream
+
+
+async def beside_one_that_fails(service: Service, log: Log, when: int | None) -> None:
+    """Leaves the streams beside one that fails, which its error holds, and asks on."""
+    try:
+        async for word in merged(*(noting(service, question, log) for question in ("a", "!b", "c"))):
+            log.append(word)
+    except ValueError:
+        log.append("failed")
+    collect(0, when)
+    async for word in service.words("next"):
+        log.append(word)
+        collect(int(word[-1]), when)
+    log.append("done")
+
+
+async def in_circles(service: Service, log: Log, when: int | None) -> None:
+    """Leaves streams that hold themselves."""
+
+    async def read(question: str) -> None:
+        stream = noting(service, question, log)
+        circle: list[Any] = [stream]
+        circle.append(circle)
+        async for word in stream:
+            log.append(word)
+            if word.endswith("1"):
+                return
+
+    await asyncio.gather(*map(read, "abc"))
+    collect(0, when)
+    async for word in service.words("next"):
+        log.append(word)
+        collect(int(word[-1]), when)
+
+
+async def one_after_the_other(service: Service, log: Log, when: int | None) -> None:
+    """Leaves a stream whose last reference goes at once, again and again."""
+    for number in range(4):
+        async for word in noting(service, f"q{number}", log):
+            log.append(word)
+            break
+        collect(number, when)
+
+
+def run(program: Program, seed: int, when: int | None, **options: Any) -> tuple[Log, tuple[str, ...]]:
+    """Run a program in a session, to the end of its loop; return its log, and what of its order was not kept."""
+    log: Log = []
+
+    async def main() -> None:
+        await program(Service(seed), log, when)
+
+    with use_cassette("c", **options) as session:
+        asyncio.run(main())
+    return log, session.report.disorder
+
+
+@pytest.mark.parametrize("recorded", MOMENTS)
+@pytest.mark.parametrize("program", [beside_one_that_fails, in_circles, one_after_the_other])
+def test_closed_where_they_were(program: Program, recorded: int | None) -> None:
+    """Whenever the collector comes in a replay, abandoned streams are closed where it closed them in the recording."""
+    for seed in range(2):
+        expected = run(program, seed, recorded, mode="all")
+        for when in MOMENTS:
+            assert run(program, seed, when) == expected, (seed, when)
+
+
+def test_session_in_the_loop() -> None:
+    """A session that is entered in a running loop keeps the place likewise, and the collector may come after it."""
+
+    async def main(when: int | None, **options: Any) -> Log:
+        log: Log = []
+        async with use_cassette("c", **options):
+            await beside_one_that_fails(Service(3), log, when)
+            return log[:]
+
+    for recorded in MOMENTS:
+        expected = asyncio.run(main(recorded, mode="all"))
+        for when in MOMENTS:
+            assert asyncio.run(main(when)) == expected, (recorded, when)
+
+
+def test_still_in_use() -> None:
+    """A replay says so if a stream is still in use that was closed in the recording."""
+
+    async def program(log: Log, *, holds: bool) -> None:
+        service, held = Service(1), []
+
+        async def read() -> None:
+            stream = noting(service, "a", log)
+            circle: list[Any] = [stream]
+            circle.append(circle)
+            held.extend([stream] if holds else [])
+            log.append(await anext(stream))
+
+        await read()
+        gc.collect()
+        async for word in service.words("next"):
+            log.append(word)
+
+    recorded: Log = []
+    replayed: Log = []
+    with use_cassette("c", mode="all"):
+        asyncio.run(program(recorded, holds=False))
+    with use_cassette("c") as session:
+        asyncio.run(program(replayed, holds=True))
+    assert recorded != replayed
+    assert session.report.disorder
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_tasks_that_go_on_when_the_loop_stops(seed: int) -> None:
+    """Tasks beside one that fails are cancelled at the same point of their steps, and in the same order, at the end."""
+
+    async def program(service: Service, log: Log, when: int | None) -> None:
+        async def read(question: str) -> None:
+            try:
+                async for word in noting(service, question, log):
+                    log.append(word)
+                    for step in range(3):
+                        await asyncio.sleep(0)
+                        log.append((question, step))
+            except asyncio.CancelledError:
+                log.append(("cancelled", question))
+                raise
+
+        try:
+            await asyncio.gather(*map(read, ("a", "!b", "c", "d", "e")))
+        except ValueError:
+            log.append("failed")
+        await asyncio.sleep(0.001)
+        log.append("slept")
+
+    expected = run(program, seed, None, mode="all")
+    for _ in range(3):
+        assert run(program, seed, None) == expected
+
+
+def test_open_at_the_end() -> None:
+    """Streams that are open when a loop ends are closed in the order in which they began."""
+
+    async def program(service: Service, log: Log, when: int | None) -> None:
+        streams = [noting(service, str(number), log) for number in range(20)]
+        for stream in streams:
+            await anext(stream)
+        asyncio.get_running_loop().set_debug(enabled=False)
+        program.__dict__["streams"] = streams
+
+    log, _ = run(program, 0, None, mode="all")
+    assert log == [("left", str(number)) for number in range(20)]
+    assert run(program, 0, None) == (log, ())
+
+
+def test_left_at_once_needs_no_order() -> None:
+    """A stream whose last reference goes in a step of the program is closed by that, which no order has to say."""
+    run(one_after_the_other, 0, None, mode="all")
+    assert "schedule" not in Path("cassettes/c.yaml").read_text(encoding="utf-8")
+    assert [i.outcome.ended for i in open_cassette("c").interactions()] == ["closed"] * 4
