@@ -11,7 +11,7 @@ import inspect
 import itertools
 import sys
 from asyncio import Handle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import Context
 from pathlib import Path
 from types import CodeType
@@ -33,6 +33,7 @@ class Abandoned(NamedTuple):
         place: Its place among all in the order in which they began.
         line: The line that it belongs to.
         membership: That of the context in which it began.
+        reader: The identity of the frame that reads it.
         generator: It; `None` while it is in use.
     """
 
@@ -40,13 +41,25 @@ class Abandoned(NamedTuple):
     place: int
     line: Any
     membership: Any
+    reader: int = 0
     generator: Any = None
+
+    def is_read_by(self, others: Iterable[Abandoned]) -> bool:
+        """Return True if one of some generators reads it: it is closed after that, as if it had been held by it."""
+        return any(id(other.generator.ag_frame) == self.reader for other in others if other is not self)
 
     def close(self, loop: Any) -> None:
         """Begin to close it, in a context of its own: the collector may have found it in any."""
         context = Context()
         context.run(SCOPES.variable.set, self.membership)
-        context.run(loop.create_task, self.generator.aclose())
+        context.run(loop.create_task, self._closed())
+
+    async def _closed(self) -> None:
+        frame = id(self.generator.ag_frame)
+        try:
+            await self.generator.aclose()
+        finally:
+            self.line.has_closed(self, frame)
 
 
 _begun: WeakKeyDictionary[Any, dict[int, Abandoned]] = WeakKeyDictionary()
@@ -69,18 +82,12 @@ def begins(loop: Any, generator: Any, line: Any) -> None:
         return
     if begun is None:
         begun = _begun[loop] = {}
-    is_inside = _is_read_by_ours()
-    number = 0 if is_inside else line.begins_generator()
-    begun[id(generator)] = Abandoned(number, next(_order), ref(line), ref(SCOPES.variable.get()))
-
-
-def _is_read_by_ours() -> bool:
-    """Return True if the caller's caller's caller is a generator of ours. It closes what it reads.
-
-    How many of these there are depends on whether the call is served.
-    """
-    code = sys._getframe(3).f_code  # noqa: SLF001 - gives the stack without building a list
-    return bool(code.co_flags & inspect.CO_ASYNC_GENERATOR) and is_ours(code)
+    frame = sys._getframe(2)  # noqa: SLF001 - the reader's
+    is_generator = bool(frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
+    # A generator of ours closes what it reads. How many there are depends on whether the call is served.
+    number = 0 if is_generator and is_ours(frame.f_code) else line.begins_generator()
+    reader = id(frame) if is_generator else 0
+    begun[id(generator)] = Abandoned(number, next(_order), ref(line), ref(SCOPES.variable.get()), reader)
 
 
 def number_of(place: int) -> int:
@@ -129,7 +136,10 @@ class Closing:
 
     def __call__(self) -> None:
         """Close it."""
-        self.one.close(self.one.line.loop)
+        line = self.one.line
+        if line.may_close(self.one):
+            line.takes(self.one)
+            self.one.close(line.loop)
 
     def handle(self) -> Handle:
         """Return it as a loop calls it."""

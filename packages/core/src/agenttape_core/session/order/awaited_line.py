@@ -86,10 +86,6 @@ class AwaitedLine(ABC):
         self._threads = ThreadWork()
         self._posts: Counter[str] = Counter()
         """The things that strands have put into the loop, by label."""
-        self._generators: set[int] = set()
-        """The numbers of the async generators that the program has begun."""
-        self._abandoned: dict[int, Abandoned] = {}
-        """Those that nobody holds any more, and that are not closed yet, by their numbers."""
         self._rounds = 0
         self._asleep: list[Callable[[], object]] = []
         """Wake the jobs that wait until a time has passed in the loop: see `virtual_sleep`."""

@@ -20,13 +20,30 @@ from agenttape_core.session.order.handles import (
 )
 from agenttape_core.session.order.held_back import Key, is_let_through, was_let_through
 from agenttape_core.session.order.loose import BETWEEN_ANSWERS
+from agenttape_core.session.order.scheduling import Scheduling
 
 _MOST_ROUNDS = 10_000
 """Times that a timer is put off as the program makes steps, before it counts as one that makes them without end."""
 
 
 class FollowedLine(AwaitedLine):
-    """A line that follows the callbacks of its loop. It knows what they deliver, and holds what comes too early."""
+    """A line that follows the callbacks of its loop. It knows what they deliver, and holds what comes too early.
+
+    Args:
+        loop: As for `AwaitedLine`.
+        schedule: As for `AwaitedLine`.
+        session: As for `AwaitedLine`.
+        number: As for `AwaitedLine`.
+    """
+
+    def __init__(self, loop: Any, schedule: Scheduling, session: Any, number: int) -> None:
+        super().__init__(loop, schedule, session, number)
+        self._generators: set[int] = set()
+        """The numbers of the async generators that the program has begun."""
+        self._abandoned: dict[int, Abandoned] = {}
+        """Those that nobody holds any more, and that are not closed yet, by their numbers."""
+        self._ending: list[Abandoned] = []
+        """Those that are being closed."""
 
     def makes_timer(self, handle: Any, owner: Any) -> None:
         """Note a timer of the program, or of the code of a call."""
@@ -120,24 +137,47 @@ class FollowedLine(AwaitedLine):
         """
         if self._is_closed or not self._is_open or not self._follows:
             return False
+        if self._log is None and (self._script is None or not self._script.expects_closing(one.number)):
+            return False
+        self._abandoned[one.number] = one
         if self._log is not None:
             self.post(Closing(one, is_certain=is_certain))
-            return True
-        is_to_come = self._script is not None and self._script.expects_closing(one.number)
-        if is_to_come:
-            self._abandoned[one.number] = one
-        return is_to_come
+        return True
+
+    def has_closed(self, closed: Abandoned, frame: int) -> None:
+        """Note that a generator has been closed: those that it read have lost their last reference by that.
+
+        Args:
+            closed: It.
+            frame: The identity of the frame that it had.
+        """
+        self._ending = [one for one in self._ending if one.generator is not closed.generator]
+        for one in self.takes_abandoned():
+            if one.reader != frame:
+                self._abandoned[one.number] = one
+            elif not self.keeps(one._replace(reader=0), is_certain=True):
+                one.close(self.loop)
+
+    def may_close(self, one: Abandoned) -> bool:
+        """Return True if a generator is to be closed now, and not after the one that reads it."""
+        return one.number in self._abandoned and not one.is_read_by((*self._abandoned.values(), *self._ending))
 
     def takes_abandoned(self) -> list[Abandoned]:
         """Take the generators that are kept, in the order in which they began."""
         kept, self._abandoned = self._abandoned, {}
         return sorted(kept.values(), key=lambda one: one.place)
 
+    def takes(self, one: Abandoned) -> None:
+        """Take a generator that is closed now."""
+        self._ending.append(self._abandoned.pop(one.number))
+
     def leaves_open(self) -> None:
         """Note that the loop or the session ends, and that generators of the program are open if they are."""
-        is_recorded = self._log is not None and self._is_open and self._follows
+        is_followed = self._is_open and self._follows
         is_elsewhere = self.loop.is_running() and not self.is_here()  # what is open there changes while it is looked at
-        if is_recorded and not is_elsewhere and are_open(self.loop, self):
+        if self._log is None or not is_followed or is_elsewhere:
+            return
+        if self._abandoned or self._ending or are_open(self.loop, self):
             self._log.leaves_open()
 
     def close(self) -> None:
@@ -240,7 +280,7 @@ class FollowedLine(AwaitedLine):
             return "timer", timer
         callback = handle._callback  # noqa: SLF001 - no public name tells it
         if type(callback) is Closing and callback.one.line is self:
-            return "post", callback.one.number
+            return ("post", callback.one.number) if self.may_close(callback.one) else None
         if type(callback) is not Posted or callback.is_of_call:
             return None
         if callback.work is not None and callback.work.line is self:

@@ -200,7 +200,7 @@ class Line(FollowedLine):
             return None
         if number not in self._abandoned:
             gc.collect()
-        one = self._abandoned.pop(number, None)
+        one = self._abandoned.get(number)
         return Closing(one).handle() if one is not None else None
 
     def _come_with(self) -> Iterator[Wait]:

@@ -279,9 +279,11 @@ def _begins(self: Any, generator: Any) -> None:
 def _found(self: Any, generator: Any) -> None:
     is_certain = not collecting.is_collecting()
     one = abandoned.found(self, generator)
-    if one is not None and not one.number and not is_certain:
+    if one is None and not is_certain and self in ACTIVE:
+        Context().run(_real_found, self, generator)  # not in that of the program, of which it may be no step
+    elif one is not None and not one.number and not is_certain:
         return  # whoever reads it has been found, too, and closes it
-    if one is None or not one.number or not one.line.keeps(one, is_certain=is_certain):
+    elif one is None or not one.number or not one.line.keeps(one, is_certain=is_certain):
         _real_found(self, generator)
 
 
