@@ -7,6 +7,7 @@ error, its frame and its task; so it is the collector that decides when the stre
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import itertools
 import sys
@@ -65,6 +66,17 @@ class Abandoned(NamedTuple):
 _begun: WeakKeyDictionary[Any, dict[int, Abandoned]] = WeakKeyDictionary()
 """Those of programs by their loops and identities. One that has ended stays until another one has its identity; so
 lines and memberships are weak references here."""
+
+
+def follow_running(real: Any) -> None:
+    """Follow the generators of the loop that runs here: it took its functions for that when it began to run.
+
+    Args:
+        real: The function of loops that closes what nobody holds any more.
+    """
+    loop: Any = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+    if loop is not None and getattr(sys.get_asyncgen_hooks().finalizer, "__func__", None) is real:
+        sys.set_asyncgen_hooks(loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)  # noqa: SLF001
 
 
 def begins(loop: Any, generator: Any, line: Any) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import sys
 import threading
 from asyncio import events
 from asyncio.selector_events import BaseSelectorEventLoop
@@ -296,14 +295,6 @@ async def _shut_down(self: Any) -> None:
     await _real_shut_down(self)
 
 
-def _follow_generators() -> None:
-    """Follow the generators of the loop that runs here: it took its functions when it began to run."""
-    loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
-    if isinstance(loop, _Loop) and getattr(sys.get_asyncgen_hooks().finalizer, "__func__", None) is _real_found:
-        seams: Any = loop
-        sys.set_asyncgen_hooks(seams._asyncgen_firstiter_hook, seams._asyncgen_finalizer_hook)  # noqa: SLF001
-
-
 class _Watcher:
     """A function that a loop calls when a file or a socket is ready: the order of calls says nothing of when that is.
 
@@ -388,7 +379,7 @@ def following_loops() -> Iterator[None]:
             for owner, name, real, seam in _SEAMS:
                 if vars(owner)[name] is real:
                     setattr(owner, name, seam)
-    _follow_generators()
+    abandoned.follow_running(_real_found)
     try:
         yield
     finally:
