@@ -75,7 +75,7 @@ async def program(when: int | None) -> list[Any]:
     parallel = RunnableParallel({label: Words(label=label, fails=label == "b") for label in "abc"})
     try:
         async for chunk in parallel.astream("hi", config={"callbacks": [notes]}):
-            notes.log.append(chunk)
+            notes.log.extend(message.text for message in chunk.values())
     except ValueError as error:
         notes.log.append(str(error))
     number = 0

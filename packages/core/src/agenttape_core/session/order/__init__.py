@@ -16,8 +16,8 @@ Four subjects, each with modules that decide over data alone, and modules that a
   `queued_futures` (what passes from a thread to a loop and back), `steps_in_turn` (coroutines of a framework),
   `withdrawing` (work that is cancelled, and the end of the session), `observed_threads` (runs that were only observed).
 - The end of calls, streams and loops: `abandoned` closes the generators that a program has left, and `stopping` ends a
-  loop at one point of its steps. `cancellation` and `giving_up` wait until a program cancels again what it had cancelled;
-  `executing` has the call whose code runs.
+  loop at one point of its steps. `cancellation` and `giving_up` wait until a program cancels again what it had
+  cancelled; `executing` has the call whose code runs.
 - Orders that somebody chooses: `choices` decides; `choosing` and `choosing_threads` act. `virtual_time` and
   `virtual_sleep` let the clock of a loop jump, and `skipped_waits` lets it pass to the end of a back-off.
 
