@@ -72,7 +72,6 @@ TOUCHES = "looks at the files that a command or a tool has changed; a replay ser
 IDENTICAL = "asks for the very exception that its own stub has raised; a replay makes an equal one"
 UNKNOWN = "has a tool return an object of a class that no codec knows; a recording refuses it, and says what to do"
 MOCKED = "has a model answer with a mock; a recording refuses it"
-SWEEPS = "deletes what is too old from the database itself, where a replay has served what was put there"
 MANY = "makes six thousand calls at once, each of which is recorded on its own, and takes too long"
 SUITES = (
     Suite("langgraph-swarm", "0.1.0", left_out={}, known={}),
@@ -116,7 +115,7 @@ SUITES = (
         "langgraph-checkpoint-sqlite",
         "3.1.2",
         left_out={"tests/test_conformance_delta.py": "needs a package that is not distributed"},
-        known={"test_large_batches_async": MANY, "test_ttl_refresh": SWEEPS},
+        known={"test_large_batches_async": MANY},
     ),
     Suite(
         "langchain-openai",
