@@ -253,3 +253,19 @@ def test_everything_is_restored_after_an_error(session: OpenSession) -> None:
     with pytest.raises(ZeroDivisionError), session():
         _ = 1 / 0
     assert left_behind() == []
+
+
+def test_an_installation_that_is_interrupted(session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C before anything is in place gets out as it is, and the next session is as any other."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    first = types.SimpleNamespace(swap_in=interrupt, swap_out=lambda: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(install, "_SWAPPED", (first, *vars(install)["_SWAPPED"]))
+        with pytest.raises(KeyboardInterrupt), session():
+            pass
+    assert left_behind() == []
+    with session():
+        assert time.time() == MOMENT

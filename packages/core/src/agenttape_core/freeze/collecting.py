@@ -10,7 +10,8 @@ import gc
 from _thread import get_ident
 from typing import Any
 
-_uses: list[None] = []
+_users: set[str] = set()
+"""Those that want to notice it."""
 _threads: set[int] = set()
 """Those in which the collector runs now."""
 
@@ -27,17 +28,25 @@ def is_collecting() -> bool:
     return bool(_threads) and get_ident() in _threads
 
 
-def swap_in() -> None:
-    """Notice the collector from now on, until as many have swapped it out as have swapped it in."""
-    _uses.append(None)
+def swap_in(user: str = "freeze") -> None:
+    """Notice the collector from now on, for one user.
+
+    Args:
+        user: Its name.
+    """
+    _users.add(user)
     if _note not in gc.callbacks:
         gc.callbacks.append(_note)
 
 
-def swap_out() -> None:
-    """Notice it no more."""
-    _uses.pop()
-    if _uses:
+def swap_out(user: str = "freeze") -> None:
+    """Notice it no more for one user, which may not have come as far as to notice it: Ctrl-C may have come before.
+
+    Args:
+        user: Its name.
+    """
+    _users.discard(user)
+    if _users:
         return
     if _note in gc.callbacks:
         gc.callbacks.remove(_note)

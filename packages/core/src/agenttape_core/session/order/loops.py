@@ -374,7 +374,7 @@ def following_loops() -> Iterator[None]:
     with _lock:
         _uses.append(None)
         if len(_uses) == 1:
-            collecting.swap_in()
+            collecting.swap_in("loops")
             futures_in_order.swap_in()
             for owner, name, real, seam in _SEAMS:
                 if vars(owner)[name] is real:
@@ -386,7 +386,7 @@ def following_loops() -> Iterator[None]:
         with _lock:
             _uses.pop()
             if not _uses:
-                collecting.swap_out()
+                collecting.swap_out("loops")
                 futures_in_order.swap_out()
                 for owner, name, real, seam in _SEAMS:
                     if vars(owner)[name] is seam:
