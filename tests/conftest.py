@@ -17,12 +17,12 @@ from hypothesis.internal.conjecture import providers
 
 from agenttape_core.lifecycle import surroundings
 
-from .kit.fixtures import interruptible, often, prices, project
+from .kit.fixtures import interruptible, often, prices, project, uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["interruptible", "often", "prices", "project"]
+__all__ = ["interruptible", "often", "prices", "project", "uncollected"]
 
 # Compiling the packages and rewriting the tests anew, in each worker and in each process that a test starts, would cost
 # more than many tests do.

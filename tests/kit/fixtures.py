@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -42,3 +43,12 @@ def often() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Let the collector of garbage come only when a test calls it."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

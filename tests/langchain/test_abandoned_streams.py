@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import RunnableParallel
 
 from agenttape_core import use_cassette
+
+pytestmark = pytest.mark.usefixtures("uncollected")
 
 
 class Words(BaseChatModel):
@@ -59,15 +61,6 @@ class Notes(AsyncCallbackHandler):
 
     async def on_llm_error(self, error: BaseException, *, run_id: UUID, **__: Any) -> None:
         self.log.append((self.names[run_id], type(error).__name__))
-
-
-@pytest.fixture(autouse=True)
-def _collector() -> Iterator[None]:
-    """The collector comes only when a test calls it."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 async def program(when: int | None) -> list[Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
 import pytest
 
 from agenttape_core import boundary, use_cassette
+
+pytestmark = pytest.mark.usefixtures("uncollected")
 
 Log: TypeAlias = list[Any]
 Program: TypeAlias = Callable[["Service", Log, int | None], Awaitable[None]]
@@ -38,15 +40,6 @@ class Service:
                 yield f"{question}{number}"
 
         return words
-
-
-@pytest.fixture(autouse=True)
-def _collector() -> Iterator[None]:
-    """The collector comes only when a test calls it."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def collect(moment: int, when: int | None) -> None:

@@ -7,6 +7,7 @@ import random
 import sys
 import types
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +80,16 @@ async def asking(ask: Any, name: str, log: list[str]) -> None:
         log.append(answer)
 
 
+async def trying(ask: Any, retrying: Any, longer: float, log: list[str], name: str, delay: float) -> None:
+    """Ask, and try again after a while."""
+    log.append(await retrying(lambda: ask(name), lambda: delay * longer))
+
+
 async def beside_calls(service: Service, retrying: Any, longer: float) -> Any:
     """Try again beside tasks that go on asking."""
     log: list[str] = []
     ask = service.ask
-
-    async def retried(name: str, delay: float) -> None:
-        log.append(await retrying(lambda: ask(name), lambda: delay * longer))
-
+    retried = partial(trying, ask, retrying, longer, log)
     await asyncio.gather(retried("p", 0.002), asking(ask, "a", log), retried("q", 0.003), asking(ask, "b", log))
     return log
 
@@ -95,9 +98,7 @@ async def after_calls(service: Service, retrying: Any, longer: float) -> Any:
     """Try two things again that have failed at the same time; one goes on asking, and comes to the other's turn."""
     log: list[str] = []
     ask = service.ask
-
-    async def retried(name: str, delay: float) -> None:
-        log.append(await retrying(lambda: ask(name), lambda: delay * longer))
+    retried = partial(trying, ask, retrying, longer, log)
 
     async def going_on() -> None:
         await retried("p", 0.001)
@@ -111,9 +112,7 @@ async def beside_sleeps(service: Service, retrying: Any, longer: float) -> Any:
     """Try again beside a task that sleeps by itself, and one that asks."""
     log: list[str] = []
     ask = service.ask
-
-    async def retried(name: str, delay: float) -> None:
-        log.append(await retrying(lambda: ask(name), lambda: delay * longer))
+    retried = partial(trying, ask, retrying, longer, log)
 
     async def sleeping() -> None:
         for turn in range(4):
@@ -128,9 +127,7 @@ async def beside_threads(service: Service, retrying: Any, longer: float) -> Any:
     """Try again beside a task that works in threads, and one that asks."""
     log: list[str] = []
     ask = service.ask
-
-    async def retried(name: str, delay: float) -> None:
-        log.append(await retrying(lambda: ask(name), lambda: delay * longer))
+    retried = partial(trying, ask, retrying, longer, log)
 
     async def working() -> None:
         for turn in range(3):

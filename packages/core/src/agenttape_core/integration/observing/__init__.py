@@ -6,7 +6,7 @@ handler over one: it keeps the runs that are open (`OpenRun`) with the calls amo
 observed run.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agenttape_core.integration.observing.runs import (
     HOLE,
@@ -17,6 +17,7 @@ from agenttape_core.integration.observing.runs import (
     Unrecorded,
     output_facts,
 )
+from agenttape_core.schema.late_names import late_names
 from agenttape_core.session import as_observed
 
 if TYPE_CHECKING:
@@ -41,15 +42,11 @@ __all__ = [
     "output_facts",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import what only handlers need, and no session, when it is first used."""
-    if name == "Observation":
-        from agenttape_core.lifecycle.observed import Observation
-
-        return Observation
-    if name in {"EventsOption", "Observer", "Payload", "Unseen"}:
-        from agenttape_core.integration.observing import observer
-
-        return getattr(observer, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = late_names(
+    __name__,
+    {
+        "agenttape_core.lifecycle.observed": ("Observation",),
+        ".observer": ("EventsOption", "Observer", "Payload", "Unseen"),
+    },
+)
+"""Imports what only handlers need, and no session, when it is first used."""

@@ -7,10 +7,10 @@ model, and recognises tools and response formats in any provider's spelling. `se
 and its asynchronous form.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agenttape_core.integration.stand_ins.stand_in import StandIn
+from agenttape_core.schema.late_names import late_names
 
 if TYPE_CHECKING:
     from agenttape_core.integration.stand_ins.methods import CrossMethod, served_method
@@ -79,11 +79,4 @@ _HOMES = {
 }
 """The module of each name that is imported late: whoever tapes objects needs to know stand-ins, and makes none."""
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name late, when it is first used."""
-    for home, names in _HOMES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(home), name)
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = late_names(__name__, _HOMES)

@@ -15,7 +15,8 @@ _STREAM = re.compile(r"\n  (?:- )?chunks:")
 _STAMPS = "\n  stamps: |\n"
 _MAY_HAVE_STAMPS = re.compile(r"usage|fingerprint: (?!\"?[0-9a-f]{32}\"?\n)|[Ii][dD]: ")
 _KEY = re.compile(r"([a-z_]+):(?: (.*))?\n", re.DOTALL)
-_HEADING = ("kind", "name", "address")
+HEADING = ("kind", "name", "address")
+"""The keys of the line with which a record begins."""
 LEFT_OUT = frozenset({"interaction", "step", "fingerprint", "continues", "keep", "parent", "ids"})
 """Keys that follow from others, or that are numbers, which change with the records before."""
 _SAID_OF_VOLATILE = "packages"
@@ -85,10 +86,10 @@ def _record(text: str) -> str | None:
     heading: dict[str, str] = {}
     said = []
     for key, value, lines in _blocks(text):
-        if key in _HEADING:
+        if key in HEADING:
             heading[key] = value
         elif key not in LEFT_OUT:
             said.append(lines)
-    if heading.keys() != set(_HEADING):
+    if heading.keys() != set(HEADING):
         return None
-    return f"--- {' '.join(heading[key] for key in _HEADING)}\n{''.join(said)}"
+    return f"--- {' '.join(heading[key] for key in HEADING)}\n{''.join(said)}"

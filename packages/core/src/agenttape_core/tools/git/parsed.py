@@ -13,11 +13,10 @@ from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.stamps import Stamps, stamped
 from agenttape_core.format.yaml_fast import NotCanonical, load_canonical
 from agenttape_core.format.yaml_text import dump_mapping, inline, quote
-from agenttape_core.tools.git.filtered import LEFT_OUT, documents_of, said_of_header
+from agenttape_core.tools.git.filtered import HEADING, LEFT_OUT, documents_of, said_of_header
 from agenttape_core.tools.reading.answer import joined_chunks
 
-_HEADING = ("kind", "name", "address")
-_UNSAID = LEFT_OUT | frozenset(_HEADING)
+_UNSAID = LEFT_OUT | frozenset(HEADING)
 
 
 def parsed(data: bytes) -> bytes | None:
@@ -45,7 +44,7 @@ def text_of_records(records: Collection[dict[str, Any]]) -> Iterator[str]:
         records: All records of a cassette as they are stored.
     """
     for said in stamped([_joined(record) for record in records]).records:
-        yield f"--- {' '.join(_one_line(said[key]) for key in _HEADING)}\n"
+        yield f"--- {' '.join(_one_line(said[key]) for key in HEADING)}\n"
         if rest := {key: item for key, item in said.items() if key not in _UNSAID}:
             yield dump_mapping(rest)
 
