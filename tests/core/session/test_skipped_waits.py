@@ -80,7 +80,7 @@ async def asking(ask: Any, name: str, log: list[str]) -> None:
         log.append(answer)
 
 
-async def trying(ask: Any, retrying: Any, longer: float, log: list[str], name: str, delay: float) -> None:
+async def trying(ask: Any, retrying: Any, log: list[str], name: str, delay: float, *, longer: float) -> None:
     """Ask, and try again after a while."""
     log.append(await retrying(lambda: ask(name), lambda: delay * longer))
 
@@ -89,7 +89,7 @@ async def beside_calls(service: Service, retrying: Any, longer: float) -> Any:
     """Try again beside tasks that go on asking."""
     log: list[str] = []
     ask = service.ask
-    retried = partial(trying, ask, retrying, longer, log)
+    retried = partial(trying, ask, retrying, log, longer=longer)
     await asyncio.gather(retried("p", 0.002), asking(ask, "a", log), retried("q", 0.003), asking(ask, "b", log))
     return log
 
@@ -98,7 +98,7 @@ async def after_calls(service: Service, retrying: Any, longer: float) -> Any:
     """Try two things again that have failed at the same time; one goes on asking, and comes to the other's turn."""
     log: list[str] = []
     ask = service.ask
-    retried = partial(trying, ask, retrying, longer, log)
+    retried = partial(trying, ask, retrying, log, longer=longer)
 
     async def going_on() -> None:
         await retried("p", 0.001)
@@ -112,7 +112,7 @@ async def beside_sleeps(service: Service, retrying: Any, longer: float) -> Any:
     """Try again beside a task that sleeps by itself, and one that asks."""
     log: list[str] = []
     ask = service.ask
-    retried = partial(trying, ask, retrying, longer, log)
+    retried = partial(trying, ask, retrying, log, longer=longer)
 
     async def sleeping() -> None:
         for turn in range(4):
@@ -127,7 +127,7 @@ async def beside_threads(service: Service, retrying: Any, longer: float) -> Any:
     """Try again beside a task that works in threads, and one that asks."""
     log: list[str] = []
     ask = service.ask
-    retried = partial(trying, ask, retrying, longer, log)
+    retried = partial(trying, ask, retrying, log, longer=longer)
 
     async def working() -> None:
         for turn in range(3):
