@@ -74,9 +74,9 @@ def send_by_name(method: str, *args: object) -> None:
         getattr(sock, method)(*args, ("example.com", 443))
 
 
-def offline(*egress: str, name: str = "weather", on_block: Any = None) -> Any:
+def offline(*allow_hosts: str, name: str = "weather", on_block: Any = None) -> Any:
     """A guard whose exemption is the test's context variable."""
-    return guarding(Guard(name=name, egress=egress, on_block=on_block), may_execute.get)
+    return guarding(Guard(name=name, allow_hosts=allow_hosts, on_block=on_block), may_execute.get)
 
 
 def blocked(attempt: Callable[[], object]) -> NetworkBlockedError:
@@ -99,10 +99,10 @@ def test_every_client_is_blocked(client: Callable[[int], None], port: int) -> No
 
 
 @CLIENTS
-@pytest.mark.parametrize("egress", ["loopback", "127.0.0.1"])
-def test_what_is_allowed_gets_through(client: Callable[[int], None], port: int, egress: str) -> None:
+@pytest.mark.parametrize("allow_hosts", ["loopback", "127.0.0.1"])
+def test_what_is_allowed_gets_through(client: Callable[[int], None], port: int, allow_hosts: str) -> None:
     """Loopback is allowed by its word or as the literal host."""
-    with offline(egress):
+    with offline(allow_hosts):
         client(port)
 
 
@@ -142,7 +142,7 @@ def test_the_error_says_all_that_is_needed(port: int) -> None:
     assert f"{__file__}:" in text
     assert "in by_urllib" in text
     assert "tape the object" in text
-    assert "egress={'loopback'}" in text
+    assert "allow_hosts={'loopback'}" in text
 
 
 def test_the_error_of_a_bare_thread_names_the_thread() -> None:
@@ -283,7 +283,7 @@ def test_resolvers_are_restored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("egress", "host", "allowed"),
+    ("allow_hosts", "host", "allowed"),
     [
         ("api.openai.com", "API.OpenAI.com.", True),
         ("api.openai.com", "evil-api.openai.com", False),
@@ -304,16 +304,16 @@ def test_resolvers_are_restored() -> None:
         ("subprocess", "example.com", False),
     ],
 )
-def test_hosts_are_matched_as_hosts(egress: str, host: str, allowed: bool) -> None:
+def test_hosts_are_matched_as_hosts(allow_hosts: str, host: str, allowed: bool) -> None:
     """One spelling per host, no look-alikes."""
-    assert Guard(name="weather", egress=[egress]).allows_host(host) is allowed
+    assert Guard(name="weather", allow_hosts=[allow_hosts]).allows_host(host) is allowed
 
 
 @pytest.mark.parametrize("entry", ["https://api.openai.com", "api.openai.com:443", "a/b", "*", "*.", "", "a.*.com"])
 def test_what_is_no_host_is_refused(entry: str) -> None:
-    """A URL or a port in `egress` would silently allow nothing."""
+    """A URL or a port in `allow_hosts` would silently allow nothing."""
     with pytest.raises(ConfigurationError, match="without scheme, port or path"):
-        Guard(name="weather", egress=[entry])
+        Guard(name="weather", allow_hosts=[entry])
 
 
 async def test_servers_may_listen(port: int) -> None:
@@ -339,7 +339,7 @@ def test_unix_sockets_count_as_loopback(tmp_path: Path) -> None:
         with offline("loopback"), socket.socket(socket.AF_UNIX) as sock:
             sock.connect(path)
     assert "AF_UNIX" in str(error)
-    assert "egress={'loopback'}" in str(error)
+    assert "allow_hosts={'loopback'}" in str(error)
 
 
 SPAWNS = [
@@ -360,7 +360,7 @@ def test_processes_are_not_started(spawn: Callable[[], object]) -> None:
     with offline("subprocess"):
         spawn()
     assert "start the process" in text
-    assert "egress={'subprocess'}" in text
+    assert "allow_hosts={'subprocess'}" in text
     assert "sk-secret" not in text
 
 

@@ -185,7 +185,7 @@ def test_sockets_are_as_before_when_the_last_watcher_has_gone(
     one.__enter__()
     wrapped = vars(socket.socket)["send"]
     other.__enter__()
-    guard.enter_context(guarding(Guard(name="weather", egress=["loopback"]), lambda: False))
+    guard.enter_context(guarding(Guard(name="weather", allow_hosts=["loopback"]), lambda: False))
     assert vars(socket.socket)["send"] is wrapped
     peers[0].send(b"x")
     one.__exit__(None, None, None)

@@ -58,7 +58,7 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "tracing": ("true", "true", True),
     "http": ("true", "true", True),
     "freeze": ("[]", "", ()),
-    "egress": ('["a.example"]', "a.example,", ("a.example",)),
+    "allow_hosts": ('["a.example"]', "a.example,", ("a.example",)),
     "events": ('"events.jsonl"', "events.jsonl", "events.jsonl"),
     "tags": ('["x"]', " x ", ("x",)),
     "run_id": ('"build-7"', "build-7", "build-7"),

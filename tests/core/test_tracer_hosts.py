@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 in_background = threading.local()
 
 
-def guard(*egress: str) -> Guard:
+def guard(*allow_hosts: str) -> Guard:
     """A guard that lets threads with the mark reach the tracer's host."""
     return Guard(
         name="weather",
-        egress=egress,
+        allow_hosts=allow_hosts,
         background=["tracer.example"],
         in_background=lambda: getattr(in_background, "now", False),
     )

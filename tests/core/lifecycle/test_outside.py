@@ -132,8 +132,8 @@ def test_neither_a_replay_nor_what_is_live_is_warned_of(address: Any) -> None:
 
 
 def test_what_a_replay_will_not_refuse_is_not_named(address: Any) -> None:
-    """Hosts of `egress` stay open in a replay."""
-    with use_cassette("c", mode="once", egress={"loopback"}) as session:
+    """Hosts of `allow_hosts` stay open in a replay."""
+    with use_cassette("c", mode="once", allow_hosts={"loopback"}) as session:
         connect(address)
         record_call("call", len, "x")
     assert session.report.outside == ()

@@ -268,7 +268,7 @@ def prove(kind: str) -> Any:
     return called  # a setting proves what tests record, and nothing else
 
 
-def egress(kind: str) -> Any:
+def allow_hosts(kind: str) -> Any:
     found: list[Any] = []
     with socket.create_server(("127.0.0.1", 0)) as server, suppress(BaseException), opened(kind) as ask:
         ask(x=1)
@@ -331,7 +331,7 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "http": (http, "true"),
     "prove": (prove, '"fail"'),
     "freeze": (freeze, '["uuid"]'),
-    "egress": (egress, '["loopback"]'),
+    "allow_hosts": (allow_hosts, '["loopback"]'),
     "events": (events, '"events.jsonl"'),
     "tags": (tags, '["nightly"]'),
     "run_id": (run_id, '"build-7"'),

@@ -361,7 +361,7 @@ def test_generators_are_refused() -> None:
             use_cassette("c")(function)
 
 
-@pytest.mark.parametrize("option", ["live", "frozen", "through", "freeze", "egress", "tags"])
+@pytest.mark.parametrize("option", ["live", "frozen", "through", "freeze", "allow_hosts", "tags"])
 def test_bare_strings(option: str) -> None:
     """A string where a collection belongs is a mistake, and is refused as one."""
     with pytest.raises(ConfigurationError, match=f"{option}='tool' is a bare string; expected a collection"):

@@ -59,7 +59,7 @@ class TestMarked:
     def test_connects(self, connects):
         ask("hi")
 
-    @pytest.mark.cassette("same", egress={"loopback"})
+    @pytest.mark.cassette("same", allow_hosts={"loopback"})
     def test_allowed(self, connects):
         ask("hi")
 
@@ -96,7 +96,7 @@ def test_the_teardown_of_a_replayed_test(project: Project) -> None:
             "*ERROR at teardown of TestMarked.test_eats*",
             "*ERROR at teardown of TestMarked.test_connects*",
             "NetworkBlockedError: blocked an attempt to connect to 127.0.0.1:*",
-            "*or allow it: egress={'loopback'}",
+            "*or allow it: allow_hosts={'loopback'}",
             "*ERROR at teardown of TestXunit.test_xunit*",
         ]
     )

@@ -87,7 +87,7 @@ def test_blocked_connections_are_told() -> None:
     events: list[dict[str, Any]] = []
     with pytest.raises(NetworkBlockedError), use_cassette("run", events=events.append):
         socket.create_connection(("192.0.2.1", 80))
-    assert [event["event"] for event in events][1:] == ["egress.blocked", "session.ended"]
+    assert [event["event"] for event in events][1:] == ["network.blocked", "session.ended"]
 
 
 @pytest.mark.usefixtures("project")

@@ -309,7 +309,7 @@ def test_guard_that_is_not_valid(world: World) -> None:
     """So does an option that is only understood at the end of the entry."""
     record(world, "a")
     with pytest.raises(ConfigurationError, match="https"):
-        use_cassette("c", egress={"https://api.openai.com/v1"}).__enter__()
+        use_cassette("c", allow_hosts={"https://api.openai.com/v1"}).__enter__()
     assert nothing_is_left()
 
 

@@ -1,4 +1,4 @@
-"""What a replay may reach: nothing, or `egress`; and what is live, from the extent of its own call only."""
+"""What a replay may reach: nothing, or `allow_hosts`; and what is live, from the extent of its own call only."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_allowed_connection_from_before_the_replay(world: World, server: Server,
     with ExitStack() as stack:
         get = client(server.url, stack)
         assert get() == b"hello"
-        with use_cassette("c", unused="ignore", egress={"loopback"}):
+        with use_cassette("c", unused="ignore", allow_hosts={"loopback"}):
             assert get() == b"hello"
         assert get() == b"hello"
 
@@ -196,7 +196,7 @@ def test_allowed_name_of_a_connection_from_before(world: World, monkeypatch: pyt
     monkeypatch.setattr("_socket.getaddrinfo", getaddrinfo)
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
         client.connect(listener.getsockname())
-        with use_cassette("c", unused="ignore", egress={"api.example.com", "*.example.org", "192.0.2.7"}):
+        with use_cassette("c", unused="ignore", allow_hosts={"api.example.com", "*.example.org", "192.0.2.7"}):
             client.sendall(b"x")
             client.sendall(b"x")
     assert asked == ["api.example.com"]
@@ -355,15 +355,15 @@ def test_live_call_reaches_out_and_its_program_does_not(server: Server, way: Cal
 
 
 @WAYS
-def test_live_call_reaches_what_egress_names(server: Server, way: Callable[[str], str]) -> None:
+def test_live_call_reaches_what_allow_hosts_names(server: Server, way: Callable[[str], str]) -> None:
     """Where hosts are given, a live call reaches them and no others."""
     fetch = boundary("tool")(way)
     with use_cassette("c", mode="all"):
         fetch(server.url)
-    with use_cassette("c", live={"tool"}, egress={"loopback"}):
+    with use_cassette("c", live={"tool"}, allow_hosts={"loopback"}):
         assert fetch(server.url) == "hello"
-    refused = pytest.raises(NetworkBlockedError, match=r"by a live call .* with another egress")
-    with refused, use_cassette("c", live={"tool"}, egress={"api.example.com"}):
+    refused = pytest.raises(NetworkBlockedError, match=r"by a live call .* with other allowed hosts")
+    with refused, use_cassette("c", live={"tool"}, allow_hosts={"api.example.com"}):
         fetch(server.url)
     assert len(server.asked) == 2
 
@@ -452,7 +452,7 @@ def test_processes_of_a_live_call(world: World) -> None:
     with use_cassette("c", live={"tool"}):
         run()
     refused = pytest.raises(NetworkBlockedError, match="start the process")
-    with refused, use_cassette("c", live={"tool"}, egress={"api.example.com"}):
+    with refused, use_cassette("c", live={"tool"}, allow_hosts={"api.example.com"}):
         run()
 
 

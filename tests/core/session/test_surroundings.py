@@ -33,7 +33,7 @@ def test_guard(world: World) -> None:
     with pytest.raises(NetworkBlockedError), use_cassette("c", unused="ignore") as session:
         socket.create_connection(("127.0.0.1", 9))
     assert "127.0.0.1" in session.report.blocked[0]
-    with use_cassette("c", unused="ignore", egress={"loopback"}):
+    with use_cassette("c", unused="ignore", allow_hosts={"loopback"}):
         assert reaches_out()
     for mode in ("all", "new_episodes"):
         with use_cassette("c", unused="ignore", mode=mode):

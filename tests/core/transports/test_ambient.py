@@ -248,12 +248,12 @@ def test_no_network_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
 def test_hosts_that_are_left_alone(service: Service) -> None:
-    """Hosts of `egress` are reached while recording and replaying; nothing is recorded of tracers and their threads."""
+    """Hosts in `allow_hosts` are reached while recording and replaying; tracers and their threads are not recorded."""
     tracer = "127.0.0.1"
-    with use_cassette("c", mode="all", http=True, egress=("loopback",)) as session:
+    with use_cassette("c", mode="all", http=True, allow_hosts=("loopback",)) as session:
         ask(service)
     assert session.interactions == []
-    with use_cassette("c", egress=("loopback",)):
+    with use_cassette("c", allow_hosts=("loopback",)):
         ask(service)
     hosts: list[str] = []
     register_tracer(lambda: hosts)

@@ -34,7 +34,7 @@ time, which passes without anybody waiting."""
 STDERR = "stderr"
 """The place of events that are written to standard error."""
 _PREFIX = "AGENTTAPE_"
-_LISTS = frozenset({"freeze", "egress", "live", "frozen", "through", "tags", "ignore", "redaction_off"})
+_LISTS = frozenset({"freeze", "allow_hosts", "live", "frozen", "through", "tags", "ignore", "redaction_off"})
 _SEVERAL = _LISTS | {"match_on"}
 _PATHS = frozenset({"cassette_dir", "events", "prices", "retirements"})
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
@@ -74,7 +74,7 @@ class Settings(BaseModel):
     """True to tape the requests of HTTP clients, `None` to do as the cassette says."""
     prove: Prove = True
     freeze: tuple[Kind, ...] = DEFAULT_KINDS
-    egress: tuple[str, ...] = ()
+    allow_hosts: tuple[str, ...] = ()
     events: str | None = None
     """A file, `stderr` or a URL, where what happens is told as it happens."""
     tags: tuple[str, ...] = ()

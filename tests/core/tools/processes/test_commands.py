@@ -150,7 +150,7 @@ def test_spans_of_a_replay_are_marked(program: Program, agenttape: Agenttape, mo
 
 
 def test_spans_that_a_program_sends(program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A collector that `egress` names gets the spans of the program's own tracer, those of a replay with its id."""
+    """A collector in `allow_hosts` gets the spans of the program's own tracer, those of a replay with its id."""
     traced = program(
         "traced.py",
         """
@@ -169,7 +169,7 @@ def test_spans_that_a_program_sends(program: Program, agenttape: Agenttape, monk
     )
     with Receiver() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-        monkeypatch.setenv("AGENTTAPE_EGRESS", "127.0.0.1")
+        monkeypatch.setenv("AGENTTAPE_ALLOW_HOSTS", "127.0.0.1")
         found = []
         for verb in ("record", "replay"):
             ended = agenttape(verb, "--cassette", "run", "--", "python", traced)
@@ -294,7 +294,7 @@ def test_blocked(program: Program, agenttape: Agenttape) -> None:
     blocked = agenttape("replay", "--", "python", script)
     assert (blocked.code, blocked.out) == (1, "NetworkBlockedError\n")
     assert "blocked an attempt to connect to 127.0.0.1:9" in blocked.err
-    allowed = agenttape("replay", "--egress", "loopback", "--unused", "ignore", "--", "python", script)
+    allowed = agenttape("replay", "--allow-hosts", "loopback", "--unused", "ignore", "--", "python", script)
     assert (allowed.code, allowed.out) == (0, "ConnectionRefusedError\n")
 
 

@@ -36,7 +36,7 @@ class Attempt(NamedTuple):
 
     Args:
         what: For the message, without secrets: command lines may hold some.
-        remedy: The entry of `egress` that would allow it.
+        remedy: The entry of `allow_hosts` that would allow it.
         allowed: Whether a guard allows it.
         sock: The socket that it would have used, which is of no more use: libraries only close theirs after an
             `OSError`, and a leaked one warns later in somebody else's code.

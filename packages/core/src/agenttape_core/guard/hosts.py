@@ -9,10 +9,10 @@ from typing import Any
 from agenttape_core.errors import ConfigurationError
 
 LOOPBACK = "loopback"
-"""The word in `egress` that allows this machine: 127.0.0.0/8, ::1, localhost and Unix sockets."""
+"""The word in `allow_hosts` that allows this machine: 127.0.0.0/8, ::1, localhost and Unix sockets."""
 
 SUBPROCESS = "subprocess"
-"""The word in `egress` that allows starting processes."""
+"""The word in `allow_hosts` that allows starting processes."""
 
 
 def text(value: Any) -> str:
@@ -50,7 +50,7 @@ def is_loopback(normal: str) -> bool:
 
 
 def checked(entry: str) -> str:
-    """Give an entry of `egress` in its normal spelling.
+    """Give an entry of `allow_hosts` in its normal spelling.
 
     Raises:
         ConfigurationError: It is no host.
@@ -59,7 +59,7 @@ def checked(entry: str) -> str:
     name = spelled.removeprefix("*.")
     if not name or (as_ip(name) is None and any(sign in name for sign in "*/:@ ")):
         raise ConfigurationError(
-            f"egress entry {entry!r} is not a host; expected a name, '*.' and a name, an IP address, "
+            f"allow_hosts entry {entry!r} is not a host; expected a name, '*.' and a name, an IP address, "
             f"{LOOPBACK!r} or {SUBPROCESS!r}\n  give the host alone, without scheme, port or path"
         )
     return spelled

@@ -181,8 +181,8 @@ def _message(attempt: Attempt, objecting: Sequence[Guard]) -> str:
     for guard in objecting:
         states.setdefault(guard.state, []).append(f'"{shown_path(guard.name)}"')
     state = " and ".join(state.format(" and ".join(names)) for state, names in states.items())
-    egress = f"egress={{{attempt.remedy!r}}}"
-    remedy = how_to_end(egress) if all(guard.is_over for guard in objecting) else f"{_REMEDY}{egress}"
+    entry = f"allow_hosts={{{attempt.remedy!r}}}"
+    remedy = how_to_end(entry) if all(guard.is_over for guard in objecting) else f"{_REMEDY}{entry}"
     return f"blocked an attempt to {attempt.what} {state}\n  tried at {caller()}\n  {remedy}"
 
 

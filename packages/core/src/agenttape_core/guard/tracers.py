@@ -47,7 +47,7 @@ def register_tracer(hosts: Callable[[], Collection[str]]) -> None:
     """Name the hosts that a tracer reports to; asked whenever a replay begins.
 
     Args:
-        hosts: Gives entries as `egress` takes them.
+        hosts: Gives entries as `allow_hosts` takes them.
     """
     _providers.append(hosts)
 

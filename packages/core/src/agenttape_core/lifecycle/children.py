@@ -48,7 +48,7 @@ def inherited(opened: Opened) -> Iterator[None]:
 
     Not where processes may be started at will: they are the user's business then, or have sessions of their own.
     """
-    if SUBPROCESS in opened.prepared.settings.egress:
+    if SUBPROCESS in opened.prepared.settings.allow_hosts:
         yield
         return
     opened.session.extend(_OPENED, opened)
@@ -84,7 +84,7 @@ def _options(opened: Opened, process: str) -> dict[str, Any]:
     failures = opened.session.extension(FAILURES)
     options = {
         **request.options,
-        "egress": sorted(prepared.settings.egress),
+        "allow_hosts": sorted(prepared.settings.allow_hosts),
         "mode": "none",
         "live": (),
         "unused": "ignore",

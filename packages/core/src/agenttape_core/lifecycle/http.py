@@ -23,12 +23,12 @@ class TapedHosts:
 
     Args:
         policy: The permissions of the session.
-        egress: The hosts that a replay may reach.
+        allow_hosts: The hosts that a replay may reach.
     """
 
-    def __init__(self, policy: Policy, egress: tuple[str, ...]) -> None:
+    def __init__(self, policy: Policy, allow_hosts: tuple[str, ...]) -> None:
         self._policy = policy
-        self._egress = egress
+        self._allow_hosts = allow_hosts
         self._older = WeakSet(threading.enumerate())
 
     def __call__(self, host: str) -> bool:
@@ -45,4 +45,4 @@ class TapedHosts:
     @cached_property
     def _left_alone(self) -> Guard:
         """The hosts that are left alone; those of tracers are known once the frameworks are connected."""
-        return Guard(name=_KIND, egress=(*self._egress, *tracer_hosts()))
+        return Guard(name=_KIND, allow_hosts=(*self._allow_hosts, *tracer_hosts()))

@@ -122,7 +122,7 @@ class Surroundings:
     def _record_acts(self) -> None:
         if not self._opened.session.watches_acts:
             settings = self._opened.prepared.settings
-            as_replayed = Guard(name="", egress=settings.egress, besides=_traced(self._opened))
+            as_replayed = Guard(name="", allow_hosts=settings.allow_hosts, besides=_traced(self._opened))
             self._around.enter_context(recording_acts(self._opened.session, as_replayed))
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ def _guard(opened: Opened) -> Guard:
         attempt = str(error).partition("\n")[0]
         session.report.add_failure(blocked=attempt)
         if session.events is not None:
-            session.events.tell("egress.blocked", attempt=attempt)
+            session.events.tell("network.blocked", attempt=attempt)
         if session.closed:
             warn_of_late(error)
         elif owning_session() in (None, session) and not in_telemetry():
@@ -153,7 +153,7 @@ def _guard(opened: Opened) -> Guard:
 
     return Guard(
         name=str(opened.prepared.shown),
-        egress=settings.egress,
+        allow_hosts=settings.allow_hosts,
         besides=_traced(opened),
         on_block=blocked,
         background=tracers,

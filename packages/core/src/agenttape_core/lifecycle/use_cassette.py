@@ -195,7 +195,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are. A rule named like a kind of
             secret takes the place of our detector.
         redaction_off: Kinds of secrets that are kept as they are, such as `email`.
-        egress: Hosts that a replay may still reach; also the words `loopback` and `subprocess`.
+        allow_hosts: Hosts that a replay may still reach; also the words `loopback` and `subprocess`.
         events: Where what the session decides is told as it happens: a file that ends with `.jsonl`, to which lines are
             added, `stderr`, a URL such as `nats://127.0.0.1:4222` (with the extra `nats`), or a function that takes
             each event. It never fails or delays the run.
@@ -249,7 +249,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         freeze: Collection[str] | None = None,
         redact: bool | Sequence[Rule] = True,
         redaction_off: Collection[str] | None = None,
-        egress: Collection[str] | None = None,
+        allow_hosts: Collection[str] | None = None,
         events: EventsOption | None = None,
         ambient: bool = True,
         tags: Sequence[str] | None = None,
@@ -281,7 +281,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "prove": prove,
             "freeze": freeze,
             "redaction_off": redaction_off,
-            "egress": egress,
+            "allow_hosts": allow_hosts,
             "tags": tags,
         }
         super().__init__(

@@ -57,7 +57,7 @@ def _request(config: RunConfig, address: str, member: str, has_others: Callable[
         cassette=own,
         options={**config.options, "on_error": "keep"},  # the command as a whole decides what becomes of it
         # Starting a process does not reach the outside by itself: the started one is guarded as well.
-        added={"egress": [SUBPROCESS]},
+        added={"allow_hosts": [SUBPROCESS]},
         remedy=lambda there: recorded if there else unrecorded,
         project=Project(project, replays_only=config.replays_only),
         may_be_missing=True,  # another process has recorded one: each call of this one is then a miss

@@ -125,7 +125,7 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run_folder = RunFolder(Path(folder))
         watched = [command.session] if command.session else _watched(settings, Path(config.cassette))
-        run_folder.write_config(config, egress=settings.egress, watched=watched, command=command.words)
+        run_folder.write_config(config, allow_hosts=settings.allow_hosts, watched=watched, command=command.words)
         extra = {HASH_SEED: str(_hash_seed(Path(config.cassette)))}
         run_id = extra["AGENTTAPE_RUN_ID"] = settings.run_id or secrets.token_hex(16)  # one for all its processes
         if config.options["mode"] == Mode.NONE.value:

@@ -135,13 +135,13 @@ class RunFolder:
         self.folder = folder
 
     def write_config(
-        self, config: RunConfig, *, egress: Sequence[str], watched: Sequence[str], command: Sequence[str]
+        self, config: RunConfig, *, allow_hosts: Sequence[str], watched: Sequence[str], command: Sequence[str]
     ) -> None:
         """Write the configuration for the processes.
 
         Args:
             config: For those that open a session.
-            egress: What they may reach in a replay before they open one.
+            allow_hosts: What they may reach in a replay before they open one.
             watched: The modules whose import needs a session.
             command: The words of the command.
         """
@@ -149,7 +149,7 @@ class RunFolder:
             (self.folder / folder).mkdir()
         (self.folder / _CONFIG).write_text(json.dumps(asdict(config)), encoding="utf-8")
         replayed = str(config.shown(Path(config.cassette))) if config.options["mode"] == Mode.NONE.value else ""
-        told = "\0".join((replayed, " ".join(egress), " ".join(watched), *command))
+        told = "\0".join((replayed, " ".join(allow_hosts), " ".join(watched), *command))
         (self.folder / BEGIN).write_text(told, encoding="utf-8", errors="surrogateescape")
 
     def config(self) -> RunConfig:

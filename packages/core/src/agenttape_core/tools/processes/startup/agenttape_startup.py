@@ -112,17 +112,17 @@ class Process:
         folder: The folder of the run.
         address: The address of the process in the run: empty for the main one, else the labels down to it.
         replayed: The cassette of the run, as messages name it, where that is a replay; else empty.
-        egress: What it may reach all the same before a session is open.
+        allow_hosts: What it may reach all the same before a session is open.
         watched: The modules that need a session when they are imported.
     """
 
     def __init__(
-        self, folder: str, address: str, *, replayed: str, egress: Sequence[str], watched: Sequence[str]
+        self, folder: str, address: str, *, replayed: str, allow_hosts: Sequence[str], watched: Sequence[str]
     ) -> None:
         self.folder = folder
         self.address = address
         self._replayed = replayed
-        self._egress = egress
+        self._allow_hosts = allow_hosts
         self._guarding: Any = None
         """In a replay, the guard of the time before the session and after it; `None` in a Python without AgentTape."""
         self._watched = frozenset(watched)
@@ -281,7 +281,7 @@ class Process:
             else:
                 self.note(line, BLOCKED)
 
-        guard = Guard(name=self._replayed, egress=[*self._egress, SUBPROCESS], on_block=blocked)
+        guard = Guard(name=self._replayed, allow_hosts=[*self._allow_hosts, SUBPROCESS], on_block=blocked)
         self._guarding = guarding(guard, lambda: self._session is not None)
         self._guarding.__enter__()
 
@@ -336,11 +336,11 @@ def begin() -> None:
     folder = os.environ.get(RUN, "")
     try:
         with open(os.path.join(folder, BEGIN), encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH118, PTH123
-            replayed, egress, watched, *command = file.read().split("\0")
+            replayed, allow_hosts, watched, *command = file.read().split("\0")
     except OSError:
         return  # the run is over, and left its variables to what outlived it
     address = _address(folder, command)
-    Process(folder, address, replayed=replayed, egress=egress.split(), watched=watched.split()).begin()
+    Process(folder, address, replayed=replayed, allow_hosts=allow_hosts.split(), watched=watched.split()).begin()
 
 
 def _address(folder: str, command: Sequence[str]) -> str:

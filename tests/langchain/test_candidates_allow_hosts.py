@@ -1,4 +1,4 @@
-"""Egress with a candidate: its own calls connect, and nothing else does, by any client and in any thread."""
+"""Allowed hosts with a candidate: its own calls connect, and nothing else does, by any client and in any thread."""
 
 from __future__ import annotations
 
@@ -166,8 +166,8 @@ def test_a_list_holds_for_the_candidate_too(recorded: Path, world: World, listen
     asked: list[bool] = []
     candidate = NativeChat(world=world, reply=connecting(listener.getsockname()[1], listener, asked))
     with (
-        pytest.raises(NetworkBlockedError, match="with another egress"),
-        use_cassette(recorded, candidate=candidate, egress=["api.example.com"]),
+        pytest.raises(NetworkBlockedError, match="with other allowed hosts"),
+        use_cassette(recorded, candidate=candidate, allow_hosts=["api.example.com"]),
     ):
         NativeChat(world=world).invoke("Hi")
     assert (asked, reached(listener)) == ([], False)
