@@ -24,7 +24,7 @@ from langgraph.prebuilt import ToolNode
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.engine import Policy
-from agenttape_core.session.order.taking_turns import Strands
+from agenttape_core.scheduling.taking_turns import Strands
 from agenttape_core.session.recorded_runs import RecordedRuns
 from agenttape_langchain import ambient
 

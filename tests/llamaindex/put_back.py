@@ -16,7 +16,7 @@ from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
 
 from agenttape_core import CassetteMissError, boundary, use_cassette
-from agenttape_core.session.order.schedule import Schedule
+from agenttape_core.scheduling.schedule import Schedule
 from agenttape_llamaindex import property_graphs, tools
 
 PLACES = ["Bergen", "Bodø", "Oslo", "Røros", "Tromsø", "Voss"]

@@ -119,7 +119,7 @@ DEFECTS: dict[str, Defect] = {
         _put("agenttape_core.lifecycle.judgement", "_outside", lambda _: ""), "tests/langchain/test_bare_functions.py"
     ),
     "contexts that are older than the session are left alone": Defect(
-        _put("agenttape_core.session.order.loops", "lend", lambda _: None),
+        _put("agenttape_core.scheduling.loops", "lend", lambda _: None),
         "tests/core/session/test_contexts_of_their_own.py",
     ),
     "garbage draws what the program would draw next": Defect(
@@ -128,12 +128,12 @@ DEFECTS: dict[str, Defect] = {
         "garbage",
     ),
     "a recorded order begins anew at each call": Defect(
-        _put("agenttape_core.session.order.script", "Script.begins", lambda *_: False),
+        _put("agenttape_core.scheduling.script", "Script.begins", lambda *_: False),
         "tests/core/session/test_threads_of_loops.py",
         "left",
     ),
     "timers of ours are held back with the program": Defect(
-        _put("agenttape_core.session.order.cancellation", "Context", copy_context),
+        _put("agenttape_core.scheduling.cancellation", "Context", copy_context),
         "tests/core/session/test_beside_loops.py",
         "timer_of_ours",
     ),

@@ -19,9 +19,9 @@ import anyio.to_thread
 import pytest
 
 from agenttape_core import boundary, use_cassette
-from agenttape_core.session.order.cancellation import real_timer
-from agenttape_core.session.order.handles import owner_of
-from agenttape_core.session.order.interleaving import delivery_of
+from agenttape_core.scheduling.cancellation import real_timer
+from agenttape_core.scheduling.handles import owner_of
+from agenttape_core.scheduling.interleaving import delivery_of
 
 REPLAYS = 4
 LIMIT = 30

@@ -16,7 +16,7 @@ from tests.kit.gate import Gate, hang
 
 from agenttape_core import CassetteMissError, boundary, compare_cassettes, convert, open_cassette, use_cassette
 from agenttape_core.integration import Boundary, aintercept, aintercept_stream, current_session, intercept_stream
-from agenttape_core.session.order import cancellation
+from agenttape_core.scheduling import cancellation
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.reading.summary import overview_of

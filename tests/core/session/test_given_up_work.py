@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from agenttape_core import use_cassette
-from agenttape_core.session.order.interleaving import Script
+from agenttape_core.scheduling.interleaving import Script
 
 REPLAYS = 5
 

@@ -15,7 +15,7 @@ import pytest
 from tests.kit.asking import ask
 
 from agenttape_core import use_cassette
-from agenttape_core.session.order import holder
+from agenttape_core.scheduling import holder
 
 ITEMS = 5
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agenttape_core.scheduling.script import Script
 from agenttape_core.schema import of_ends
-from agenttape_core.session.order.script import Script
 
 
 def test_streams_stand_for_each_chunk() -> None:

@@ -559,7 +559,7 @@ def test_threads_of_threads_beside_a_loop_are_told(tmp_path: Path) -> None:
 
 def test_a_loop_that_is_never_idle_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What others do in the loop without end, outside of the session, holds no answer up."""
-    from agenttape_core.session.order import line
+    from agenttape_core.scheduling import line
 
     monkeypatch.setattr(line, "_MOST_CALLBACKS", 50)
 
@@ -582,7 +582,7 @@ def test_a_loop_that_is_never_idle_is_answered(tmp_path: Path, monkeypatch: pyte
 
 def test_a_loop_that_is_never_idle_cancels_or_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that was cancelled is a miss where the program makes steps for long, and does not cancel it."""
-    from agenttape_core.session.order import cancellation
+    from agenttape_core.scheduling import cancellation
 
     monkeypatch.setattr(cancellation, "_RESTLESS", 0.01)
 

@@ -28,8 +28,8 @@ from agenttape_core import (
 from agenttape_core.freeze.frozen import Frozen
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.references import References
-from agenttape_core.session.order.schedule import Schedule
-from agenttape_core.session.order.taking_turns import Strands
+from agenttape_core.scheduling.schedule import Schedule
+from agenttape_core.scheduling.taking_turns import Strands
 from agenttape_core.session.served_crossing import ServedCrossing
 
 NAMES = "abc"

@@ -2,8 +2,8 @@
 
 - A session: `session`, on `run_session` and `base_session`, is made of the parts in `setup`, and `entered_session` is
   one in its context. `ports` and `sources` say what it reads and writes.
-- The session of a call: `context`, `scopes` and `origins` find it; `thread_pools`, `unread` and `acting` do so for work
-  in pools, for streams that begin late, and for what is done outside the process.
+- The session of a call: `context` and `origins` find it; `thread_pools` and `acting` do so for work in pools, and for
+  what is done outside the process.
 - A call: `intercept` has its four shapes, over one crossing. `boundary` has the families of calls, `positions` and
   `recorded_runs` the places, `finding` the recording that answers.
 - A crossing (`crossing`): `served_crossing`, `refused_crossing`, `faked_crossing`, `executed_crossing` (on
@@ -16,9 +16,17 @@
 - The account: `failure` is the latch, `miss` and `drift` have the words, `report` the fate of each interaction,
   `events` what is told meanwhile, and `hash_seed` why sets come in another order.
 
-`order` keeps the order of event loops and of threads.
+When an answer reaches the program, and which session code belongs to, is decided one floor below, in `scheduling`.
 """
 
+from agenttape_core.scheduling.choices import ChoicePoint, Choices, parsed_order, ranks_of
+from agenttape_core.scheduling.futures_in_order import FuturesInOrder
+from agenttape_core.scheduling.loops import following_loops
+from agenttape_core.scheduling.scopes import taking_part
+from agenttape_core.scheduling.steps_in_turn import steps_in_turn
+from agenttape_core.scheduling.strand_seams import in_turns
+from agenttape_core.scheduling.strands import current_strand, in_turn, seen_by_others
+from agenttape_core.scheduling.unread import UNREAD, register_lazy_stream
 from agenttape_core.session.acting import note_act, recording_acts, watching_acts
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
@@ -60,12 +68,6 @@ from agenttape_core.session.intercept import (
 )
 from agenttape_core.session.kept_parts import redacted_effects
 from agenttape_core.session.miss import register_address_reader, register_run_reader
-from agenttape_core.session.order.choices import ChoicePoint, Choices, parsed_order, ranks_of
-from agenttape_core.session.order.futures_in_order import FuturesInOrder
-from agenttape_core.session.order.loops import following_loops
-from agenttape_core.session.order.steps_in_turn import steps_in_turn
-from agenttape_core.session.order.strand_seams import in_turns
-from agenttape_core.session.order.strands import current_strand, in_turn, seen_by_others
 from agenttape_core.session.origins import (
     executing_of,
     owning_session,
@@ -92,14 +94,12 @@ from agenttape_core.session.report import (
     why_not_run,
 )
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
-from agenttape_core.session.scopes import taking_part
 from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.session import Session
 from agenttape_core.session.setup import UNAVAILABLE, Setup
 from agenttape_core.session.sources import EMPTY, Edited, Extended, RecordedCall, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
-from agenttape_core.session.unread import UNREAD, register_lazy_stream
 
 __all__ = [
     "EMPTY",

@@ -18,6 +18,12 @@ from agenttape_core.matching import (
     RecordingIndex,
     differences,
 )
+from agenttape_core.scheduling.cancellation import Patience
+from agenttape_core.scheduling.choosing_threads import ChoosingStrands
+from agenttape_core.scheduling.observed_threads import ObservedStrands
+from agenttape_core.scheduling.schedule import Schedule
+from agenttape_core.scheduling.scopes import takes_part
+from agenttape_core.scheduling.taking_turns import Strands
 from agenttape_core.schema import GAP, Timing, ValueCodec
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.drift import Drift
@@ -25,13 +31,7 @@ from agenttape_core.session.failure import FirstFailure
 from agenttape_core.session.held_secrets import HeldSecrets
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.miss import differences_around, explanation, nearest_to
-from agenttape_core.session.order.cancellation import Patience
-from agenttape_core.session.order.choosing_threads import ChoosingStrands
-from agenttape_core.session.order.observed_threads import ObservedStrands
-from agenttape_core.session.order.schedule import Schedule
-from agenttape_core.session.order.taking_turns import Strands
 from agenttape_core.session.report import Crossed, Departure, Landed, Report, answered_without, why_not_run
-from agenttape_core.session.scopes import takes_part
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import held, original
 

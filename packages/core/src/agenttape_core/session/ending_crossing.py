@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from agenttape_core.matching import IdMap
+from agenttape_core.scheduling import cancellation
 from agenttape_core.schema import Outcome, Plain, RecordedError, Usage
 from agenttape_core.schema.class_names import writing_answers
 from agenttape_core.session.boundary import BaseCrossing
-from agenttape_core.session.order import cancellation
 from agenttape_core.session.recorded_errors import record_error
 
 Failure: TypeAlias = Exception | CancelledError

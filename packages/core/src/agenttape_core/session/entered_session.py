@@ -12,13 +12,13 @@ from agenttape_core.errors import AgentTapeError
 from agenttape_core.freeze import Frozen
 from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
+from agenttape_core.scheduling.schedule import Schedule
+from agenttape_core.scheduling.scopes import SCOPES, Membership
+from agenttape_core.scheduling.unread import UNREAD, Collections, collections
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import IN_THREADS
-from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.run_session import RunSession
-from agenttape_core.session.scopes import SCOPES, Membership
 from agenttape_core.session.setup import Setup
-from agenttape_core.session.unread import UNREAD, Collections, collections
 
 
 class Aftermath:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from agenttape_core.scheduling.executing import EXECUTING
 from agenttape_core.session.executed_crossing import ExecutedCrossing
-from agenttape_core.session.order.executing import EXECUTING
 
 
 def executing() -> ExecutedCrossing | None:

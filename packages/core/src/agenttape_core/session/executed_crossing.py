@@ -15,6 +15,9 @@ from agenttape_core.acts import Unseen
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import CanonicalRequest, Position
+from agenttape_core.scheduling.call_turn import NO_TURN, Turn
+from agenttape_core.scheduling.executing import EXECUTING
+from agenttape_core.scheduling.giving_up import Work, current_work
 from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, Timing
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
@@ -23,9 +26,6 @@ from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_metadata, plain_tags, plain_value
 from agenttape_core.session.kept_parts import kept_ids, redacted_effects
 from agenttape_core.session.nested_crossing import NestedCrossing
-from agenttape_core.session.order.call_turn import NO_TURN, Turn
-from agenttape_core.session.order.executing import EXECUTING
-from agenttape_core.session.order.giving_up import Work, current_work
 
 _MAKING_WORLDS = Lock()
 _KEEPING = Lock()

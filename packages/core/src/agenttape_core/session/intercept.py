@@ -9,13 +9,13 @@ from itertools import count
 from threading import Lock
 from typing import Any, Literal
 
+from agenttape_core.scheduling.call_turn import Turn
+from agenttape_core.scheduling.handles import answering
 from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.boundary import AnsweredCrossing
 from agenttape_core.session.crossing import Crossing, answered
 from agenttape_core.session.ending_crossing import Failure
 from agenttape_core.session.executed_crossing import ExecutedCrossing
-from agenttape_core.session.order.call_turn import Turn
-from agenttape_core.session.order.handles import answering
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]

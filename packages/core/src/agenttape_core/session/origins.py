@@ -17,10 +17,9 @@ from threading import Lock, Thread
 from typing import Any
 
 from agenttape_core.guard.patching import patch
-from agenttape_core.session.executed_around import executing
-from agenttape_core.session.executed_crossing import ExecutedCrossing
-from agenttape_core.session.order.older_threads import STRAND, code_of
-from agenttape_core.session.order.strands import (
+from agenttape_core.scheduling.older_threads import STRAND, code_of
+from agenttape_core.scheduling.scopes import Origin
+from agenttape_core.scheduling.strands import (
     Strand,
     begun_here,
     being,
@@ -29,10 +28,11 @@ from agenttape_core.session.order.strands import (
     is_of_program,
     starting,
 )
+from agenttape_core.scheduling.unread import UNREAD
+from agenttape_core.session.executed_around import executing
+from agenttape_core.session.executed_crossing import ExecutedCrossing
 from agenttape_core.session.passed_on import is_passed_on
-from agenttape_core.session.scopes import Origin
 from agenttape_core.session.session import SCOPES, Session
-from agenttape_core.session.unread import UNREAD
 
 _POOLS = "concurrent.futures.thread"
 

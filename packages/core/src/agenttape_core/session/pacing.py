@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from time import monotonic, sleep
 from typing import NamedTuple
 
+from agenttape_core.scheduling.handles import timers_of_ours
+from agenttape_core.scheduling.virtual_sleep import sleep_in_virtual_time, virtual_loop
 from agenttape_core.schema import Timing
-from agenttape_core.session.order.handles import timers_of_ours
-from agenttape_core.session.order.virtual_sleep import sleep_in_virtual_time, virtual_loop
 
 
 class Waiter:

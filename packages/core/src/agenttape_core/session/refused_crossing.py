@@ -8,11 +8,11 @@ from typing import Any
 
 from agenttape_core.errors import DriftError
 from agenttape_core.matching import CanonicalRequest, Position
+from agenttape_core.scheduling.call_turn import NO_TURN, Turn
 from agenttape_core.schema import Outcome
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
 from agenttape_core.session.kept_answers import keep_answer
-from agenttape_core.session.order.call_turn import NO_TURN, Turn
 
 
 class RefusedCrossing(AnsweredCrossing):

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import Candidate, CanonicalRequest, Position
+from agenttape_core.scheduling.call_turn import Turn
 from agenttape_core.schema import Outcome
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.executed_crossing import ExecutedCrossing
-from agenttape_core.session.order.call_turn import Turn
 
 
 class RunThroughCrossing(ExecutedCrossing):

@@ -10,14 +10,14 @@ from typing import Any
 
 from agenttape_core.errors import DriftError, counted
 from agenttape_core.matching import Candidate, CanonicalRequest, IdMap, Position
+from agenttape_core.scheduling.call_turn import Turn
+from agenttape_core.scheduling.cancellation import Patience, until_cancelled
+from agenttape_core.scheduling.giving_up import auntil_given_up, current_work, until_given_up
 from agenttape_core.schema import Outcome, Plain, RecordedError
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
 from agenttape_core.session.ids_of_run import Asked, id_map
 from agenttape_core.session.landing import answered_with, recorded_value
-from agenttape_core.session.order.call_turn import Turn
-from agenttape_core.session.order.cancellation import Patience, until_cancelled
-from agenttape_core.session.order.giving_up import auntil_given_up, current_work, until_given_up
 from agenttape_core.session.pacing import Paced, Tempo
 from agenttape_core.session.recorded_errors import rebuild_error
 from agenttape_core.session.sources import Edited, original

@@ -21,6 +21,9 @@ from agenttape_core.matching import (
     Position,
     task_branch,
 )
+from agenttape_core.scheduling.giving_up import current_work
+from agenttape_core.scheduling.scopes import SCOPES as _SCOPES
+from agenttape_core.scheduling.scopes import Scopes
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import Candidate as TriedCandidate
 from agenttape_core.session.crossing import Crossing, begun
@@ -31,12 +34,9 @@ from agenttape_core.session.faked_crossing import FakedCrossing
 from agenttape_core.session.finding import found_for
 from agenttape_core.session.ids_of_run import Asked
 from agenttape_core.session.miss import refusal_reason
-from agenttape_core.session.order.giving_up import current_work
 from agenttape_core.session.refused_crossing import RefusedCrossing
 from agenttape_core.session.report import Crossed
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
-from agenttape_core.session.scopes import SCOPES as _SCOPES
-from agenttape_core.session.scopes import Scopes
 from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.served_writes import ServedWrite, note_served_write, served_write_on
 from agenttape_core.session.sources import original

@@ -12,10 +12,10 @@ from agenttape_core.engine import Policy
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import NOTHING, Ignored, Position
 from agenttape_core.redaction import Redactor
+from agenttape_core.scheduling.choices import Choices
 from agenttape_core.schema import Scheduled, Step, Timing
 from agenttape_core.session.candidates import Candidates
 from agenttape_core.session.events import Events
-from agenttape_core.session.order.choices import Choices
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
 

@@ -18,14 +18,14 @@ from typing import Any, cast
 
 from agenttape_core.freeze import current
 from agenttape_core.matching import Branch, current_branch, enter_branch
+from agenttape_core.scheduling.giving_up import Work, submitting
+from agenttape_core.scheduling.scopes import Origin
+from agenttape_core.scheduling.strands import current_strand, in_loop
+from agenttape_core.scheduling.unread import UNREAD
 from agenttape_core.session.context import current_session
-from agenttape_core.session.order.giving_up import Work, submitting
-from agenttape_core.session.order.strands import current_strand, in_loop
 from agenttape_core.session.origins import origin_here
 from agenttape_core.session.positions import here, scope_seen
-from agenttape_core.session.scopes import Origin
 from agenttape_core.session.session import SCOPES
-from agenttape_core.session.unread import UNREAD
 
 
 class _Wrapped:

@@ -14,8 +14,8 @@ from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
+from agenttape_core.scheduling.handles import Looking
 from agenttape_core.schema import Scheduled, of_at_once
-from agenttape_core.session.order.handles import Looking
 
 _NOWHERE = Context()
 _MOST = 10_000

@@ -1,0 +1,179 @@
+"""Async generators that a program has left without closing them: decision 98.
+
+One that nobody holds any more is closed by its event loop: where its last reference goes, or when Python's collector of
+garbage comes to it, which is at a moment of its own. A generator that raises keeps all that it held in a circle of its
+error, its frame and its task; so it is the collector that decides when the streams beside one that fails are closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import sys
+from asyncio import Handle
+from collections.abc import Iterable, Iterator
+from contextvars import Context
+from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet, ref
+
+from agenttape_core.scheduling.scopes import SCOPES
+from agenttape_core.schema import thread_number
+
+_PACKAGES = str(Path(__file__).parents[3])
+_order = itertools.count(1)
+
+
+class Abandoned(NamedTuple):
+    """A generator of a program.
+
+    Args:
+        number: The number by which a schedule knows it: what comes of its end is put into the loop, as by a thread.
+        place: Its place among all in the order in which they began.
+        line: The line that it belongs to.
+        membership: That of the context in which it began.
+        reader: The identity of the frame that reads it.
+        generator: It; `None` while it is in use.
+    """
+
+    number: int
+    place: int
+    line: Any
+    membership: Any
+    reader: int = 0
+    generator: Any = None
+
+    def is_read_by(self, others: Iterable[Abandoned]) -> bool:
+        """Return True if one of some generators reads it: it is closed after that, as if it had been held by it."""
+        return any(id(other.generator.ag_frame) == self.reader for other in others if other is not self)
+
+    def close(self, loop: Any) -> None:
+        """Begin to close it, in a context of its own: the collector may have found it in any."""
+        context = Context()
+        context.run(SCOPES.variable.set, self.membership)
+        context.run(loop.create_task, self._closed())
+
+    async def _closed(self) -> None:
+        frame = id(self.generator.ag_frame)
+        try:
+            await self.generator.aclose()
+        finally:
+            self.line.has_closed(self, frame)
+
+
+_begun: WeakKeyDictionary[Any, dict[int, Abandoned]] = WeakKeyDictionary()
+"""Those of programs by their loops and identities. One that has ended stays until another one has its identity; so
+lines and memberships are weak references here."""
+
+
+def follow_running(real: Any) -> None:
+    """Follow the generators of the loop that runs here: it took its functions for that when it began to run.
+
+    Args:
+        real: The function of loops that closes what nobody holds any more.
+    """
+    loop: Any = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+    if loop is not None and getattr(sys.get_asyncgen_hooks().finalizer, "__func__", None) is real:
+        sys.set_asyncgen_hooks(loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)  # noqa: SLF001
+
+
+def begins(loop: Any, generator: Any, line: Any) -> None:
+    """Note that a generator begins.
+
+    Args:
+        loop: Its loop.
+        generator: It.
+        line: The line of the program that it belongs to; `None` if it belongs to none, or to the code of a call.
+    """
+    begun = _begun.get(loop)
+    if line is None:
+        if begun is not None:
+            begun.pop(id(generator), None)
+        return
+    if begun is None:
+        begun = _begun[loop] = {}
+    frame = sys._getframe(2)  # noqa: SLF001 - the reader's
+    is_generator = bool(frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
+    # A generator of ours closes what it reads. How many there are depends on whether the call is served.
+    number = 0 if is_generator and is_ours(frame.f_code) else line.begins_generator()
+    reader = id(frame) if is_generator else 0
+    begun[id(generator)] = Abandoned(number, next(_order), ref(line), ref(SCOPES.variable.get()), reader)
+
+
+def number_of(place: int) -> int:
+    """Return the number by which a schedule knows the generator that was begun as one of a line."""
+    return thread_number(f"generator {place}")
+
+
+def is_ours(code: CodeType) -> bool:
+    """Return True for the code of a generator that closes what it reads, since it belongs to an integration or a call.
+
+    That of a transport leaves it to the client.
+    """
+    name = code.co_filename
+    return name.startswith(_PACKAGES) and "agenttape_" in name and "transports" not in name
+
+
+def found(loop: Any, generator: Any) -> Abandoned | None:
+    """Return what is known of a generator; `None` if it is of no program that is followed. Thread-safe."""
+    known = _begun.get(loop, {}).get(id(generator))
+    line, membership = (known.line(), known.membership()) if known is not None else (None, None)
+    if known is None or line is None or membership is None:
+        return None
+    return known._replace(line=line, membership=membership, generator=generator)
+
+
+def are_open(loop: Any, line: Any) -> bool:
+    """Return True if generators of a line have begun and not ended."""
+    generators = tuple(loop._asyncgens)  # noqa: SLF001 - no public name has them
+    known = [found(loop, generator) for generator in generators if generator.ag_frame is not None]
+    return any(one is not None and one.line is line and one.number for one in known)
+
+
+class Closing:
+    """The callback of a loop that closes a generator.
+
+    Args:
+        one: The generator.
+        is_certain: Whether its last reference went in a step of the program.
+    """
+
+    __slots__ = ("is_certain", "one")
+
+    def __init__(self, one: Abandoned, *, is_certain: bool = False) -> None:
+        self.one = one
+        self.is_certain = is_certain
+
+    def __call__(self) -> None:
+        """Close it."""
+        line = self.one.line
+        if line.may_close(self.one):
+            line.takes(self.one)
+            self.one.close(line.loop)
+
+    def handle(self) -> Handle:
+        """Return it as a loop calls it."""
+        return Handle(self, (), self.one.line.loop, Context())
+
+
+class InOrder(WeakSet[Any]):
+    """The generators of a loop, in the order in which they began.
+
+    Args:
+        loop: The loop.
+        generators: They.
+    """
+
+    def __init__(self, loop: Any, generators: Any) -> None:
+        super().__init__(generators)
+        self._begun = _begun.get(loop, {})
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate in order."""
+        return iter(sorted(super().__iter__(), key=self._place_of))
+
+    def _place_of(self, generator: Any) -> int:
+        known = self._begun.get(id(generator))
+        return known.place if known is not None else 0

@@ -1,0 +1,157 @@
+"""Sets of tasks that iterate in the order in which the tasks were made, in sessions that record and that replay.
+
+A task is hashed by its place in memory, so a set of tasks has another order in each run: the results of `asyncio.wait`,
+the tasks that `asyncio.as_completed` makes of coroutines, those that an `asyncio.TaskGroup` cancels, and those that
+`asyncio.all_tasks` lists, which `asyncio.run` cancels at its end. A program goes by that order. A set that the program
+makes itself keeps the order that Python gives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, cast
+
+from agenttape_core.scheduling.scopes import SCOPES
+
+_NUMBER = "_agenttape_number"
+_numbers = itertools.count(1)
+
+F = TypeVar("F")
+
+
+def number(future: F) -> F:
+    """Give a task or a future its number, unless it has one, and return it."""
+    if getattr(future, _NUMBER, None) is None:
+        try:
+            setattr(future, _NUMBER, next(_numbers))
+        except AttributeError:  # of a class that has no room for it
+            return future
+    return future
+
+
+def _number_of(future: object) -> int:
+    found: int = getattr(future, _NUMBER, 0)
+    return found
+
+
+class FuturesInOrder(set[Any]):
+    """A set of futures that iterates in the order of their numbers."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate in order."""
+        return iter(sorted(super().__iter__(), key=_number_of))
+
+    def pop(self) -> Any:
+        """Remove the first one, and return it."""
+        for first in self:
+            self.remove(first)
+            return first
+        return super().pop()
+
+
+def _keeping_order(name: str) -> Callable[..., Any]:
+    real = getattr(set, name)
+
+    def method(self: Any, *others: Any) -> Any:
+        made = real(self, *others)
+        return FuturesInOrder(made) if type(made) is set else made
+
+    method.__doc__ = real.__doc__
+    return method
+
+
+for _name in ("copy", "union", "intersection", "difference", "symmetric_difference"):
+    setattr(FuturesInOrder, _name, _keeping_order(_name))
+for _name in ("or", "and", "sub", "xor"):
+    for _side in ("", "r"):
+        setattr(FuturesInOrder, f"__{_side}{_name}__", _keeping_order(f"__{_side}{_name}__"))
+
+
+# -- asyncio's functions, replaced inside, so that every reference to them is covered: see `freeze.ids` ----------------
+
+
+_WAIT = cast("types.FunctionType", asyncio.wait)
+_COMPLETED = cast("types.FunctionType", asyncio.as_completed)
+_ALL: Any = asyncio.all_tasks
+_GROUP: Any = asyncio.TaskGroup
+_real_group = _GROUP.__init__
+
+
+def _copied(function: types.FunctionType) -> Callable[..., Any]:
+    copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied
+
+
+_real_wait, _real_completed = _copied(_WAIT), _copied(_COMPLETED)
+_real_all: Any = _copied(_ALL) if isinstance(_ALL, types.FunctionType) else _ALL
+
+
+async def wait(futures: Any, seconds: float | None, return_when: str) -> tuple[Any, Any]:
+    """Wait as `asyncio.wait` does; in a session, return sets that iterate in order."""
+    if SCOPES.innermost() is None or not isinstance(futures, Iterable) or asyncio.isfuture(futures):
+        return cast("tuple[Any, Any]", await _real_wait(futures, timeout=seconds, return_when=return_when))
+    futures = [number(future) for future in futures]
+    done, pending = await _real_wait(futures, timeout=seconds, return_when=return_when)
+    return FuturesInOrder(done), FuturesInOrder(pending)
+
+
+def as_completed(futures: Any, timeout: float | None) -> Any:
+    """Return what `asyncio.as_completed` does; in a session, begin in the order of the argument."""
+    if SCOPES.innermost() is None or not isinstance(futures, Iterable) or asyncio.isfuture(futures):
+        return _real_completed(futures, timeout=timeout)
+    tasks = [number(asyncio.ensure_future(future)) for future in dict.fromkeys(futures)]
+    return _real_completed(tasks, timeout=timeout)
+
+
+def all_tasks(loop: Any = None) -> set[Any]:
+    """Return what `asyncio.all_tasks` does; in a session, a set that iterates in order."""
+    tasks: set[Any] = _real_all(loop if loop is not None else asyncio.get_running_loop())
+    return FuturesInOrder(tasks) if SCOPES.innermost() is not None else tasks
+
+
+def _group(self: Any) -> None:
+    _real_group(self)
+    self._tasks = FuturesInOrder()
+
+
+async def _wait_code(fs, *, timeout=None, return_when="ALL_COMPLETED"):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, ASYNC109
+    from agenttape_core.scheduling.futures_in_order import wait
+
+    return await wait(fs, timeout, return_when)
+
+
+def _completed_code(fs, *, timeout=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    from agenttape_core.scheduling.futures_in_order import as_completed
+
+    return as_completed(fs, timeout)
+
+
+def _all_code(loop=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    from agenttape_core.scheduling.futures_in_order import all_tasks
+
+    return all_tasks(loop)
+
+
+_CODES = [(_WAIT, _WAIT.__code__, _wait_code.__code__), (_COMPLETED, _COMPLETED.__code__, _completed_code.__code__)]
+if _real_all is not _ALL:  # newer versions of Python have it in C
+    _CODES.append((_ALL, _ALL.__code__, _all_code.__code__))
+
+
+def swap_in() -> None:
+    """Let asyncio go by the order of tasks in sessions."""
+    for function, _, stand_in in _CODES:
+        function.__code__ = stand_in
+    if _GROUP.__init__ is _real_group:
+        _GROUP.__init__ = _group
+
+
+def swap_out() -> None:
+    """Make all what it was."""
+    for function, real, _ in _CODES:
+        function.__code__ = real
+    if _GROUP.__init__ is _group:
+        _GROUP.__init__ = _real_group

@@ -1,0 +1,213 @@
+"""The locks and simple queues of Python, at which strands wait for each other.
+
+Nearly all waits of threads come down to the lock of a thread module: `with lock:`, `Event`, `Condition`, `Queue`,
+`Semaphore`, `Barrier`, `Future.result`, `concurrent.futures.wait`. Their methods are exchanged inside the real classes,
+as those of `datetime` are (decision 11), so every reference to a lock is covered.
+
+A lock that code took which has no turn, such as the real code of a model's client, is waited for as ever.
+"""
+
+from __future__ import annotations
+
+import _queue
+import _thread
+import asyncio
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from agenttape_core.freeze.immutable import Exchange
+from agenttape_core.freeze.waiting import drop_waits, use_waits, waiting_in_turns
+from agenttape_core.scheduling.handing_over import HANDED, WAITS_ITSELF, let_go_of
+from agenttape_core.scheduling.queued_futures import is_put
+from agenttape_core.scheduling.strands import HERE, in_loop
+from agenttape_core.scheduling.waits import Wait, are_told, released, sleep_in_turn, taking_part
+
+_outside: set[int] = set()
+"""The locks that were taken by code without a turn."""
+
+
+def _is_outside() -> bool:
+    strand = HERE.strand
+    return strand is None or strand.is_out or HERE.is_internal or in_loop()
+
+
+_Method = tuple[type, str, Callable[..., Any]]
+
+
+class _Locks:
+    """A class of locks.
+
+    Args:
+        owner: The class.
+    """
+
+    def __init__(self, owner: type) -> None:
+        self.owner = owner
+        self._acquire: Callable[..., bool] = vars(owner)["acquire"]
+        self._release: Callable[..., None] = vars(owner)["release"]
+
+    def acquire(self, lock: Any, timeout: float = -1) -> bool:  # noqa: PLR0911 - a fast way for each case
+        """Acquire a lock, in turn; false if it is not to be had before a time has passed, in seconds."""
+        if _is_outside():
+            if not (self._acquire_outside(lock, timeout) if timeout else self._acquire(lock, False)):
+                return False
+            _outside.add(id(lock))
+            return True
+        if self._acquire(lock, False):
+            _outside.discard(id(lock))
+            return True
+        if not timeout:
+            return False
+        strand = taking_part() if id(lock) not in _outside else None
+        if strand is None:
+            return self._acquire(lock, True, timeout)
+        attempt = functools.partial(self._acquire, lock, False)
+        wait = Wait(attempt, functools.partial(self._is_free, lock), id(lock), timeout if timeout >= 0 else None)
+        is_acquired = strand.strands.wait(strand, wait)
+        if is_acquired is None:
+            left = wait.left
+            return self._acquire(lock, True, -1 if left is None else left)
+        return is_acquired
+
+    def _acquire_outside(self, lock: Any, timeout: float) -> bool:
+        strand = HERE.strand
+        is_visiting = strand is not None and strand.is_visiting
+        is_long = timeout < 0 or timeout > WAITS_ITSELF
+        if (
+            not ((HANDED or is_visiting) and in_loop() and is_long) or HERE.is_internal
+        ):  # a thread starts without a turn
+            return self._acquire(lock, True, timeout)
+        if self._acquire(lock, True, WAITS_ITSELF):
+            return True
+        let_go_of(asyncio.get_running_loop())  # perhaps a thread has it that waits for this loop, or for the turn
+        if strand is not None and is_visiting:
+            strand.strands.rests_loosely(strand)
+        return self._acquire(lock, True, timeout if timeout < 0 else timeout - WAITS_ITSELF)
+
+    def _is_free(self, lock: Any) -> bool:
+        if not self._acquire(lock, False):
+            return False
+        self._release(lock)
+        return True
+
+    def methods(self) -> list[_Method]:
+        """Return the methods that are exchanged, but for `acquire`."""
+        acquire, real_release, is_owned = self.acquire, self._release, vars(self.owner).get("_is_owned")
+
+        def enter(lock: Any) -> bool:
+            return acquire(lock)
+
+        def leave(lock: Any, *_: object) -> None:
+            release(lock)
+
+        def release(lock: Any) -> None:
+            if _outside:
+                _outside.discard(id(lock))
+            real_release(lock)
+            if are_told() and not (is_owned is not None and is_owned(lock)):
+                released(id(lock))
+
+        def restore(lock: Any, state: tuple[int, int]) -> None:
+            for _ in range(state[0]):
+                acquire(lock)
+
+        methods: list[_Method] = [
+            (self.owner, "__enter__", enter),
+            (self.owner, "__exit__", leave),
+            (self.owner, "release", release),
+        ]
+        if "_release_save" not in vars(self.owner):
+            return methods
+        real_save = vars(self.owner)["_release_save"]
+
+        def save(lock: Any) -> Any:
+            _outside.discard(id(lock))
+            state = real_save(lock)
+            released(id(lock))
+            return state
+
+        return [*methods, (self.owner, "_release_save", save), (self.owner, "_acquire_restore", restore)]
+
+
+def _get(real: Callable[..., Any], queue: Any, timeout: float | None) -> Any:
+    """Get an item of a simple queue, in turn."""
+    strand = taking_part()
+    if strand is None:
+        return real(queue, True, timeout)
+    found: list[Any] = []
+
+    def attempt() -> bool:
+        try:
+            found.append(real(queue, False))
+        except _queue.Empty:
+            return False
+        return True
+
+    wait = Wait(attempt, lambda: not queue.empty(), id(queue), timeout)
+    if attempt() or (is_found := strand.strands.wait(strand, wait)):
+        return found[0]
+    if is_found is None:
+        return real(queue, True, wait.left)
+    raise _queue.Empty
+
+
+def _putting(name: str) -> tuple[type, str, Callable[..., None]]:
+    real = vars(_queue.SimpleQueue)[name]
+
+    def put(self: Any, *args: Any, **kwargs: Any) -> None:
+        if args:
+            is_put(args[0])
+        real(self, *args, **kwargs)
+        if are_told():
+            released(id(self))
+
+    return _queue.SimpleQueue, name, put
+
+
+_TYPES: tuple[type, ...] = (_thread.LockType, _thread.RLock)
+_LOCKS = {owner: _Locks(owner) for owner in _TYPES}
+_ALL = [
+    *(method for locks in _LOCKS.values() for method in locks.methods()),
+    _putting("put"),
+    _putting("put_nowait"),
+]
+_METHODS = Exchange([method for method in _ALL if not method[1].startswith("__")])
+"""Those that others take hold of when they are made, such as conditions: exchanged before there are several strands."""
+_BLOCKS = Exchange([method for method in _ALL if method[1].startswith("__")])
+_guard = _thread.allocate_lock()
+_users: list[object] = []
+_seams = ExitStack()
+
+
+@contextmanager
+def seeing_locks() -> Iterator[None]:
+    """Let the locks and simple queues that are made inside be such that strands can take turns at them."""
+    use_waits("turns")
+    _METHODS.swap_in()
+    try:
+        yield
+    finally:
+        _METHODS.swap_out()
+        drop_waits("turns")
+
+
+def take_turns(user: object) -> None:
+    """Let strands take turns at locks and simple queues, as somebody needs it."""
+    with _guard:
+        if not _users:
+            acquires: dict[type, Callable[..., bool]] = {owner: locks.acquire for owner, locks in _LOCKS.items()}
+            _seams.enter_context(waiting_in_turns(acquires, _get, sleep_in_turn))
+            _BLOCKS.swap_in()
+            _seams.callback(_outside.clear)
+            _seams.callback(_BLOCKS.swap_out)
+        _users.append(user)
+
+
+def take_no_turns(user: object) -> None:
+    """Note that somebody needs it no more."""
+    with _guard:
+        _users.remove(user)
+        if not _users:
+            _seams.close()

@@ -1,0 +1,105 @@
+"""The places of Python's own where strands wait for each other's end, or end themselves. See `locks` for the others."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import thread as pools
+from contextlib import ExitStack, contextmanager
+from threading import Lock, Thread
+from typing import Any
+
+from agenttape_core.guard.patching import patch
+from agenttape_core.scheduling.giving_up import being_submitted
+from agenttape_core.scheduling.handing_over import joining
+from agenttape_core.scheduling.locks import seeing_locks
+from agenttape_core.scheduling.signals import watching_signals
+from agenttape_core.scheduling.strands import blocking, current_strand
+
+
+def _joining(real: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(real)
+    def join(self: Thread, timeout: float | None = None) -> None:
+        with joining(self.ident), blocking(self, timed=timeout is not None):
+            real(self, timeout)
+
+    return join
+
+
+def _shutting_down(real: Callable[..., None]) -> Callable[..., None]:
+    """Let the end of a pool be one wait: which of its threads did which work is nothing that anybody can see."""
+
+    @functools.wraps(real)
+    def shutdown(self: Any, wait: bool = True, **kwargs: Any) -> None:
+        if not wait:
+            return real(self, wait, **kwargs)
+        with blocking(self):
+            return real(self, wait, **kwargs)
+
+    return shutdown
+
+
+def _ending(real: Callable[..., None]) -> Callable[..., None]:
+    """Let the strand of a piece of work end when its future has been told, and those who listen to that."""
+
+    @functools.wraps(real)
+    def run(self: Any, *args: Any) -> None:
+        outside = current_strand()
+        try:
+            real(self, *args)
+        finally:
+            while (strand := current_strand()) is not None and strand is not outside:
+                strand.end()
+
+    return run
+
+
+def _making(real: Callable[..., None]) -> Callable[..., None]:
+    """Let a future know its work before a thread of the pool can take that."""
+
+    @functools.wraps(real)
+    def make(self: Any, future: Any, *args: Any, **kwargs: Any) -> None:
+        if (work := being_submitted()) is not None:
+            work.watch(future)
+        real(self, future, *args, **kwargs)
+
+    return make
+
+
+class _Seams:
+    def __init__(self) -> None:
+        self._uses = 0
+        self._lock = Lock()
+        self._stack = ExitStack()
+
+    def patch(self) -> None:
+        with self._lock:
+            self._uses += 1
+            if self._uses == 1:
+                self._stack.enter_context(seeing_locks())
+                self._stack.enter_context(watching_signals())
+                patch(self._stack, Thread, "join", _joining)
+                patch(self._stack, ThreadPoolExecutor, "shutdown", _shutting_down)
+                work: Any = pools._WorkItem  # noqa: SLF001 - nothing public is called when a future has been told
+                patch(self._stack, work, "run", _ending)
+                patch(self._stack, work, "__init__", _making)
+
+    def undo(self) -> None:
+        with self._lock:
+            self._uses -= 1
+            if not self._uses:
+                self._stack.close()
+
+
+_seams = _Seams()
+
+
+@contextmanager
+def in_turns() -> Iterator[None]:
+    """Let strands take turns where they wait for each other, while inside."""
+    _seams.patch()
+    try:
+        yield
+    finally:
+        _seams.undo()

@@ -1,0 +1,370 @@
+"""A strand: a sequential part of a run, and what the code of its thread says of it. See `taking_turns`."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import Context
+from typing import Any, Protocol, TypeVar, cast
+
+from agenttape_core.acts import function_of
+from agenttape_core.guard.caller import is_library
+from agenttape_core.scheduling.executing import runs_outside_program
+
+_release: Callable[..., None] = vars(_thread.LockType)["release"]  # the real one, at which nobody takes turns
+
+
+class TakingTurns(Protocol):
+    """The strands of a session, as one of them sees them: see `taking_turns`."""
+
+    is_on: bool
+    has_ended: bool
+
+    def wait(self, strand: Strand, wait: Any) -> bool | None:
+        """Let others have the turn until a strand gets what it waits for."""
+
+    def fork(self, above: Strand, pool: Any, scope: str, *, is_own: bool) -> Strand:
+        """Return a strand for what a strand begins now."""
+
+    def begin(self, strand: Strand) -> None:
+        """Begin a strand in the caller's thread."""
+
+    def end(self, strand: Strand) -> None:
+        """End a strand."""
+
+    def gate(self, *, is_call: bool = True) -> None:
+        """Pass a gate of the caller's strand."""
+
+    def is_loose(self, strand: Strand) -> None:
+        """Note that a strand has done what others can see in no fixed order."""
+
+    def hands_over(self, strand: Strand) -> bool:
+        """Return whether a strand waits until a loop has come to what it puts there."""
+
+    def hand_over(self, strand: Strand, handed: Any) -> None:
+        """Wait until it has, and pass a gate."""
+
+    def leave_turn(self, strand: Strand, state: int) -> None:
+        """Let others have the turn."""
+
+    def begins_all_the_same(self, strand: Strand) -> bool:
+        """Return whether work that is cancelled now had begun when it was recorded."""
+
+    def withdraw(self, strand: Strand) -> None:
+        """Let a strand pass no gate any more: its work was cancelled, and has not begun."""
+
+    def is_cancelled(self, strand: Strand) -> None:
+        """Note that work is cancelled that has begun."""
+
+    def visiting(self, strand: Strand) -> AbstractContextManager[None]:
+        """Do inside what other threads can see, in a thread in which an event loop runs."""
+
+    def is_begun_by(self, loop: Any, strand: Strand) -> None:
+        """Take the turn for a loop that runs in this thread, until it rests: it begins a strand."""
+
+    def resting(self, loop: Any) -> AbstractContextManager[None]:
+        """While inside, a loop that runs in this thread waits for others, which have the turn."""
+
+    def rests(self, strand: Strand) -> None:
+        """Let others have the turn that a loop has had."""
+
+    def rests_loosely(self, strand: Strand) -> None:
+        """Let others have the turn that a loop has had, and will go on without."""
+
+
+NEW, RUNNING, WAITING, AWAY, BLOCKING, SLEEPING, OVER = range(7)
+
+
+class Strand:
+    """A sequential part of a run: a thread, or a piece of work of a thread pool.
+
+    Args:
+        strands: Those of its session.
+        label: Its label.
+        number: Its number among all of the session, in the order in which they were begun.
+        pool: The pool whose work it is, as a weak reference; `None` for a thread.
+        is_own: Whether it runs code of the program, and not of a library.
+    """
+
+    __slots__ = (
+        "began_calls",
+        "began_strands",
+        "is_held",
+        "is_loose",
+        "is_of_library",
+        "is_out",
+        "is_own",
+        "is_real",
+        "is_resting",
+        "is_thread",
+        "is_unseen",
+        "is_visiting",
+        "joins",
+        "labels",
+        "met",
+        "native",
+        "number",
+        "outer",
+        "passed",
+        "pool",
+        "state",
+        "strands",
+        "thread",
+        "wait",
+        "wake",
+    )
+
+    def __init__(
+        self, strands: TakingTurns, label: str, number: int = 0, pool: Any = None, *, is_own: bool = True
+    ) -> None:
+        self.strands = strands
+        self.number = number
+        self.labels = [label]
+        """Its own label, and those of the calls that it is inside of."""
+        self.pool = pool
+        self.is_thread = pool is None
+        self.is_own = is_own
+        self.is_of_library = not is_own
+        self.state = NEW
+        self.outer: Strand | None = None
+        self.thread = self.native = 0
+        self.wake = _thread.allocate_lock()
+        self.wake.acquire()
+        self.began_strands = 0
+        self.began_calls = 0
+        self.passed = False
+        """True once it has passed a gate that others could see."""
+        self.met = False
+        """True if another one passed such a gate meanwhile."""
+        self.is_held = False
+        self.wait: Any = None
+        """The wait for which it has left the turn; `None` if it is in none that ends when somebody tells it."""
+        self.joins: Any = None
+        """The thread or the pool whose end it waits for; `None` if it waits for none."""
+        self.is_loose = False
+        """True if it comes to what others can see in no fixed order."""
+        self.is_real = False
+        """True while it executes a call for real."""
+        self.is_visiting = False
+        """True while an event loop that runs in its thread has the turn: see `visiting`."""
+        self.is_unseen = False
+        """True at a gate after which a library goes on, and does nothing that others can see before the next one."""
+        self.is_resting = False
+        """True once it has rested, until something is delivered to it."""
+        self.is_out = False
+        """True while the code of such a call runs that is nothing of the program, or has acted outside."""
+
+    @property
+    def label(self) -> str:
+        """The label under which it passes gates now."""
+        return self.labels[-1]
+
+    @property
+    def has_begun(self) -> bool:
+        """True once its thread has begun, or a thread of its pool has taken it."""
+        return self.state != NEW
+
+    def begin(self) -> None:
+        """Let the caller's thread be this strand."""
+        self.outer, HERE.strand = HERE.strand, self
+        self.strands.begin(self)
+
+    def end(self) -> None:
+        """Let it be what it was."""
+        if HERE.strand is self:
+            HERE.strand = self.outer
+        self.strands.end(self)
+
+
+class _Here(threading.local):
+    strand: Strand | None = None
+    is_internal = False
+
+
+HERE = _Here()
+
+
+def current_strand() -> Strand | None:
+    """Return the strand of the caller's thread."""
+    return HERE.strand
+
+
+def begun_here(code: Any, pool: Any = None, scope: str = "") -> Strand | None:
+    """Return a strand for what the caller begins: a thread, or work for a pool; `None` outside of strands.
+
+    What the client of a model does in threads is none: in a replay there is no such thread.
+
+    Args:
+        code: The function that it runs.
+        pool: The pool, as a weak reference.
+        scope: The sequential part of the run that begins it, where an event loop runs several in this thread.
+    """
+    above = HERE.strand
+    if above is None or above.strands.has_ended or runs_outside_program():
+        return None
+    strand = above.strands.fork(above, pool, scope, is_own=is_of_program(code))
+    strand.is_loose = pool is None and is_of_thread_pool(code)
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+    if loop is None:
+        above.strands.gate(is_call=False)
+    else:
+        above.strands.is_begun_by(loop, strand)
+    return strand
+
+
+def is_of_program(code: Any) -> bool:
+    """Return whether what is run is code of the program, and not of a library."""
+    while isinstance(code, functools.partial):
+        is_context = isinstance(getattr(code.func, "__self__", None), Context)
+        code = code.args[0] if is_context and code.args else code.func
+    found = function_of(code)
+    return found is not None and not is_library(found.co_filename)
+
+
+def is_of_thread_pool(code: Any) -> bool:
+    """Return whether a thread is one of `multiprocessing.pool.ThreadPool`, which take work in no fixed order."""
+    found = function_of(code)
+    return found is not None and found.co_filename.endswith(_POOL)
+
+
+_POOL = os.path.join("multiprocessing", "pool.py")  # noqa: PTH118 - a part of a name
+
+
+@contextmanager
+def being(strand: Strand | None) -> Iterator[None]:
+    """While inside, the caller's thread is a strand."""
+    if strand is None:
+        yield
+        return
+    strand.begin()
+    try:
+        yield
+    finally:
+        strand.end()
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """While inside, a thread is started: it is waited for, but not until it comes to a gate."""
+    before, HERE.is_internal = HERE.is_internal, True
+    with unbroken():
+        try:
+            yield
+        finally:
+            HERE.is_internal = before
+
+
+@contextmanager
+def seen_by_others() -> Iterator[None]:
+    """Do inside what other threads of the session can see: they see it in this order in every replay.
+
+    For what a framework lets threads do to each other, such as calling handlers or putting parts on a stream. Not for
+    what waits for another thread.
+    """
+    strand = HERE.strand
+    if strand is None or not strand.strands.is_on:
+        yield
+        return
+    if in_loop():
+        with strand.strands.visiting(strand):
+            yield
+        return
+    strand.strands.gate()
+    before, strand.is_held = strand.is_held, True
+    try:
+        yield
+    finally:
+        strand.is_held = before
+        if strand.is_out:
+            strand.strands.leave_turn(strand, AWAY)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def in_turn(function: F) -> F:
+    """Return a function of a framework whose effects other threads can see: `seen_by_others` around it."""
+
+    @functools.wraps(function)
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        strand = HERE.strand
+        if strand is None or not strand.strands.is_on:
+            return function(*args, **kwargs)
+        if in_loop():
+            with strand.strands.visiting(strand):
+                return function(*args, **kwargs)
+        strand.strands.gate()
+        before, strand.is_held = strand.is_held, True  # as above, for what happens often
+        try:
+            return function(*args, **kwargs)
+        finally:
+            strand.is_held = before
+            if strand.is_out:
+                strand.strands.leave_turn(strand, AWAY)
+
+    return cast("F", seen)
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Keep the turn inside for longer than usual."""
+    strand = HERE.strand
+    if strand is None:
+        yield
+        return
+    before, strand.is_held = strand.is_held, True
+    try:
+        yield
+    finally:
+        strand.is_held = before
+
+
+@contextmanager
+def blocking(joins: Any, *, timed: bool = False) -> Iterator[None]:
+    """Let others have the turn while the caller waits inside; afterwards it passes a gate.
+
+    Args:
+        joins: The thread or the pool whose end it waits for.
+        timed: Whether it waits for no longer than a time.
+    """
+    strand = HERE.strand
+    if strand is None or HERE.is_internal or not strand.strands.is_on:
+        yield
+        return
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+    if loop is not None:
+        with strand.strands.resting(loop):
+            yield
+        return
+    strand.joins = joins
+    strand.strands.leave_turn(strand, SLEEPING if timed else BLOCKING)
+    HERE.is_internal = True
+    try:
+        yield
+    finally:
+        HERE.is_internal, strand.joins = False, None
+        strand.strands.gate(is_call=False)
+
+
+def let_pass(lock: Any) -> None:
+    """Release a lock at which one thread waits, if nobody has: two others may do so at the same time."""
+    with suppress(RuntimeError):  # it is free; to look first would let somebody else come in between
+        _release(lock)
+
+
+def in_loop() -> bool:
+    """Return whether an event loop runs in the caller's thread: its tasks have an order of their own."""
+    return asyncio._get_running_loop() is not None  # noqa: SLF001 - the public one raises, which is slow
+
+
+def _forget() -> None:
+    HERE.strand = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
