@@ -17,7 +17,7 @@ from agenttape_core.integration.observing.runs import (
     Unrecorded,
     output_facts,
 )
-from agenttape_core.schema.late_names import late_names
+from agenttape_core.schema.late_names import late_names as _late_names
 from agenttape_core.session import as_observed
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ __all__ = [
     "output_facts",
 ]
 
-__getattr__ = late_names(
+__getattr__ = _late_names(
     __name__,
     {
         "agenttape_core.lifecycle.observed": ("Observation",),

@@ -10,7 +10,7 @@ and its asynchronous form.
 from typing import TYPE_CHECKING
 
 from agenttape_core.integration.stand_ins.stand_in import StandIn
-from agenttape_core.schema.late_names import late_names
+from agenttape_core.schema.late_names import late_names as _late_names
 
 if TYPE_CHECKING:
     from agenttape_core.integration.stand_ins.methods import CrossMethod, served_method
@@ -79,4 +79,4 @@ _HOMES = {
 }
 """The module of each name that is imported late: whoever tapes objects needs to know stand-ins, and makes none."""
 
-__getattr__ = late_names(__name__, _HOMES)
+__getattr__ = _late_names(__name__, _HOMES)
