@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from agenttape_core.lifecycle.missing import missing_integration
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.lifecycle.surroundings import Surroundings
+from agenttape_core.lifecycle.unreported import is_failure_status, reported, watch_end
 from agenttape_core.lifecycle.unrestored import note_of_unrestored
 from agenttape_core.session import Session
 from agenttape_core.settings import Settings
@@ -70,6 +70,8 @@ class CassetteInUse:
         except BaseException:
             self._opened.abandon()
             raise
+        if not self._opened.prepared.request.is_of_process:  # the command reports what ends there
+            watch_end(self.session)
         return self.session
 
     @property
@@ -87,6 +89,7 @@ class CassetteInUse:
 
     def leave(self) -> None:
         """End the session: what surrounds it is taken down, and nothing more is served or executed."""
+        reported(self.session)
         try:
             self._surroundings.close()
         except Exception as problem:  # noqa: BLE001 - raised by `judge`, once the journal is settled
@@ -121,9 +124,9 @@ class CassetteInUse:
     def judge(self, error: BaseException | None) -> None:
         """Raise what the run did not raise by itself: a failure that it ate, or what it never asked for.
 
-        A group of exceptions that holds nothing but halts is replaced by a halt. An exit of the program that reports no
-        failure, a cancellation and a generator that is closed give way to a failure of the session. Any other exception
-        that is no `Exception`, such as an interruption, stays what it is, with a note.
+        A group of exceptions that holds nothing but halts is replaced by a halt. A failure of the session replaces any
+        other exception, which becomes its cause: a test runner's skip, a timeout of gevent, an exit with 0. Only what
+        ends the program as a failure stays, with a note: `KeyboardInterrupt`, and an exit with another status.
 
         Args:
             error: What the block raised, if it did.
@@ -148,7 +151,7 @@ class CassetteInUse:
                 error.add_note(f"AgentTape: {note}")
         failed = [failure for failure in (self.session.failure, self._problem) if not _is_same(failure, error)]
         for failure in failed:
-            if failure is not None and (error is None or _gives_way(error)):
+            if failure is not None and (error is None or not _fails_the_program(error)):
                 raise failure from error
             if error is not None:
                 error.add_note(f"AgentTape: {failure}")
@@ -168,10 +171,14 @@ def _is_same(failure: BaseException | None, error: BaseException | None) -> bool
     return isinstance(failure, AgentTapeHalt) and type(failure) is type(error) and str(failure) == str(error)
 
 
-def _gives_way(error: BaseException) -> bool:
-    """Return whether an exception may hide no failure of a session: to those who see it, nothing has failed."""
+def _fails_the_program(error: BaseException) -> bool:
+    """Return whether an exception ends the program as a failure whoever catches what, and so hides none of a session.
+
+    Any other one may be an outcome that isn't a failure to whoever catches it, as `pytest.skip` is to pytest: a list of
+    those would never be complete.
+    """
     if isinstance(error, BaseExceptionGroup):
-        return all(isinstance(inner, AgentTapeHalt) or _gives_way(inner) for inner in error.exceptions)
+        return any(not isinstance(inner, AgentTapeHalt) and _fails_the_program(inner) for inner in error.exceptions)
     if isinstance(error, SystemExit):
-        return error.code in (None, 0)
-    return isinstance(error, Exception | GeneratorExit | asyncio.CancelledError)
+        return is_failure_status(error.code)
+    return isinstance(error, KeyboardInterrupt | AgentTapeHalt)

@@ -120,6 +120,21 @@ def is_expected(item: pytest.Item, error: BaseException) -> bool:
     )
 
 
+def fail_for_miss(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Fail a test that's marked `xfail` if its run was cut short by a miss: the expected failure isn't what happened.
+
+    A marker with `raises=CassetteMissError` expects the miss itself.
+    """
+    halt = ours_in(call.excinfo.value) if call.excinfo is not None else None
+    if not isinstance(halt, AgentTapeHalt):
+        return
+    expected: list[Any] = [marker.kwargs.get("raises") for marker in item.iter_markers("xfail")]
+    classes = [kind for each in expected for kind in (each if isinstance(each, tuple) else (each,))]
+    if not any(isinstance(kind, type) and issubclass(kind, AgentTapeHalt) for kind in classes):
+        report.outcome = "failed"
+        del report.wasxfail
+
+
 def place_of(error: BaseException) -> str:
     """Return `file:line` of the innermost line of the project that led to an error; empty if there is none."""
     kept = _of_the_project(error.__traceback__)

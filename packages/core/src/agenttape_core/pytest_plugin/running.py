@@ -6,7 +6,7 @@ import functools
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ import pytest
 from agenttape_core.engine import Mode
 from agenttape_core.errors import (
     AgentTapeError,
+    AgentTapeHalt,
     CassetteFormatError,
     CassetteNotFoundError,
     ConfigurationError,
@@ -53,10 +54,6 @@ Result = TypeVar("Result")
 
 class _NotCalled(BaseException):
     """The test was not called: a fixture failed, or pytest only sets up."""
-
-
-_NEITHER = (pytest.skip.Exception, pytest.xfail.Exception, _NotCalled)
-"""The ends of a test that has neither passed nor failed. They may hide no failure of its session."""
 
 
 class _TooOldError(ConfigurationError):
@@ -263,7 +260,8 @@ class Running:
         """End the session of a test whose function was not called, because a fixture failed or skipped it."""
         if self._is_open and self._cassette is not None:
             ended: type[BaseException] = pytest.skip.Exception if self.is_skipped else _NotCalled
-            self._close(self._cassette, ended("the test was not called"), judges=self.has_failed)
+            with suppress(AgentTapeError, AgentTapeHalt) if self.has_failed else nullcontext():
+                self._close(self._cassette, ended("the test was not called"), judges=self.has_failed)
 
     def reported(self, report: pytest.TestReport) -> None:
         """Keep what checks have said, and the artifacts of a failed test, if the command line asks for them."""
@@ -286,9 +284,8 @@ class Running:
         cassette.end()
         self._aftermath = cassette.session.aftermath()
         has_failed = error is not None
-        if isinstance(error, _NEITHER) and cassette.session.failure is not None and not self.has_failed:
-            caught_by_unittest(self._item).clear()
-            error = None  # it gives way to the failure
+        if cassette.session.failure is not None and not isinstance(error, Exception):
+            caught_by_unittest(self._item).clear()  # a skip gives way to the failure
         # A first recording in which the test failed as it is expected to is whole: the next run fails in the same way.
         policy = cassette.session.policy
         is_first = policy.records and not policy.recorded

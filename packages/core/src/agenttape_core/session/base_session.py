@@ -266,7 +266,7 @@ class BaseSession:
 
     def on_failure(self, note: Callable[[AgentTapeError | AgentTapeHalt], object]) -> None:
         """Call this with the first failure from now on."""
-        self._failure.on_first = note
+        self._failure.on_first.append(note)
 
     def latching(self) -> FirstFailure:
         """Latch our own errors of a block: an agent that eats them must not end green."""

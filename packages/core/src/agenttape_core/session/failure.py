@@ -20,7 +20,7 @@ class FirstFailure:
     def __init__(self) -> None:
         self.error: AgentTapeError | AgentTapeHalt | None = None
         self._lock = Lock()
-        self.on_first: Callable[[AgentTapeError | AgentTapeHalt], object] | None = None
+        self.on_first: list[Callable[[AgentTapeError | AgentTapeHalt], object]] = []
         """Called with the first failure."""
 
     def latch(self, failure: AgentTapeError | AgentTapeHalt) -> None:
@@ -28,8 +28,9 @@ class FirstFailure:
         with self._lock:
             is_first = self.error is None
             self.error = self.error or failure
-        if is_first and self.on_first is not None:
-            self.on_first(failure)
+        if is_first:
+            for note in self.on_first:
+                note(failure)
 
     def __enter__(self) -> None:
         pass

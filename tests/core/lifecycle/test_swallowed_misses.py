@@ -1,0 +1,252 @@
+"""A miss that your code swallows fails the block, decorator, marker and process, whatever else is raised."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import unittest
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import CassetteMissError, boundary, use_cassette
+
+
+@boundary("tool")
+def look(question: str) -> str:
+    """Answer a question."""
+    return question
+
+
+class GreenletTimeout(BaseException):
+    """A timeout as gevent's and eventlet's are: no `Exception`, and caught by a `with` around the block."""
+
+
+class OwnExit(SystemExit):
+    """An exit of a framework of commands."""
+
+
+HIDING: list[BaseException | type[BaseException] | None] = [
+    None,
+    pytest.skip.Exception("the service is down"),
+    pytest.xfail.Exception("it never works"),
+    pytest.exit.Exception("enough", returncode=0),
+    pytest.fail.Exception("no"),
+    unittest.SkipTest("no"),
+    GreenletTimeout(),
+    SystemExit(),
+    SystemExit(0),
+    SystemExit(False),
+    SystemExit(256),  # the parent of the process sees 0
+    OwnExit(0),
+    GeneratorExit(),
+    asyncio.CancelledError(),
+    TimeoutError(),
+    StopAsyncIteration(),
+    ValueError("of the program"),
+    BaseExceptionGroup("", [GreenletTimeout(), ValueError()]),
+    BaseExceptionGroup("", [BaseExceptionGroup("", [SystemExit(0)])]),
+]
+"""Exceptions which someone further up may take for an end that isn't a failure."""
+FAILING = [
+    KeyboardInterrupt(),
+    SystemExit(3),
+    SystemExit("no model"),
+    SystemExit(-1),
+    OwnExit(1),
+    BaseExceptionGroup("", [GreenletTimeout(), KeyboardInterrupt()]),
+]
+"""Exceptions that end the program as a failure: they stay themselves."""
+
+
+def swallows(error: BaseException | type[BaseException] | None) -> None:
+    """Make a call without a recording, swallow the miss, and end otherwise."""
+    with suppress(BaseException):
+        look("CHANGED")
+    if error is not None:
+        raise error
+
+
+def block(error: BaseException | None) -> None:
+    """Run in a `with` block."""
+    with use_cassette("c", unused="ignore"):
+        swallows(error)
+
+
+def decorated(error: BaseException | None) -> None:
+    """Run in a decorated function."""
+    use_cassette("c", unused="ignore")(swallows)(error)
+
+
+def on_a_stack(error: BaseException | None) -> None:
+    """Run below an `ExitStack`."""
+    with ExitStack() as stack:
+        stack.enter_context(use_cassette("c", unused="ignore"))
+        swallows(error)
+
+
+def in_a_generator(error: BaseException | None) -> None:
+    """Run below a context manager of the program, which a generator function makes."""
+
+    @contextmanager
+    def recorded() -> Iterator[None]:
+        with use_cassette("c", unused="ignore"):
+            yield
+
+    with recorded():
+        swallows(error)
+
+
+def async_block(error: BaseException | None) -> None:
+    """Run in an `async with` block."""
+
+    async def run() -> None:
+        async with use_cassette("c", unused="ignore"):
+            swallows(error)
+
+    drive(run)
+
+
+def async_decorated(error: BaseException | None) -> None:
+    """Run in a decorated coroutine function."""
+
+    @use_cassette("c", unused="ignore")
+    async def run() -> None:
+        swallows(error)
+
+    drive(run)
+
+
+def in_an_async_generator(error: BaseException | None) -> None:
+    """Run below a context manager that an async generator function makes."""
+
+    @asynccontextmanager
+    async def recorded() -> AsyncIterator[None]:
+        async with use_cassette("c", unused="ignore"):
+            yield
+
+    async def run() -> None:
+        async with recorded():
+            swallows(error)
+
+    drive(run)
+
+
+def drive(run: Callable[[], Awaitable[None]]) -> None:
+    """Run a coroutine to what it raises, which an event loop would take for its own end where it is an interruption."""
+
+    async def caught() -> BaseException | None:
+        try:
+            await run()
+        except BaseException as error:
+            return error
+        return None
+
+    if (error := asyncio.run(caught())) is not None:
+        raise error
+
+
+WAYS: list[Callable[[BaseException | None], None]] = [
+    block,
+    decorated,
+    on_a_stack,
+    in_a_generator,
+    async_block,
+    async_decorated,
+    in_an_async_generator,
+]
+
+
+@pytest.fixture(autouse=True)
+def _recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with use_cassette("c", mode="all"):
+        look("X")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("error", HIDING, ids=repr)
+def test_the_miss_is_raised(way: Callable[[Any], None], error: BaseException | None) -> None:
+    """A block fails with the miss that was swallowed in it, and shows what was raised since as its cause."""
+    with pytest.raises(CassetteMissError, match="tool look") as caught:
+        way(error)
+    assert error is None or caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("error", FAILING, ids=repr)
+def test_a_failure_of_the_program_stays(way: Callable[[Any], None], error: BaseException) -> None:
+    """An interruption, or an exit with another status, goes through with a note of the miss."""
+    error.__notes__ = []
+    with pytest.raises(type(error)) as caught:
+        way(error)
+    assert caught.value is error
+    assert "tool look" in error.__notes__[0]
+
+
+PROGRAM = """
+import os, sys
+from agenttape_core import boundary, use_cassette
+
+@boundary("tool")
+def look(question):
+    return question
+
+def swallow():
+    try:
+        look("CHANGED")
+    except BaseException:
+        pass
+
+def steps():
+    with use_cassette("c", unused="ignore"):
+        swallow()
+        yield
+
+def entered():
+    opened = use_cassette("c", unused="ignore")
+    opened.__enter__()
+    swallow()
+    return opened
+
+how = sys.argv[1]
+if how == "exits at once":
+    with use_cassette("c", unused="ignore"):
+        swallow()
+        os._exit(0)
+elif how == "leaves a generator open":
+    kept = steps()
+    next(kept)
+elif how == "lets a generator be collected":
+    next(steps())
+elif how == "does not leave the block":
+    kept = entered()
+elif how == "swallows nothing":
+    with use_cassette("c"):
+        look("X")
+        os._exit(0)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "how",
+    [
+        "exits at once",
+        "leaves a generator open",
+        "lets a generator be collected",
+        "does not leave the block",
+        "swallows nothing",
+    ],
+)
+def test_a_process_that_ends_before_its_block(how: str) -> None:
+    """A process whose block never ends, or ends without a caller, prints the miss and exits with 1."""
+    Path("program.py").write_text(PROGRAM, encoding="utf-8")
+    ended = subprocess.run([sys.executable, "program.py", how], check=False, capture_output=True, timeout=60)
+    assert ended.returncode == (how != "swallows nothing")
+    shown = b"agenttape: the process ends with a failure: " in ended.stderr and b"for tool look at" in ended.stderr
+    assert shown == (how != "swallows nothing")
