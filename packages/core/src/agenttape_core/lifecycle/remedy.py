@@ -15,9 +15,9 @@ _MAX_COMMAND = 200
 
 
 def caller() -> str:
-    """Return `file:line` of the nearest code outside this package and its integrations."""
+    """Return `file:line` of the nearest code outside this package, its integrations and `contextlib`."""
     frame = sys._getframe(1)  # noqa: SLF001 - the documented way to the calling frame, far cheaper than inspect.stack
-    while frame.f_back is not None and is_ours(frame):
+    while frame.f_back is not None and (is_ours(frame) or frame.f_globals.get("__name__") == "contextlib"):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
