@@ -15,6 +15,7 @@ from langchain_core.retrievers import BaseRetriever
 
 from agenttape_core.integration import (
     SEARCH_SETTINGS,
+    Boundary,
     Crossing,
     Family,
     InMemoryClasses,
@@ -29,8 +30,10 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain.requests import retrieval_body
 from agenttape_langchain.session_tree import position_of
-from agenttape_langchain.vector_stores import RETRIEVAL
 from agenttape_langchain.vector_stores import runs as vector_store_runs
+
+SEARCH = Boundary("retrieval", is_program=True)
+"""A search by code of the program: a replay steps into it where it only asked other boundaries."""
 
 _LEAVES = {"_get_relevant_documents": plain, "_aget_relevant_documents": coroutine}
 
@@ -60,7 +63,7 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if runs(self) and not _is_observed(self.get_name(), query, settings):
         return None
     return begin(
-        RETRIEVAL,
+        SEARCH,
         self,
         self.get_name(),
         lambda session: recorded_body(session, query, settings),
@@ -71,9 +74,9 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _is_observed(name: str, query: str, settings: dict[str, Any]) -> bool:
     """Return whether the cassette holds the search itself, which only an observation records of what runs."""
     session = current_session()
-    if session is None or not session.policy.may_serve(RETRIEVAL.kind, name):
+    if session is None or not session.policy.may_serve(SEARCH.kind, name):
         return False
-    return session.times_left(RETRIEVAL, recorded_body(session, query, settings)) > 0
+    return session.times_left(SEARCH, recorded_body(session, query, settings)) > 0
 
 
 def recorded_body(session: Session, query: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -83,9 +86,9 @@ def recorded_body(session: Session, query: str, settings: dict[str, Any]) -> dic
     cassette holds one with the same settings.
     """
     body, seen = retrieval_body(query, settings), retrieval_body(query, {})
-    if not settings or session.policy.replaces or session.times_recorded(RETRIEVAL, body):
+    if not settings or session.policy.replaces or session.times_recorded(SEARCH, body):
         return body
-    return seen if session.times_recorded(RETRIEVAL, seen) else body
+    return seen if session.times_recorded(SEARCH, seen) else body
 
 
 RETRIEVERS = Family(

@@ -10,7 +10,7 @@ from agenttape_core import ConfigurationError
 from agenttape_core.integration import Family
 from agenttape_langchain.bindings import tape_within
 from agenttape_langchain.chat_models import CHAT_MODELS
-from agenttape_langchain.compressors import COMPRESSORS
+from agenttape_langchain.compressors import COMPRESSORS, CROSS_ENCODERS
 from agenttape_langchain.configurable_models import is_configurable_model, tape_configurable_model
 from agenttape_langchain.embeddings import EMBEDDINGS
 from agenttape_langchain.graphs import tape_graph
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 RUNNABLES = (CHAT_MODELS, LLMS, TOOLS, RETRIEVERS)
 """The families whose objects are runnables: LangChain wraps them in others, which are taped inside."""
-OTHERS = (EMBEDDINGS, VECTOR_STORES, COMPRESSORS, STORES, HISTORIES)
+OTHERS = (EMBEDDINGS, VECTOR_STORES, COMPRESSORS, CROSS_ENCODERS, STORES, HISTORIES)
 """The other families. They come first: an object may be one of them and a runnable, too."""
 
 
@@ -37,8 +37,9 @@ def tape(obj: T) -> T:
     Args:
         obj: A chat model, a text model, a tool or a retriever, also inside `bind`, `with_config`, `with_retry`,
             `with_fallbacks` and the like, or the configurable model of `init_chat_model`; an embedding model, a vector
-            store, a document compressor, a key-value store, a chat message history. A graph of LangGraph is taped by
-            `agenttape_langgraph.tape`. Any other runnable is taped as a whole: nothing inside it runs on replay.
+            store, a document compressor, a cross encoder, a key-value store, a chat message history. A graph of
+            LangGraph is taped by `agenttape_langgraph.tape`. Any other runnable is taped as a whole: nothing inside it
+            runs on replay.
 
     Raises:
         ConfigurationError: If `obj` is none of these, keeps its state where a taped object cannot share it, or is a
@@ -56,7 +57,7 @@ def tape(obj: T) -> T:
         return taped if taped is not None else tape_runnable(obj)  # type: ignore[return-value]
     raise ConfigurationError(
         f"cannot tape {type(obj).__module__}.{type(obj).__qualname__}: expected a model, a tool, a retriever, an "
-        "embedding model, a store, a compressor, a history or another runnable of LangChain\n"
+        "embedding model, a store, a compressor, a cross encoder, a history or another runnable of LangChain\n"
         "  tape its parts instead, open a session with ambient=True, which tapes every part it meets, or mark the "
         "functions that reach outside with agenttape_core.boundary"
     )

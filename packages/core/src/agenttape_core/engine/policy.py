@@ -19,6 +19,9 @@ Lossy = Literal["refuse", "serve"]
 IDEMPOTENT = "idempotent"
 """The word in `live` for boundaries that say that a call of them may be made again, or only reads."""
 
+_REPLAYED_WHOLE = frozenset({"call"})
+"""The kinds that are replayed whole unless `through` names them: you marked the function, so its code doesn't run."""
+
 
 class Policy(NamedTuple):
     """The permissions of one session.
@@ -118,7 +121,7 @@ class Policy(NamedTuple):
         """
         if not self.may_run_through(kind, name):
             return False
-        return self.is_named_through(kind, name) or (kind == "tool" and candidate.contained)
+        return self.is_named_through(kind, name) or (kind not in _REPLAYED_WHOLE and candidate.contained)
 
     def is_named_through(self, kind: str, name: str) -> bool:
         """True if the user has said that the code of a recorded call is run."""

@@ -10,7 +10,7 @@ from agenttape_core.guard import Guard
 from agenttape_core.session.base_session import Slot
 from agenttape_core.session.context import current_session
 from agenttape_core.session.executed_around import executing
-from agenttape_core.session.executed_crossing import ACTING, WATCHED
+from agenttape_core.session.executed_crossing import WATCHED
 from agenttape_core.session.origins import owning_session
 from agenttape_core.session.passed_on import is_passed_on
 from agenttape_core.session.session import Session
@@ -59,7 +59,7 @@ def _attribute(deed: Deed) -> None:
     if isinstance(session, Session) and crossing is None:
         crossing = session.around()
     if crossing is not None and not crossing.acted.has_ended:
-        if crossing.request.kind in ACTING:
+        if crossing.boundary.is_watched:
             crossing.acted.add(deed, crossing.code)
             if crossing.acted:
                 crossing.session.strands.acts(crossing.inside)

@@ -124,9 +124,11 @@ class BaseSession:
         source = self.source  # it is another one when the session has ended
 
         def why_served(served: Crossed) -> str:
+            recorded = source.interaction(served.number)
+            if served.kind != "tool" and not recorded.acts:
+                return ""  # a search of a remote service has no code that could have run
             if not self.policy.may_run_through(served.kind, served.name):
                 return "frozen"
-            recorded = source.interaction(served.number)
             return answered_without(recorded) or why_not_run(recorded.acts)
 
         return Report(why_served, run_id=self._setup.run_id)

@@ -42,6 +42,8 @@ class Boundary:
             (`fakes=`), or an answer of a change (`returns`, `edits`).
         told: Makes of the recorded value of a call what the user's programs know as its answer (`edits`): the message
             of the result of a chat model, for example.
+        is_program: Whether the code behind the call is part of the program, as the code of a tool always is. A replay
+            steps into such a call if its code only made calls that are recorded, and had no side effects of its own.
     """
 
     kind: str
@@ -51,6 +53,17 @@ class Boundary:
     missed: Callable[[Any, DriftError], Any] = _raise_drift
     faked: Callable[[Any, Any], Any] = _as_it_is
     told: Callable[[Any, Any], Any] = _as_it_is
+    is_program: bool = False
+
+    @property
+    def may_be_stepped_into(self) -> bool:
+        """True if a replay may run the code behind a call: a tool, or code that the integration calls program."""
+        return self.is_program or self.kind == "tool"
+
+    @property
+    def is_watched(self) -> bool:
+        """True if side effects of its code are noted while it is recorded: they decide what a replay does with it."""
+        return self.may_be_stepped_into or self.kind == "call"
 
     def usage_of(self, value: Any) -> Usage | None:
         """Return the token counts of a value; `None` if it is none of this family, as that of a stub in a test."""

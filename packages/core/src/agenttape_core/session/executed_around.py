@@ -26,7 +26,7 @@ _NOWHERE = nullcontext()
 
 
 def told_outside() -> AbstractContextManager[None]:
-    """While inside, the caller is outside of the calls that are executed around it, up to the code of a tool.
+    """While inside, the caller is outside of the calls that are executed around it, up to a tool or the like.
 
     For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
     """
@@ -37,7 +37,7 @@ def told_outside() -> AbstractContextManager[None]:
 def _told_outside() -> Iterator[None]:
     inside = EXECUTING.get()
     around = inside
-    while around is not None and around.boundary.kind != "tool":
+    while around is not None and not around.is_of_program:
         around.tells.told()
         around = around.parent
     if around is inside:

@@ -30,8 +30,8 @@ from agenttape_core.session.nested_crossing import NestedCrossing
 _MAKING_WORLDS = Lock()
 _KEEPING = Lock()
 
-ACTING = frozenset({"tool", "call"})
-"""The kinds of calls whose own acts are recorded: those whose code belongs to the program."""
+_ACTING = frozenset({"tool", "call"})
+"""The kinds of calls whose side effects are recorded even where they made no calls: for the report."""
 
 WATCHED: ContextVar[ExecutedCrossing | None] = ContextVar("agenttape_watched", default=None)
 """The innermost call of a component of the program that runs here and is watched; see `program_calls`."""
@@ -144,9 +144,9 @@ class ExecutedCrossing(NestedCrossing):
         return self._own_world() if not self.acted else None
 
     def _own_world(self) -> Frozen | None:
-        """Return the clock and the ids that the code of a tool has of its own, made when it first asks for any."""
+        """Return the clock and the ids that code of the program has of its own, made when it first asks for any."""
         frozen = self.session.frozen
-        if frozen is None or self.boundary.kind != "tool":
+        if frozen is None or not self.is_of_program:
             return None
         if self._world is None:
             with _MAKING_WORLDS:
@@ -177,7 +177,7 @@ class ExecutedCrossing(NestedCrossing):
         if self._work is not None:
             self.session.extension(IN_THREADS)[self] = None
         try:
-            leaves = self.is_real and (self.boundary.kind not in ACTING or bool(self.acted))
+            leaves = self.is_real and (not self.boundary.is_watched or bool(self.acted))
             with self.session.strands.inside(self.inside, leaves=leaves, is_real=self.is_real):
                 yield
         except BaseException as error:
@@ -325,7 +325,9 @@ class ExecutedCrossing(NestedCrossing):
         )
 
     def _acts_kept(self) -> list[Act] | None:
-        if not self.session.watches_acts or self.request.kind not in ACTING:
+        """Return the side effects that are recorded: `None` where they decide nothing, as those of a remote search."""
+        is_decided = self.boundary.is_watched and (self.has_made_calls or self.boundary.kind in _ACTING)
+        if not self.session.watches_acts or not is_decided:
             return None
         text, unseen = self.session.redactor.text, self.session.extension(_UNSEEN)
         acts = self.acted.ended(self.code, unseen, is_ambient=self.session.ambient)

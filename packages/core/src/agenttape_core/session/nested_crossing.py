@@ -46,8 +46,8 @@ class NestedCrossing(EndingCrossing, ABC):
 
     @property
     def is_of_program(self) -> bool:
-        """True if a replay may run its code: that of a tool."""
-        return self.boundary.kind == "tool"
+        """True if a replay may step into it: a tool, a retriever, or other code of the program."""
+        return self.boundary.may_be_stepped_into
 
     def is_below(self, other: NestedCrossing) -> bool:
         """True if this crossing is the other one or was begun inside it."""
@@ -64,7 +64,7 @@ class NestedCrossing(EndingCrossing, ABC):
 
     @property
     def may_be_run_again(self) -> bool:
-        """True if a replay may run its code, and that of all calls around it: they are those of tools."""
+        """True if a replay may run its code, and that of all calls around it."""
         return all(crossing.is_of_program for crossing in self._outwards())
 
     @property

@@ -101,6 +101,8 @@ class Departure:
 
 
 _SHOWN = 3
+_WITH_CODE = frozenset({"tool", "retrieval"})
+"""The kinds of calls that a replay may step into."""
 FAKED = "faked"
 """The tag of an interaction whose answer comes from a function of the user (`fakes=`), and not from what it names."""
 
@@ -192,9 +194,13 @@ class Report:
 
     @property
     def served_not_run(self) -> tuple[ServedTool, ...]:
-        """The tools that were served, each with the reason why its code was not run, in recorded order."""
-        tools = sorted((crossed for crossed in self._served if crossed.kind == "tool"), key=_number)
-        return tuple(dict.fromkeys(ServedTool(crossed.name, self._why_served(crossed)) for crossed in tools))
+        """The tools that were served, each with the reason why its code was not run, in recorded order.
+
+        A retriever is one of them if its code had side effects beside the calls that it made.
+        """
+        tools = sorted((crossed for crossed in self._served if crossed.kind in _WITH_CODE), key=_number)
+        served = (ServedTool(crossed.name, self._why_served(crossed)) for crossed in tools)
+        return tuple(dict.fromkeys(tool for tool in served if tool.why))
 
     @property
     def executed(self) -> tuple[Crossed, ...]:
