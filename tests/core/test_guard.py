@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -309,11 +310,74 @@ def test_hosts_are_matched_as_hosts(allow_hosts: str, host: str, allowed: bool) 
     assert Guard(name="weather", allow_hosts=[allow_hosts]).allows_host(host) is allowed
 
 
-@pytest.mark.parametrize("entry", ["https://api.openai.com", "api.openai.com:443", "a/b", "*", "*.", "", "a.*.com"])
+@pytest.mark.parametrize(
+    "entry", ["a:0", "a:65536", "a:b", "subprocess:1", "*", "*.", "", "a.*.com", "a b", "unix:///tmp/x", "program:"]
+)
 def test_what_is_no_host_is_refused(entry: str) -> None:
-    """A URL or a port in `allow_hosts` would silently allow nothing."""
-    with pytest.raises(ConfigurationError, match="without scheme, port or path"):
+    """An entry of `allow_hosts` that is not a host would silently allow nothing."""
+    with pytest.raises(ConfigurationError, match="without scheme or path"):
         Guard(name="weather", allow_hosts=[entry])
+
+
+@pytest.mark.parametrize(
+    ("entry", "wanted"),
+    [
+        ("https://api.openai.com", "api.openai.com:443"),
+        ("http://[::1]:8080/v1", "[::1]:8080"),
+        ("tcp://db:5432", "db:5432"),
+        ("program:https://api.openai.com/v1", "program:api.openai.com:443"),
+        ("api.openai.com/v1", "api.openai.com"),
+    ],
+)
+def test_urls_are_refused_with_the_host(entry: str, wanted: str) -> None:
+    """A URL or a path is refused, and the message shows the host to write in its place."""
+    with pytest.raises(ConfigurationError, match=re.escape(f"write {wanted!r}")):
+        Guard(name="weather", allow_hosts=[entry])
+
+
+def test_password_of_a_url_is_not_shown() -> None:
+    """The message about a URL does not repeat the user and the password in it."""
+    with pytest.raises(ConfigurationError) as refused:
+        Guard(name="weather", allow_hosts=["https://me:hunter2@api.openai.com"])
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "port", "allowed"),
+    [
+        ("api.example.com:443", "api.example.com", 443, True),
+        ("api.example.com:443", "api.example.com", 80, False),
+        ("api.example.com:443", "api.example.com", None, True),  # to look it up
+        ("api.example.com", "api.example.com", 80, True),
+        ("*.example.com:443", "a.example.com", 443, True),
+        ("*.example.com:443", "a.example.com", 80, False),
+        ("[::1]:8080", "::1", 8080, True),
+        ("[::1]:8080", "::1", 80, False),
+        ("loopback:8080", "127.0.0.1", 8080, True),
+        ("loopback:8080", "127.0.0.1", 80, False),
+        ("program:5432", "program", 5432, True),
+        ("program:db:5432", "db", 5432, True),
+    ],
+)
+def test_ports_count(entry: str, host: str, port: int | None, allowed: bool) -> None:
+    """With a port, an entry opens that port alone; without one, all ports of the host."""
+    assert Guard(name="weather", allow_hosts=[entry]).allows_host(host, port) is allowed
+
+
+@CLIENTS
+def test_other_ports_of_a_host_are_refused(client: Callable[[int], None], port: int) -> None:
+    """A port that is allowed opens no other port of its host, by name or by number, and the error shows what would."""
+    other = port - 1
+    with offline(f"127.0.0.1:{other}", f"localhost:{other}"):
+        error = blocked(lambda: client(port))
+    assert f"allow_hosts={{'loopback:{port}'}}" in str(error)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_allowed_port_gets_through(port: int, host: str) -> None:
+    """The port of an entry is open at the addresses that the name of the entry stands for."""
+    with offline(f"{host}:{port}"):
+        by_urllib(port, host)
 
 
 async def test_servers_may_listen(port: int) -> None:

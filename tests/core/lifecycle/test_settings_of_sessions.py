@@ -331,7 +331,7 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "http": (http, "true"),
     "prove": (prove, '"fail"'),
     "freeze": (freeze, '["uuid"]'),
-    "allow_hosts": (allow_hosts, '["loopback"]'),
+    "allow_hosts": (allow_hosts, '["program:loopback"]'),
     "events": (events, '"events.jsonl"'),
     "tags": (tags, '["nightly"]'),
     "run_id": (run_id, '"build-7"'),

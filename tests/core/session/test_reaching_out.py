@@ -15,6 +15,7 @@ from contextlib import ExitStack, closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import SimpleQueue
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -366,6 +367,42 @@ def test_live_call_reaches_what_allow_hosts_names(server: Server, way: Callable[
     with refused, use_cassette("c", live={"tool"}, allow_hosts={"api.example.com"}):
         fetch(server.url)
     assert len(server.asked) == 2
+
+
+@WAYS
+@pytest.mark.parametrize("entry", ["loopback", "127.0.0.1", "{0}"])
+def test_host_of_live_calls_is_open_inside_them_only(server: Server, way: Callable[[str], str], entry: str) -> None:
+    """Where calls are live, a host in `allow_hosts` is closed to all other code, and the error shows how to open it."""
+    place = urlsplit(server.url).netloc
+    fetch = boundary("tool")(way)
+    with use_cassette("c", mode="all"):
+        fetch(server.url)
+    with (
+        pytest.raises(NetworkBlockedError, match=r"outside of the live calls[^$]*allow_hosts={'program:loopback'}"),
+        use_cassette("c", live={"tool"}, allow_hosts={entry.format(place)}),
+    ):
+        assert fetch(server.url) == "hello"
+        way(server.url)
+    assert len(server.asked) == 2
+
+
+def test_program_beside_live_calls(server: Server) -> None:
+    """An entry with `program:` is open to the whole program, at its port alone, and does not restrict live calls."""
+    place = urlsplit(server.url).netloc
+    fetch = boundary("tool")(fetching)
+    with use_cassette("c", mode="all"):
+        fetch(server.url)
+    with use_cassette("c", live={"tool"}, allow_hosts={f"program:{place}"}):
+        assert fetching(server.url) == fetch(server.url) == "hello"
+    with use_cassette("c", live={"tool"}, allow_hosts={"program:192.0.2.7"}):
+        assert fetch(server.url) == "hello"
+    with use_cassette("c", unused="ignore", allow_hosts={f"program:{place}"}):
+        assert fetching(server.url) == "hello"
+    with (
+        pytest.raises(NetworkBlockedError, match=rf"allow_hosts={{'program:loopback:{urlsplit(server.url).port}'}}"),
+        use_cassette("c", live={"tool"}, unused="ignore", allow_hosts={"program:127.0.0.1:9"}),
+    ):
+        fetching(server.url)
 
 
 def test_threads_of_a_client_that_is_older(server: Server) -> None:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from agenttape_core.engine import Lossy, OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import DEFAULT_KINDS, Kind, check_kinds
+from agenttape_core.guard import check_hosts
 from agenttape_core.matching import STRICT, Exhausted, Ignored, MatchOn
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.configured import rules_of
@@ -120,6 +121,12 @@ class Settings(BaseModel):
     def _kinds(cls, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
         check_kinds(kinds)
         return kinds
+
+    @field_validator("allow_hosts")
+    @classmethod
+    def _hosts(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        check_hosts(entries)
+        return entries
 
     @field_validator("redaction_off")
     @classmethod

@@ -35,12 +35,14 @@ class Deed(NamedTuple):
             which is no act.
         to: The names and the address of the host at the other end of a connection; empty for the processes that
             `multiprocessing` has started.
+        port: The port there; 0 where there are none.
     """
 
     what: str
     place: Place
     kind: DeedKind
     to: tuple[str, ...] = ()
+    port: int = 0
 
 
 Watcher = Callable[[Deed], object]
@@ -91,7 +93,8 @@ class _Watching:
     def reached(self, sock: socket.socket, address: Any, depth: int) -> None:
         """Tell of a connection, or of sending on one."""
         shown, to = self._other_end(sock, address)
-        self.done(f"reached {shown}", depth + 1, "reach", to)
+        port = address[1] if isinstance(address, tuple) and len(address) > 1 and isinstance(address[1], int) else 0
+        self.done(f"reached {shown}", depth + 1, "reach", to, port)
 
     def _other_end(self, sock: socket.socket, address: Any) -> tuple[str, tuple[str, ...]]:
         """Return the words for what is at the other end, and the names and the address of the host."""
@@ -108,7 +111,7 @@ class _Watching:
             return f"the socket {path.rpartition('/')[2]}", _THIS_MACHINE
         return f"the system ({getattr(sock.family, 'name', sock.family)})", _THIS_MACHINE
 
-    def done(self, what: str, depth: int, kind: DeedKind = "change", to: tuple[str, ...] = ()) -> None:
+    def done(self, what: str, depth: int, kind: DeedKind = "change", to: tuple[str, ...] = (), port: int = 0) -> None:
         """Tell of what is about to be done.
 
         Args:
@@ -116,10 +119,11 @@ class _Watching:
             depth: How many calls lie between this and the code that does it.
             kind: The kind of the deed.
             to: The host at the other end of a connection.
+            port: The port there.
         """
         place = place_of(innermost(depth))
         if place is not None:
-            deed = Deed(what, place, kind, to)
+            deed = Deed(what, place, kind, to, port)
             for watcher in self.watchers.all:
                 watcher(deed)
 

@@ -28,7 +28,7 @@ _SEVERAL = {
     "ignore": "A path in requests to ignore, such as arguments.now.",
     "freeze": "A part of the world to freeze: clock, clock:ticking, uuid, random, numpy, env.",
     "redaction_off": "A kind of secret to keep as it is, such as email.",
-    "allow_hosts": "A host that may be reached, or loopback.",
+    "allow_hosts": "A host that may be reached (HOST or HOST:PORT), or loopback; inside live calls, if there are any.",
 }
 
 

@@ -19,7 +19,7 @@ session of its own (`lifecycle.children`); any other is a process of its own, wh
 answer for an allowed name is not remembered.
 """
 
-from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS
+from agenttape_core.guard.hosts import LOOPBACK, OF_PROGRAM, SUBPROCESS, check_hosts, of_program
 from agenttape_core.guard.late import how_to_end, note_after_replay, warn_of_late
 from agenttape_core.guard.let_through import let_through
 from agenttape_core.guard.policy import Guard
@@ -28,14 +28,17 @@ from agenttape_core.guard.tracers import in_telemetry, is_tracer, register_trace
 
 __all__ = [
     "LOOPBACK",
+    "OF_PROGRAM",
     "SUBPROCESS",
     "Guard",
+    "check_hosts",
     "guarding",
     "how_to_end",
     "in_telemetry",
     "is_tracer",
     "let_through",
     "note_after_replay",
+    "of_program",
     "register_tracer",
     "tracer_hosts",
     "warn_of_late",

@@ -36,22 +36,24 @@ class Attempt(NamedTuple):
 
     Args:
         what: For the message, without secrets: command lines may hold some.
-        remedy: The entry of `allow_hosts` that would allow it.
+        host: The host that it would have reached, or the word in `allow_hosts` that would allow it.
         allowed: Whether a guard allows it.
         sock: The socket that it would have used, which is of no more use: libraries only close theirs after an
             `OSError`, and a leaked one warns later in somebody else's code.
         is_open: Whether that was connected before.
         excused: Whether it is none of the program's own; asked last, as the answer costs time.
         to: The address at the other end, for a connection.
+        port: The port at the host, if it is known.
     """
 
     what: str
-    remedy: str
+    host: str
     allowed: Callable[[Guard], bool]
     sock: socket.socket | None = None
     is_open: bool = False
     excused: Callable[[], bool] = in_socketpair
     to: Any = None
+    port: int | None = None
 
 
 def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:
@@ -77,11 +79,17 @@ def _connection(verb: str, sock: socket.socket, address: Any) -> Attempt | None:
     if address is None:
         return None  # the socket is connected, which was judged then
     if isinstance(address, tuple) and len(address) > 1 and isinstance(address[0], str | bytes):
-        host = text(address[0])
-        remedy = LOOPBACK if is_loopback(normal(host)) else host
+        host, port = text(address[0]), address[1] if isinstance(address[1], int) else None
         place = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
         leftover = sock if verb == CONNECTING["socket.connect"] else None
-        return Attempt(f"{verb} {place}", remedy, lambda guard: guard.allows_host(host), leftover, to=address)
+        return Attempt(
+            f"{verb} {place}",
+            host,
+            lambda guard: guard.allows_host(host, port or 0),
+            leftover,
+            to=address,
+            port=port,
+        )
     # Unix sockets and the like: they end on this machine, in another process.
     return Attempt(
         f"{verb} {text(address)!r} ({sock.family.name if hasattr(sock.family, 'name') else sock.family})",

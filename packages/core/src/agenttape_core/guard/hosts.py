@@ -1,18 +1,29 @@
-"""Hosts as text: one spelling per host, and what counts as this machine."""
+"""Hosts as text: one spelling per host, the entries of `allow_hosts`, and what counts as this machine."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from agenttape_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
 
 LOOPBACK = "loopback"
 """The word in `allow_hosts` that allows this machine: 127.0.0.0/8, ::1, localhost and Unix sockets."""
 
 SUBPROCESS = "subprocess"
 """The word in `allow_hosts` that allows starting processes."""
+
+OF_PROGRAM = "program:"
+"""The prefix of an entry of `allow_hosts` that is open to the whole program, even while calls are live."""
+
+_PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+"""The ports of schemes, for a message about a URL."""
+_LAST_PORT = 65535
 
 
 def text(value: Any) -> str:
@@ -49,17 +60,82 @@ def is_loopback(normal: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-def checked(entry: str) -> str:
-    """Give an entry of `allow_hosts` in its normal spelling.
+class Entry(NamedTuple):
+    """An entry of `allow_hosts`.
+
+    Args:
+        host: A host in its normal spelling, `*.` and a name, or a word.
+        port: The only port that it opens; `None` for all.
+        is_of_program: Whether it's open to the whole program, even while calls are live.
+    """
+
+    host: str
+    port: int | None
+    is_of_program: bool
+
+
+def parsed(entry: str) -> Entry:
+    """Return what an entry of `allow_hosts` opens.
 
     Raises:
-        ConfigurationError: It is no host.
+        ConfigurationError: It isn't a host, with or without a port, nor a word.
     """
-    spelled = normal(entry)
-    name = spelled.removeprefix("*.")
-    if not name or (as_ip(name) is None and any(sign in name for sign in "*/:@ ")):
-        raise ConfigurationError(
-            f"allow_hosts entry {entry!r} is not a host; expected a name, '*.' and a name, an IP address, "
-            f"{LOOPBACK!r} or {SUBPROCESS!r}\n  give the host alone, without scheme, port or path"
+    rest = entry.strip()
+    bare = rest[len(OF_PROGRAM) :] if rest.lower().startswith(OF_PROGRAM) else ""
+    is_of_program = bool(bare) and not bare.isdigit()  # `program:80` is a host of that name
+    host, port = _with_port(bare if is_of_program else rest)
+    spelled = normal(host)
+    is_port = port is None or (port.isascii() and port.isdigit() and 0 < int(port) <= _LAST_PORT)
+    if not _is_host(spelled.removeprefix("*.")) or not is_port or (spelled == SUBPROCESS and port is not None):
+        raise ConfigurationError(_wrong(entry))
+    return Entry(spelled, int(port) if port is not None else None, is_of_program)
+
+
+def of_program(entries: Collection[str]) -> tuple[str, ...]:
+    """Return the entries that are open to the whole program while calls are live, as entries where nothing is live."""
+    return tuple(entry.strip()[len(OF_PROGRAM) :] for entry in entries if parsed(entry).is_of_program)
+
+
+def check_hosts(entries: Iterable[str]) -> None:
+    """Check entries of `allow_hosts`.
+
+    Raises:
+        ConfigurationError: One isn't a host, with or without a port, nor a word.
+    """
+    for entry in entries:
+        parsed(entry)
+
+
+def _is_host(name: str) -> bool:
+    return bool(name) and (as_ip(name) is not None or not any(sign in name for sign in "*/:@ ?#[]"))
+
+
+def _with_port(text: str) -> tuple[str, str | None]:
+    """Divide `HOST:PORT` and `[ADDRESS]:PORT`. An IPv6 address without brackets has no port."""
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
+        return text, None
+    return host, port
+
+
+def _wrong(entry: str) -> str:
+    """Return the message about a wrong entry, which never shows the user and the password of a URL."""
+    prefix = OF_PROGRAM if entry.strip().lower().startswith(OF_PROGRAM) else ""
+    scheme, has_scheme, rest = entry.strip()[len(prefix) :].rpartition("://")
+    shown = f"{scheme}{has_scheme}{rest.rpartition('@')[2]}"
+    try:
+        url = urlsplit(shown if has_scheme else f"//{shown}")
+        host, port = url.hostname or "", url.port or _PORTS.get(url.scheme)
+    except ValueError:
+        host, port = "", None
+    if not _is_host(host) or "/" not in shown:
+        return (
+            f"allow_hosts entry {prefix + shown!r} is not a host; expected a name, '*.' and a name or an IP address, "
+            f"with or without :PORT, or {LOOPBACK!r} or {SUBPROCESS!r}\n"
+            "  write the host, or HOST:PORT, without scheme or path"
         )
-    return spelled
+    place = f"[{host}]" if ":" in host else host
+    example = f"{prefix}{place}:{port}" if port is not None else f"{prefix}{place}"
+    return (
+        f"allow_hosts entry {prefix + shown!r} is a {'URL' if has_scheme else 'path'}, not a host\n  write {example!r}"
+    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS, as_ip, checked, is_loopback, normal
+from agenttape_core.guard.hosts import LOOPBACK, OF_PROGRAM, SUBPROCESS, Entry, as_ip, is_loopback, normal, parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from agenttape_core.errors import NetworkBlockedError
 
@@ -17,14 +17,16 @@ class Guard:
 
     Args:
         name: The session's cassette, for the message.
-        allow_hosts: What is still allowed: host names, `*.example.com` for all names below, IP addresses, and the words
-            `loopback` and `subprocess`.
-        besides: More of the same, which does not restrict live calls.
+        allow_hosts: What is still allowed: host names, `*.example.com` for all names below, IP addresses, each with or
+            without a port, and the words `loopback` and `subprocess`. While calls are live, they are open inside
+            these, and to the rest of the program only with `program:` before them.
+        besides: More of the same, for the whole program, which does not restrict live calls.
         on_block: Called with each error before it is raised, so that the session fails even if something eats it.
         background: What is allowed to threads that are nobody's, such as those of tracers.
         in_background: Whether the caller is such a thread.
         is_live: Whether the caller runs for a call that is executed because it is live. Such a call may reach
-            everything, or what `allow_hosts` names, if it names any host.
+            everything, or what `allow_hosts` names, if it names any host for live calls.
+        has_live: Whether calls of the session are live at all.
 
     Raises:
         ConfigurationError: An entry of `allow_hosts` is none of these, such as a URL.
@@ -40,66 +42,123 @@ class Guard:
         background: Collection[str] = (),
         in_background: Callable[[], bool] = lambda: False,
         is_live: Callable[[], bool] = lambda: False,
+        has_live: bool = False,
     ) -> None:
         self.name = name
         self.is_over = False
         """True if the session has ended, and the guard holds only for what it has started."""
         self.on_block = on_block
-        self._allow_hosts = _Hosts((*allow_hosts, *besides))
-        self._background = _Hosts(background)
+        entries = [parsed(entry) for entry in allow_hosts]
+        self._named = _Hosts(entry for entry in entries if not entry.is_of_program)
+        self._of_program = _Hosts([*(one for one in entries if one.is_of_program), *map(parsed, besides)])
+        self._background = _Hosts(map(parsed, background))
         self._in_background = in_background
         self._is_live = is_live
-        single = (name for name in self._allow_hosts.entries - {LOOPBACK, SUBPROCESS} if not name.startswith("*."))
-        self._to_learn = frozenset(name for name in single if as_ip(name) is None)
-        self._is_restricted = bool(set(allow_hosts) - {SUBPROCESS})
+        self._has_live = has_live
+        self._to_learn = self._named.single() | self._of_program.single()
+        self._is_restricted = bool(self._named.names - {SUBPROCESS})
 
     @property
     def state(self) -> str:
         """The state of the session, as a message about what is refused says it, with a place for names of cassettes."""
         if self.is_over:
             return "after the replay of {} had ended"
-        return "by a live call while {} is replayed with other allowed hosts" if self._is_live() else _OFFLINE
+        if self._is_live():
+            return "by a live call while {} is replayed with other allowed hosts"
+        return "by code outside of the live calls while {} is replayed" if self._has_live else _OFFLINE
+
+    def entry_for(self, host: str, port: int | None) -> str:
+        """Return the entry of `allow_hosts` that would allow the caller what this guard refuses.
+
+        Args:
+            host: The host, or a word.
+            port: The port at it; `None` if it isn't known.
+        """
+        entry = LOOPBACK if is_loopback(normal(host)) else host
+        if port is not None and (self._named.ports(normal(host)) | self._of_program.ports(normal(host))) - {None, port}:
+            entry = f"[{entry}]:{port}" if ":" in entry else f"{entry}:{port}"  # other ports of it are open already
+        return f"{OF_PROGRAM}{entry}" if self._has_live and not self._is_live() else entry
 
     def names_to_learn(self) -> frozenset[str]:
         """Return the host names that are allowed one by one, the first time that they are needed."""
         names, self._to_learn = self._to_learn, frozenset[str]()
         return names
 
-    def allows_host(self, host: str) -> bool:
-        """Return True if a name or address may be reached: as listed, or as the answer for a name that is listed."""
+    def allows_host(self, host: str, port: int | None = None) -> bool:
+        """Return True if the caller may reach a name or address: as listed, or as the answer for a name that is listed.
+
+        Args:
+            host: The name or address.
+            port: The port at it; `None` to look it up, for which the port of an entry does not count.
+        """
         host = normal(host)
-        return host in self._allow_hosts or (host in self._background and self._in_background()) or self._is_free()
+        if self._of_program.allows(host, port):
+            return True
+        if self._background.allows(host, port) and self._in_background():
+            return True
+        return self._lets_pass(is_named=self._named.allows(host, port))
 
     def allows_word(self, word: str) -> bool:
-        """Return True if `loopback` or `subprocess` is allowed."""
-        return word in self._allow_hosts.entries or self._is_free()
+        """Return True if the caller may use what `loopback` or `subprocess` allows."""
+        return self._of_program.has_word(word) or self._lets_pass(is_named=self._named.has_word(word))
 
-    def _is_free(self) -> bool:
-        return not self._is_restricted and self._is_live()
+    def _lets_pass(self, *, is_named: bool) -> bool:
+        if is_named and not self._has_live:
+            return True
+        return (is_named or not self._is_restricted) and self._is_live()
 
     def remember(self, host: str, addresses: Collection[str]) -> None:
         """Allow the addresses that were found for a host, if the host is allowed."""
-        host = normal(host)
-        for hosts in (self._allow_hosts, self._background):
-            if host in hosts:
-                hosts.resolved.update(map(normal, addresses))
+        for hosts in (self._named, self._of_program, self._background):
+            hosts.remember(normal(host), addresses)
 
 
 _OFFLINE = "while {} is replayed offline"
 
 
 class _Hosts:
-    """Hosts as `allow_hosts` spells them, and the addresses that were found for them."""
+    """Hosts with their ports, and the addresses that were found for them."""
 
-    def __init__(self, entries: Collection[str]) -> None:
-        self.entries = frozenset(checked(entry) for entry in entries)
-        self.resolved: set[str] = set()
-        self._suffixes = tuple(entry[1:] for entry in self.entries if entry.startswith("*."))
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._listed: dict[str, set[int | None]] = {}
+        self._resolved: dict[str, set[int | None]] = {}
+        for entry in entries:
+            self._listed.setdefault(entry.host, set()).add(entry.port)
+        self._below = [(name[1:], ports) for name, ports in self._listed.items() if name.startswith("*.")]
 
-    def __contains__(self, host: str) -> bool:
-        return (
-            host in self.entries
-            or host in self.resolved
-            or (bool(self._suffixes) and host.endswith(self._suffixes))
-            or (LOOPBACK in self.entries and is_loopback(host))
-        )
+    @property
+    def names(self) -> frozenset[str]:
+        """The hosts and words, without their ports."""
+        return frozenset(self._listed)
+
+    def single(self) -> frozenset[str]:
+        """Return the names of single hosts."""
+        names = self.names - {LOOPBACK, SUBPROCESS}
+        return frozenset(name for name in names if not name.startswith("*.") and as_ip(name) is None)
+
+    def has_word(self, word: str) -> bool:
+        """Return True if a word is listed without a port."""
+        return None in self._listed.get(word, ())
+
+    def ports(self, host: str) -> set[int | None]:
+        """Return the ports of a host that are open; `None` among them stands for all."""
+        found = self._listed.get(host, set()) | self._resolved.get(host, set())
+        for suffix, ports in self._below:
+            if host.endswith(suffix):
+                found = found | ports
+        if LOOPBACK in self._listed and is_loopback(host):
+            found = found | self._listed[LOOPBACK]
+        return found
+
+    def allows(self, host: str, port: int | None) -> bool:
+        """Return True if a host is open at a port; with `None`, at any."""
+        if not self._listed:
+            return False
+        ports = self.ports(host)
+        return None in ports or (bool(ports) if port is None else port in ports)
+
+    def remember(self, host: str, addresses: Collection[str]) -> None:
+        """Open the addresses that were found for a host, as it is open itself."""
+        if self._listed and (ports := self.ports(host)):
+            for address in map(normal, addresses):
+                self._resolved.setdefault(address, set()).update(ports)

@@ -181,7 +181,7 @@ def _message(attempt: Attempt, objecting: Sequence[Guard]) -> str:
     for guard in objecting:
         states.setdefault(guard.state, []).append(f'"{shown_path(guard.name)}"')
     state = " and ".join(state.format(" and ".join(names)) for state, names in states.items())
-    entry = f"allow_hosts={{{attempt.remedy!r}}}"
+    entry = f"allow_hosts={{{objecting[0].entry_for(attempt.host, attempt.port)!r}}}"
     remedy = how_to_end(entry) if all(guard.is_over for guard in objecting) else f"{_REMEDY}{entry}"
     return f"blocked an attempt to {attempt.what} {state}\n  tried at {caller()}\n  {remedy}"
 

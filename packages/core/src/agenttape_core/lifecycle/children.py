@@ -18,7 +18,7 @@ from agenttape_core.guard import SUBPROCESS
 from agenttape_core.lifecycle.failures_of_children import FAILURES
 from agenttape_core.lifecycle.patched_on_import import PatchedOnImport
 from agenttape_core.lifecycle.start_session import Opened
-from agenttape_core.session import Session, Slot, current_session
+from agenttape_core.session import Session, Slot, current_session, executing_of
 
 _CHILD = "agenttape_core.lifecycle.child_session"
 """The module that opens the session of a child, by name: it builds on everything that surrounds a session."""
@@ -48,7 +48,7 @@ def inherited(opened: Opened) -> Iterator[None]:
 
     Not where processes may be started at will: they are the user's business then, or have sessions of their own.
     """
-    if SUBPROCESS in opened.prepared.settings.allow_hosts:
+    if SUBPROCESS in opened.prepared.hosts_of_program:
         yield
         return
     opened.session.extend(_OPENED, opened)
@@ -69,10 +69,17 @@ def _handing_down(real: Callable[[str], dict[str, Any]]) -> Callable[[str], dict
         data = real(name)
         session = current_session()
         opened = session.extension(_OPENED) if isinstance(session, Session) and session.is_replay else None
+        if opened is not None and _starts_at_will(opened):
+            return data
         # First, as the child unpickles in this order; and all before it imports the program.
         return data if opened is None else {"agenttape": Inheritance(_options(opened, name)), **data}
 
     return get_preparation_data
+
+
+def _starts_at_will(opened: Opened) -> bool:
+    """Return whether the caller runs for a live call that may start processes, which are the user's business then."""
+    return SUBPROCESS in opened.prepared.settings.allow_hosts and executing_of(opened.session)
 
 
 _preparing = PatchedOnImport("multiprocessing.spawn", "get_preparation_data", _handing_down)
@@ -84,7 +91,7 @@ def _options(opened: Opened, process: str) -> dict[str, Any]:
     failures = opened.session.extension(FAILURES)
     options = {
         **request.options,
-        "allow_hosts": sorted(prepared.settings.allow_hosts),
+        "allow_hosts": sorted(prepared.hosts_of_program),
         "mode": "none",
         "live": (),
         "unused": "ignore",

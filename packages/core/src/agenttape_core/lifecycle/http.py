@@ -15,7 +15,7 @@ _KIND = "http"
 
 
 class TapedHosts:
-    """Decides whether requests to a host are taped.
+    """Decides whether requests to a port of a host are taped.
 
     Not to hosts of tracers, nor from threads of theirs, which report what happens; nor to hosts that a replay may reach
     anyway: unless named as live, they are reached while recording, too. Threads that were there before the session, and
@@ -23,7 +23,7 @@ class TapedHosts:
 
     Args:
         policy: The permissions of the session.
-        allow_hosts: The hosts that a replay may reach.
+        allow_hosts: The hosts that the program may reach in a replay.
     """
 
     def __init__(self, policy: Policy, allow_hosts: tuple[str, ...]) -> None:
@@ -31,13 +31,18 @@ class TapedHosts:
         self._allow_hosts = allow_hosts
         self._older = WeakSet(threading.enumerate())
 
-    def __call__(self, host: str) -> bool:
-        """Return whether a request to a host is taped that the caller makes."""
+    def __call__(self, host: str, port: int | None) -> bool:
+        """Return whether a request is taped that the caller makes.
+
+        Args:
+            host: The host that it is sent to.
+            port: The port there; `None` if it is not known.
+        """
         if context_session() is None and self._is_older(threading.current_thread()):
             return False
         if in_telemetry():
             return False
-        return self._policy.is_live(_KIND, host) or not self._left_alone.allows_host(host)
+        return self._policy.is_live(_KIND, host) or not self._left_alone.allows_host(host, port)
 
     def _is_older(self, thread: threading.Thread) -> bool:
         return thread in self._older and thread not in pools._threads_queues  # noqa: SLF001 - known nowhere else

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.engine import Policy
+from agenttape_core.guard import of_program
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Timing
@@ -59,6 +60,16 @@ class Prepared(NamedTuple):
     def shown(self) -> Location:
         """The cassette as messages name it."""
         return self.request.shown_as or self.path
+
+    @property
+    def has_live(self) -> bool:
+        """True for a replay in which calls may be live, if only after it has departed from its recording."""
+        return not self.policy.records and (not self.policy.offline or not isinstance(self.request.beyond, str))
+
+    @property
+    def hosts_of_program(self) -> tuple[str, ...]:
+        """The hosts that the whole program may reach: those of `allow_hosts`, if no call of the session can be live."""
+        return of_program(self.settings.allow_hosts) if self.has_live else self.settings.allow_hosts
 
     def timings(self) -> Mapping[int, Timing]:
         """Return the recorded times, by the numbers of their interactions. They are at the end of the file."""

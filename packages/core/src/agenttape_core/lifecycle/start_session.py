@@ -183,7 +183,7 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
             opaque=settings.opaque == "keep",
             pace=tempo,
             tracing=settings.tracing or policy.records,
-            tapes_http=TapedHosts(policy, settings.allow_hosts) if header.http and request.is_current else None,
+            tapes_http=TapedHosts(policy, prepared.hosts_of_program) if header.http and request.is_current else None,
             frozen=_frozen(prepared),
             timings=prepared.timings,
             threads=header.volatile.threads if keeps_order else "",

@@ -159,6 +159,7 @@ def _guard(opened: Opened) -> Guard:
         background=tracers,
         in_background=lambda: context_session() is None,
         is_live=is_live,
+        has_live=opened.prepared.has_live,
     )
 
 

@@ -195,7 +195,10 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are. A rule named like a kind of
             secret takes the place of our detector.
         redaction_off: Kinds of secrets that are kept as they are, such as `email`.
-        allow_hosts: Hosts that a replay may still reach; also the words `loopback` and `subprocess`.
+        allow_hosts: Hosts that a replay may still reach, as `HOST` or `HOST:PORT`; also the words `loopback` and
+            `subprocess`. If calls may be live, the hosts are open inside these calls only, and these calls reach no
+            others; write `program:HOST` to open a host to all code of the program. By default a replay reaches
+            nothing, and a live call everything.
         events: Where what the session decides is told as it happens: a file that ends with `.jsonl`, to which lines are
             added, `stderr`, a URL such as `nats://127.0.0.1:4222` (with the extra `nats`), or a function that takes
             each event. It never fails or delays the run.

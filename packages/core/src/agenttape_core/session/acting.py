@@ -81,4 +81,4 @@ def _is_missing(session: Session, deed: Deed) -> bool:
     if owning_session() is not session or not session.ambient:
         return False
     guard = session.extension(_GUARD)
-    return bool(deed.to) and not any(map(guard.allows_host, deed.to))
+    return bool(deed.to) and not any(guard.allows_host(host, deed.port) for host in deed.to)

@@ -84,9 +84,9 @@ class EnteredSession(RunSession):
         """The paths of requests that are not compared."""
         return self._setup.ignored.spelled
 
-    def tapes_http(self, host: str) -> bool:
+    def tapes_http(self, host: str, port: int | None) -> bool:
         """Return whether a request to a host is taped here that a client makes which the user did not tape."""
-        return self._setup.tapes_http is not None and self._setup.tapes_http(host)
+        return self._setup.tapes_http is not None and self._setup.tapes_http(host, port)
 
     @cached_property
     def observed(self) -> Membership[Any]:

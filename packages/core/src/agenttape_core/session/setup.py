@@ -43,7 +43,8 @@ class Setup:
         opaque: Whether values without a codec are kept as opaque ones.
         pace: How fast recordings are served; at once if it is `None`.
         tracing: Whether tracers may report to the outside what the session does.
-        tapes_http: Returns True for a host to which the requests of HTTP clients are taped that the user did not tape.
+        tapes_http: Returns True for a host and a port (`None` if it is not known) to which the requests of HTTP clients
+            are taped that the user did not tape.
         frozen: The clock, ids and random numbers kept fixed for the session; `None` if nothing is.
         timings: Returns the recorded times by the numbers of their interactions. Called when they are first needed,
             because most replays never need them.
@@ -79,7 +80,7 @@ class Setup:
     opaque: bool = False
     pace: Tempo | None = None
     tracing: bool = True
-    tapes_http: Callable[[str], bool] | None = None
+    tapes_http: Callable[[str, int | None], bool] | None = None
     frozen: Frozen | None = None
     timings: Callable[[], Mapping[int, Timing]] = dict
     scheduled: Sequence[Scheduled] = ()

@@ -60,7 +60,7 @@ async def _tape(request: Any, handler: Callable[[Any], Any]) -> Any:
     """Serve a request, or send and record it: a middleware of `aiohttp`, the innermost one."""
     url, fields = request.url, joined(request.headers.items())
     place = Place.of(url.scheme, url.host, url.port, url.raw_path_qs)
-    session = ambient_session(place.host, fields)
+    session = ambient_session(place, fields)
     if session is None:
         return await handler(request)
     content = decompressed(fields.get("content-encoding", ""), await _content(request))

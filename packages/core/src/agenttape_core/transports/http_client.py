@@ -38,7 +38,7 @@ def _requesting(answers: Answers) -> Callable[[Any], Any]:
             answers.pop(connection, None)
             headers = headers or {}
             place, fields = _place(connection, url), joined(headers.items())
-            session = ambient_session(place.host, fields)
+            session = ambient_session(place, fields)
             if session is None:
                 real(connection, method, url, body, headers, **options)
                 return

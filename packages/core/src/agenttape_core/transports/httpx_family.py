@@ -65,7 +65,7 @@ class _Sending:
 
     def _asked(self, content: bytes) -> Request:
         request, url = self._request, self._request.url
-        place = Place.of(url.scheme, url.host, url.port, url.raw_path.decode("ascii"))
+        place = _place_of(url)
         plain = self._client.decompressed(request.headers.get("content-encoding", ""), content)
         return Request(request.method, place, dict(request.headers.items()), plain)
 
@@ -243,6 +243,10 @@ def async_client(module: ModuleType) -> Client:
     return Client(module.Response, stream, module.DecodingError, module.AsyncHTTPTransport)
 
 
+def _place_of(url: Any) -> Place:
+    return Place.of(url.scheme, url.host, url.port, url.raw_path.decode("ascii"))
+
+
 @contextmanager
 def taping_clients(module: ModuleType) -> Iterator[None]:
     """Tape what all clients of a module send over the network, while inside: the transports that they make.
@@ -255,7 +259,7 @@ def taping_clients(module: ModuleType) -> Iterator[None]:
     sync, asynchronous = sync_client(module), async_client(module)
 
     def sending(client: Client, request: Any, transport: Any, method: str) -> _Sending | None:
-        session = ambient_session(request.url.host, request.headers)
+        session = ambient_session(_place_of(request.url), request.headers)
         pool = getattr(transport, "_pool", None)
         is_mocked = pool is not None and not is_genuine(type(pool), method)
         return None if session is None or is_mocked else _Sending(client, session, request)

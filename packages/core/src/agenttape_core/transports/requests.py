@@ -69,6 +69,11 @@ class Place:
             target = url.path + (f"?{url.query}" if url.query else "")
         return cls(scheme, _readable(host), None if port == _PORTS.get(scheme) else port, target or "/")
 
+    @property
+    def real_port(self) -> int | None:
+        """The port that is connected to; `None` for a scheme that we do not know."""
+        return self.port or _PORTS.get(self.scheme)
+
 
 def _readable(host: str) -> str:
     host = host.strip("[]").lower()

@@ -38,7 +38,7 @@ def _taping(real: Any) -> Any:
         place = Place.of(pool.scheme, pool.host, pool.port, url)
         headers = call.arguments.get("headers")
         fields = joined((pool.headers if headers is None else headers).items())
-        session = ambient_session(place.host, fields)
+        session = ambient_session(place, fields)
         if session is None:
             return real(pool, method, url, *args, **kwargs)
         options = dict(call.arguments)

@@ -24,7 +24,7 @@ def _opening(real: Any) -> Any:
     def do_open(handler: Any, http_class: Any, req: Any, **options: Any) -> Any:
         place = Place.of(req.type, req.host, None, req.full_url)
         fields = joined({**req.headers, **req.unredirected_hdrs}.items())
-        session = ambient_session(place.host, fields)
+        session = ambient_session(place, fields)
         if session is None:
             return real(handler, http_class, req, **options)
         content = content_of(req.data)

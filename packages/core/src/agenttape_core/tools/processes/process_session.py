@@ -20,7 +20,7 @@ from agenttape_core.errors import (
     counted,
     shown_path,
 )
-from agenttape_core.guard import SUBPROCESS
+from agenttape_core.guard import OF_PROGRAM, SUBPROCESS
 from agenttape_core.lifecycle.cassette_in_use import CassetteInUse, watch_sessions
 from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
 from agenttape_core.lifecycle.missing import missing_packages
@@ -57,7 +57,7 @@ def _request(config: RunConfig, address: str, member: str, has_others: Callable[
         cassette=own,
         options={**config.options, "on_error": "keep"},  # the command as a whole decides what becomes of it
         # Starting a process does not reach the outside by itself: the started one is guarded as well.
-        added={"allow_hosts": [SUBPROCESS]},
+        added={"allow_hosts": [f"{OF_PROGRAM}{SUBPROCESS}"]},
         remedy=lambda there: recorded if there else unrecorded,
         project=Project(project, replays_only=config.replays_only),
         may_be_missing=True,  # another process has recorded one: each call of this one is then a miss

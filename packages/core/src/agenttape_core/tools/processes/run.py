@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError
+from agenttape_core.guard import of_program
 from agenttape_core.lifecycle.entry_points import GROUP, HTTP_GROUP, SERVER_GROUP
 from agenttape_core.lifecycle.missing import FRAMEWORKS
 from agenttape_core.lifecycle.use_cassette import use_cassette
@@ -125,7 +126,9 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run_folder = RunFolder(Path(folder))
         watched = [command.session] if command.session else _watched(settings, Path(config.cassette))
-        run_folder.write_config(config, allow_hosts=settings.allow_hosts, watched=watched, command=command.words)
+        is_partly_live = config.options["mode"] == Mode.NONE.value and (settings.live or settings.candidate)
+        hosts = of_program(settings.allow_hosts) if is_partly_live else settings.allow_hosts
+        run_folder.write_config(config, allow_hosts=hosts, watched=watched, command=command.words)
         extra = {HASH_SEED: str(_hash_seed(Path(config.cassette)))}
         run_id = extra["AGENTTAPE_RUN_ID"] = settings.run_id or secrets.token_hex(16)  # one for all its processes
         if config.options["mode"] == Mode.NONE.value:
