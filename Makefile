@@ -37,7 +37,7 @@ TOOLS := --upgrade -c constraints.txt pip hatchling editables
 IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick oldest newest openai identical orders drawn imports servers suites check lint types docs site bench build viewer clean
+.PHONY: help demo test again quick oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings build viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -160,6 +160,9 @@ site: $(READY) ## Build the documentation into site/, strictly; the tests do so,
 bench: $(READY) ## Measure the budgets as ratios, beside what others do.
 	$(BIN)/python $(INSTALL) -c constraints.txt --group bench
 	$(BIN)/python benchmarks/run.py $(BENCH)
+
+ceilings: $(READY) ## Lower the ceilings of tests/workspace/ceilings.toml to what the code has and costs now.
+	$(BIN)/python -m tests.workspace.ceilings
 
 build: $(READY) ## Build the wheels and source distributions into dist/, and check them.
 	$(BIN)/python $(INSTALL) -c constraints.txt --group build
