@@ -1,6 +1,6 @@
 """The only file that relies on LangChain beyond its public interface.
 
-Read against langchain-core 1.7, tried on 1.4.7. Each function names what it relies on.
+Read against langchain-core 1.8, tried on 1.4.7. Each function names what it relies on.
 """
 
 from __future__ import annotations

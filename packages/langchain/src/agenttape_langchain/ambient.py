@@ -15,6 +15,7 @@ from langsmith import utils as langsmith
 from langsmith.run_trees import RunTree
 
 from agenttape_core.integration import (
+    ConnectedOnImport,
     current_session,
     enter_branch,
     forking_pools,
@@ -49,7 +50,7 @@ from agenttape_langchain.limiters import LIMITERS
 from agenttape_langchain.restarting import restart
 from agenttape_langchain.session_tree import current_tree
 from agenttape_langchain.shells import shells_taped
-from agenttape_langchain.tape import OTHERS, RUNNABLES
+from agenttape_langchain.tape import LATE, OTHERS, RUNNABLES, late_family
 from agenttape_langchain.told import atelling_outside, telling_outside
 
 for module in RUN_ID_MODULES:
@@ -60,6 +61,7 @@ for module, functions in BACKOFFS.items():
     register_backoff(module, functions)
 register_tracer(tracing.hosts)
 configured_chains.follow()
+_LATE = [ConnectedOnImport(module, lambda found: wrapping(late_family(found.__name__))) for module in LATE]
 register_restart(restart)
 
 
@@ -70,6 +72,8 @@ def integration() -> Iterator[None]:
         stack.callback(hook_handler(current_tree))
         for family in (*RUNNABLES, *OTHERS, LIMITERS):
             stack.enter_context(wrapping(family))
+        for late in _LATE:
+            stack.enter_context(late())
         # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
         _patch(stack, ContextThreadPoolExecutor, "map", _of_pools)
         for manager in MERGING:

@@ -98,7 +98,7 @@ def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str
         arguments: Its arguments by name; an argument that is None counts as not given.
         settings: Settings that tell the object from others of its class.
     """
-    body = {"method": method, "arguments": {k: _argument(v) for k, v in arguments.items() if v is not None}}
+    body = {"method": method, "arguments": {k: argument(v) for k, v in arguments.items() if v is not None}}
     return {**body, **({"settings": request_value(settings)} if settings else {})}
 
 
@@ -109,12 +109,16 @@ def runnable_body(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         value: Its input.
         options: Its keyword arguments, and the values of its configurable fields.
     """
-    body = {"input": _argument(value)}
+    body = {"input": argument(value)}
     return {**body, **({"options": request_value(options)} if options else {})}
 
 
-def _argument(value: Any) -> Any:
-    """Return a request value as plain data, also of messages and documents at any depth."""
+def argument(value: Any) -> Any:
+    """Return a request value as plain data, even of messages and documents at any depth.
+
+    Args:
+        value: The value.
+    """
     if isinstance(value, BaseMessage):
         return _plain_message(value)
     if isinstance(value, Document):
@@ -122,9 +126,9 @@ def _argument(value: Any) -> Any:
         return plain if value.id is None else {**plain, "id": value.id}
     if type(value) in {list, tuple}:
         vector = packed(value)
-        return vector if type(vector) is Floats else [_argument(item) for item in value]
+        return vector if type(vector) is Floats else [argument(item) for item in value]
     if type(value) is dict:
-        return {str(key): _argument(item) for key, item in value.items()}
+        return {str(key): argument(item) for key, item in value.items()}
     return request_value(value)
 
 

@@ -42,6 +42,7 @@ _KNOWN = (
     "langchain_community.retrievers.knn.KNNRetriever",
     "langchain_community.retrievers.svm.SVMRetriever",
     "langchain_community.retrievers.tfidf.TFIDFRetriever",
+    "langchain_core.indexing.in_memory.InMemoryDocumentIndex",
 )
 """The classes that search what they hold in the process."""
 

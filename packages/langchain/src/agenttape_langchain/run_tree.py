@@ -38,6 +38,7 @@ class Run(NamedTuple):
         tool: For a tool: its name.
         inputs: For a tool: its arguments as the model gave them, without what the framework injects.
         tool_call_id: For a tool that a model called: the id of the tool call.
+        is_model: Whether a chain is the run of a model: LangChain reports those of decision models as chains.
         ids_around: For a tool of an observed run: the ids of the tasks of its graphs, and those in the state that is
             injected into it.
     """
@@ -48,6 +49,7 @@ class Run(NamedTuple):
     inputs: Any = None
     tool_call_id: str | None = None
     ids_around: tuple[str, ...] = ()
+    is_model: bool = False
 
 
 class ChainFacts(NamedTuple):
@@ -230,7 +232,8 @@ class RunTree(InlineHandler):
     ) -> None:
         """Begin a chain, an agent, a graph or one of its nodes."""
         name = run_name(serialized, kwargs)
-        run = self._begin(run_id, parent_run_id, name, tags, metadata, given=inputs)
+        is_model = kwargs.get("run_type") == "llm"
+        run = self._begin(run_id, parent_run_id, name, tags, metadata, given=inputs, is_model=is_model)
         _chains.set(_Chain(ref(self), run_id, run, self._open_chain()))
         facts = ChainFacts(name, inputs, tags or (), metadata or {}, begun_with())
         if parent_run_id is None:

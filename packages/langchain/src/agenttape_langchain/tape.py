@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable
@@ -27,6 +29,19 @@ RUNNABLES = (CHAT_MODELS, LLMS, TOOLS, RETRIEVERS)
 """The families whose objects are runnables: LangChain wraps them in others, which are taped inside."""
 OTHERS = (EMBEDDINGS, VECTOR_STORES, COMPRESSORS, CROSS_ENCODERS, STORES, HISTORIES)
 """The other families. They come first: an object may be one of them and a runnable, too."""
+LATE = {
+    "langchain_core.decisions.base": ("agenttape_langchain.decisions", "DECISION_MODELS"),
+    "langchain_core.indexing.base": ("agenttape_langchain.document_indexes", "DOCUMENT_INDEXES"),
+    "langchain_openai.decisions.base": ("agenttape_langchain.openai_decisions", "OPENAI_DECISIONS"),
+}
+"""The families of modules that are rare or new, and that are never imported for them: where each is made."""
+
+
+def late_family(module: str) -> Family:
+    """Return the family of a module that is imported; see `LATE`."""
+    maker, name = LATE[module]
+    family: Family = getattr(importlib.import_module(maker), name)
+    return family
 
 
 def tape(obj: T) -> T:
@@ -35,10 +50,10 @@ def tape(obj: T) -> T:
     Outside any session it behaves exactly as `obj` does, whose state it shares. Taping twice is taping once.
 
     Args:
-        obj: A chat model, a text model, a tool or a retriever, also inside `bind`, `with_config`, `with_retry`,
-            `with_fallbacks` and the like, or the configurable model of `init_chat_model`; an embedding model, a vector
-            store, a document compressor, a cross encoder, a key-value store, a chat message history. A graph of
-            LangGraph is taped by `agenttape_langgraph.tape`. Any other runnable is taped as a whole: nothing inside it
+        obj: A chat model, a text model, a decision model, a tool or a retriever, also inside `bind`, `with_config`,
+            `with_retry`, `with_fallbacks` and the like, or the configurable model of `init_chat_model`; an embedding
+            model, a vector store, a document compressor, a cross encoder, a key-value store, a chat message history. A
+            graph of LangGraph is taped by `agenttape_langgraph.tape`. Any other runnable is taped as a whole: nothing inside it
             runs on replay.
 
     Raises:
@@ -70,7 +85,7 @@ def _tape_leaf(obj: Any) -> Any:
         return obj
     if is_configurable_model(obj):
         return tape_configurable_model(obj)
-    family = _family_of(obj, RUNNABLES)
+    family = _family_of(obj, (*RUNNABLES, *(late_family(module) for module in LATE if module in sys.modules)))
     return family.tape(obj) if family is not None else tape_graph(obj)
 
 

@@ -65,8 +65,8 @@ texts among them. A `Slot` is a typed place for state that belongs to a session.
 of runs which only handlers see, `register_backoff` functions that sleep before a retry, `register_tracer` hosts that a
 tracer reports to, `register_thread_files` what yields each `Stored` part of the files in which it keeps threads,
 `register_packages` the packages whose versions a cassette names. `patch` wraps a function of the framework until an
-`ExitStack` is closed, and `PatchedOnImport` one of a module that need not be imported. `has_turn` tells whether a wait
-in an event loop is part of a recorded order.
+`ExitStack` is closed, and `PatchedOnImport` one of a module that need not be imported; `ConnectedOnImport` does more
+with such a module. `has_turn` returns whether a wait in an event loop is part of a recorded order.
 
 Other parts of an integration have modules of their own: `codecs` (building blocks of codecs), `observing` (callback
 handlers), `stand_ins` (objects made of a cassette), `importing` (recordings of other tools), `cassettes` (files).
@@ -129,7 +129,7 @@ from agenttape_core.integration.shapes import (
 from agenttape_core.interventions import How, register_damage
 from agenttape_core.lifecycle.entry_points import load_integration
 from agenttape_core.lifecycle.packages import register_packages
-from agenttape_core.lifecycle.patched_on_import import PatchedOnImport
+from agenttape_core.lifecycle.patched_on_import import ConnectedOnImport, PatchedOnImport
 from agenttape_core.lifecycle.restarting import Source, register_restart
 from agenttape_core.lifecycle.thread_files import Stored, register_thread_files
 from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, task_branch
@@ -206,6 +206,7 @@ __all__ = [
     "Call",
     "CallPiece",
     "CandidateModel",
+    "ConnectedOnImport",
     "Cross",
     "Crossing",
     "Describe",

@@ -1,10 +1,10 @@
-"""`PatchedOnImport`: a function of a module that is wrapped while anybody needs it, and as soon as it is imported."""
+"""Connections of modules, as soon as the program imports them and while they are needed."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import reduce
 from threading import RLock
 from types import ModuleType
@@ -14,32 +14,30 @@ from agenttape_core.freeze.imports import ImportFinder
 from agenttape_core.guard.patching import patch
 
 
-class PatchedOnImport:
-    """A function of a module, to be wrapped. Reference-counted, thread-safe.
+class ConnectedOnImport:
+    """A module, to be connected. Reference-counted, thread-safe.
 
     Args:
         module: The name of the module, which is never imported for this.
-        name: The name of the function, or of a class and its method: `Class.method`.
-        wrap: Makes the wrapper of the function.
+        connect: Connects the module, until the context that it returns is left.
     """
 
-    def __init__(self, module: str, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    def __init__(self, module: str, connect: Callable[[ModuleType], AbstractContextManager[object]]) -> None:
         self._module = module
-        self._name = name
-        self._wrap = wrap
+        self._connect = connect
         self._uses = 0
         self._lock = RLock()
-        self._patched: ModuleType | None = None
+        self._connected: ModuleType | None = None
         self._finder = ImportFinder(module.__eq__, self._imported)
         self._undo = ExitStack()
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Keep the function wrapped while inside."""
+        """Keep the module connected while inside."""
         with self._lock:
             self._uses += 1
             if self._module in sys.modules:
-                self._patch()
+                self._enter()
             elif self._finder not in sys.meta_path:
                 sys.meta_path.insert(0, self._finder)
         try:
@@ -53,17 +51,36 @@ class PatchedOnImport:
     def _imported(self, _: str) -> None:
         with self._lock:
             if self._uses:
-                self._patch()
+                self._enter()
 
-    def _patch(self) -> None:
+    def _enter(self) -> None:
         module = sys.modules[self._module]  # another one than before where a test tool forgets what a run has imported
-        if module is not self._patched:
-            *outer, name = self._name.split(".")
-            patch(self._undo, reduce(getattr, outer, module), name, self._wrap)
-            self._patched = module
+        if module is not self._connected:
+            self._undo.enter_context(self._connect(module))
+            self._connected = module
 
     def _restore(self) -> None:
         self._undo.close()
-        self._patched = None
+        self._connected = None
         if self._finder in (sys.meta_path or ()):  # there is none while Python ends
             sys.meta_path.remove(self._finder)
+
+
+class PatchedOnImport(ConnectedOnImport):
+    """A function of a module, to be wrapped.
+
+    Args:
+        module: The name of the module, which is never imported for this.
+        name: The name of the function, or of a class and its method: `Class.method`.
+        wrap: Makes the wrapper of the function.
+    """
+
+    def __init__(self, module: str, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        *outer, last = name.split(".")
+
+        def connect(found: ModuleType) -> ExitStack:
+            undo = ExitStack()
+            patch(undo, reduce(getattr, outer, found), last, wrap)
+            return undo
+
+        super().__init__(module, connect)

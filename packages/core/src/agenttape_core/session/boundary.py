@@ -44,6 +44,8 @@ class Boundary:
             of the result of a chat model, for example.
         is_program: Whether the code behind the call is part of the program, as the code of a tool always is. A replay
             steps into such a call if its code only made calls that are recorded, and had no side effects of its own.
+        takes_candidates: Whether another model may be tried on a call; a model with an interface of its own can't be
+            replaced by a chat model.
     """
 
     kind: str
@@ -54,6 +56,7 @@ class Boundary:
     faked: Callable[[Any, Any], Any] = _as_it_is
     told: Callable[[Any, Any], Any] = _as_it_is
     is_program: bool = False
+    takes_candidates: bool = True
 
     @property
     def may_be_stepped_into(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from agenttape_core.engine import Decision, Execute, Refuse, RunThrough, Serve, decide
+from agenttape_core.engine import Decision, Execute, Policy, Refuse, RunThrough, Serve, decide
 from agenttape_core.errors import (
     CassetteMissError,
     DriftError,
@@ -24,6 +24,7 @@ from agenttape_core.matching import (
 from agenttape_core.scheduling.giving_up import current_work
 from agenttape_core.scheduling.scopes import SCOPES as _SCOPES
 from agenttape_core.scheduling.scopes import Scopes
+from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import Candidate as TriedCandidate
 from agenttape_core.session.crossing import Crossing, begun
@@ -102,9 +103,12 @@ class Session(EnteredSession):
             position = base.child(name, branch=task_branch(base))
         if self._named:
             self._met.update((boundary.kind, name))
-        candidate = self._candidate_at(request, position)
+        candidate = self._candidate_at(boundary, request, position)
         with under_way(self):
-            decision = self._decide(request, position.address, is_tried=candidate is not None, again=is_idempotent)
+            policy = self.policy if boundary.takes_candidates else self._policy_without_candidates()
+            decision = self._decide(
+                policy, request, position.address, is_tried=candidate is not None, again=is_idempotent
+            )
         self._note_secrets(position, body, begins_run=isinstance(decision, RunThrough))
         self._follow_writes(decision, request, position, owner if holder is None else holder, writes=writes)
         number = self.ledger.next_number()
@@ -170,10 +174,10 @@ class Session(EnteredSession):
             RefusedCrossing(self, boundary, request, position, owner=owner, drift=drift, number=number, parent=around)
         )
 
-    def _candidate_at(self, request: CanonicalRequest, position: Position) -> TriedCandidate | None:
+    def _candidate_at(self, boundary: Boundary, request: CanonicalRequest, position: Position) -> TriedCandidate | None:
         """Return the candidate that is asked in the place of the program's own model, if there is one."""
         candidates = self._setup.candidates
-        if candidates is None or not candidates.may_be_at(request.kind):
+        if candidates is None or not (boundary.takes_candidates and candidates.may_be_at(request.kind)):
             return None
         return candidates.at(position.address)
 
@@ -243,17 +247,24 @@ class Session(EnteredSession):
         warn_of_late(miss)
         raise miss
 
+    def _policy_without_candidates(self) -> Policy:
+        """Return the policy for models that no candidate replaces: a trial makes all other models live."""
+        candidates = self._setup.candidates
+        if candidates is None or not candidates.is_everywhere:
+            return self.policy
+        return self.policy._replace(live=self.policy.live - MODEL_KINDS)
+
     def _decide(
-        self, request: CanonicalRequest, address: str, *, is_tried: bool = False, again: bool = False
+        self, policy: Policy, request: CanonicalRequest, address: str, *, is_tried: bool = False, again: bool = False
     ) -> Decision:
         """Find, decide, then use: a recording that is found and refused stays for the next call that asks for it."""
         kind, name = request.kind, request.name
-        if is_tried or not self.policy.may_serve(kind, name):
-            return decide(self.policy, kind, name, None, is_tried=is_tried)
+        if is_tried or not policy.may_serve(kind, name):
+            return decide(policy, kind, name, None, is_tried=is_tried)
         while True:
             with self.latching():
                 candidate = found_for(self, self._recordings, request, address)
-            decision = decide(self.policy, kind, name, candidate, is_idempotent=again)
+            decision = decide(policy, kind, name, candidate, is_idempotent=again)
             if not isinstance(decision, Serve | RunThrough):
                 return decision
             if self._recordings.use(decision.found, alone=isinstance(decision, RunThrough)):

@@ -27,6 +27,7 @@ from agenttape_langchain.callbacks.observing import Observing
 from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.configurables import begun_with
+from agenttape_langchain.decision_requests import DECISION, decision_body, is_decision
 from agenttape_langchain.effects import request_of_run
 from agenttape_langchain.graphs import load_graphs
 from agenttape_langchain.inputs import plain_without_run_ids
@@ -136,8 +137,13 @@ class TapeCallbackHandler(Observing):
         parent_run_id: UUID | None = None,
         **kwargs: Any,
     ) -> None:
-        """Note that a chain, an agent, a graph or one of its nodes begins."""
-        run = self._open(run_id, parent_run_id, run_name(serialized, kwargs), kwargs)
+        """Note that a chain, an agent, a graph or one of its nodes begins, or the request of a decision model."""
+        name = run_name(serialized, kwargs)
+        run = self._open(run_id, parent_run_id, name, kwargs)
+        if is_decision(kwargs.get("run_type"), inputs):
+            run.kind, model = "model", str(run.metadata.get("ls_model_name", ""))
+            self._cross(run, DECISION, name, lambda: decision_body(model, inputs), ObservedCall)
+            return
         run.kind = run.chain_kind()
         if run.above is None:
             with self.noting():
@@ -145,8 +151,11 @@ class TapeCallbackHandler(Observing):
                 self._inputs.began(run_id, inputs, begun_with())
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record the step."""
+        """Record the step, or the answers of a decision model."""
         run = self.open_runs.get(run_id)
+        if run is not None and run.kind == "model":
+            self._returned(run_id, outputs)
+            return
         with self.noting():
             self._inputs.ended(run_id, kwargs)
             if run is not None:
@@ -154,8 +163,11 @@ class TapeCallbackHandler(Observing):
         self._end(run_id)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record the step as failed."""
+        """Record the step as failed, or that a decision model failed."""
         run = self.open_runs.get(run_id)
+        if run is not None and run.kind == "model":
+            self._failed(run_id, error)
+            return
         with self.noting():
             self._inputs.ended(run_id, kwargs)
             if run is not None:

@@ -1,0 +1,306 @@
+"""Decision models, which `langchain-core` has since 1.8, and the middleware that is built on them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+
+from agenttape_core import CassetteMissError, use_cassette
+from agenttape_langchain import TapeCallbackHandler, tape
+
+decisions = pytest.importorskip("langchain_core.decisions")
+
+
+class Decider(decisions.BaseDecisionModel):  # type: ignore[misc, name-defined]
+    """A remote decision model: it gives another answer each time, and counts how often it's asked."""
+
+    asked: list[Any]
+    label: str = "fast"
+
+    @property
+    def _provider(self) -> str:
+        return "fake"
+
+    def _classify(self, state: Any, questions: Any) -> Any:
+        self.asked.append(state)
+        number = len(self.asked) / 100
+        answers: dict[str, Any] = {}
+        for key, question in questions.items():
+            if question.type == "noul":
+                answers[key] = decisions.NoulAnswer(type="noul", noul=number)
+            else:
+                answers[key] = decisions.ChoiceAnswer(
+                    type="choice", choice=self.label, probabilities={self.label: 1.0}, confidence=number
+                )
+        usage: Any = {"input_tokens": 5, "output_tokens": 2}
+        return decisions.ClassifierResponse(model=self.model, answers=answers, usage=usage)
+
+
+class AsyncDecider(Decider):
+    """One with an asynchronous client of its own."""
+
+    async def _aclassify(self, state: Any, questions: Any) -> Any:
+        await asyncio.sleep(0)
+        return self._classify(state, questions)
+
+
+class Scripted(GenericFakeChatModel):
+    """A chat model that says its lines."""
+
+    model: str = "scripted"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self
+
+
+def decide(decider: Any, how: str = "sync", instructions: str = "Is it risky?", config: Any = None) -> Any:
+    """Ask if a payment is risky."""
+    request = {"state": "Pay 5 EUR?", "questions": {"risky": decisions.Noul(instructions=instructions)}}
+    if how == "sync":
+        return decider.invoke(request, config)
+    return asyncio.run(decider.ainvoke(request, config))
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.parametrize("cls", [Decider, AsyncDecider])
+def test_decision_is_replayed(tmp_path: Path, cls: Any, how: str) -> None:
+    """A decision model isn't asked in a replay, and its answer is the recorded one, of the same types."""
+    path, decider = tmp_path / "c.yaml", cls(model="d", asked=[])
+    with use_cassette(path, mode="all"):
+        recorded = decide(decider, how)
+    with use_cassette(path) as replay:
+        assert decide(decider, how) == recorded
+    assert len(decider.asked) == 1
+    assert [(call.kind, call.name) for call in replay.report.served] == [("chat", cls.__name__)]
+    assert next(iter(replay.interactions)).outcome.usage.input_tokens == 5
+
+
+def test_sync_recording_answers_async_calls(tmp_path: Path) -> None:
+    """What `invoke` recorded answers `ainvoke`."""
+    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
+    with use_cassette(path, mode="all"):
+        recorded = decide(decider)
+    with use_cassette(path):
+        assert decide(decider, "async") == recorded
+
+
+def test_changed_question_is_a_miss(tmp_path: Path) -> None:
+    """A question that you edit misses, and the miss shows it."""
+    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
+    with use_cassette(path, mode="all"):
+        decide(decider)
+    with pytest.raises(CassetteMissError, match=r"questions\.risky\.instructions"), use_cassette(path):
+        decide(decider, instructions="Is it cheap?")
+    assert len(decider.asked) == 1
+
+
+def test_ids_of_messages_in_the_state_do_not_count(tmp_path: Path) -> None:
+    """A state with messages is found again although their ids differ."""
+    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
+    question = {"risky": decisions.Noul(instructions="Is it?")}
+
+    def run(number: str) -> Any:
+        state = {"conversation": [HumanMessage("hi", id=number)]}
+        return decider.invoke({"state": state, "questions": question})
+
+    with use_cassette(path, mode="all"):
+        recorded = run("1")
+    with use_cassette(path):
+        assert run("2") == recorded
+
+
+def test_taped_decision_model(tmp_path: Path) -> None:
+    """`tape` takes a decision model, alone and inside a binding."""
+    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
+    for taped in (tape(decider), tape(decider.with_config(tags=["a"]))):
+        with use_cassette(path, mode="all", ambient=False):
+            recorded = decide(taped)
+        asked = len(decider.asked)
+        with use_cassette(path, ambient=False):
+            assert decide(taped) == recorded
+        assert len(decider.asked) == asked
+
+
+def test_live_decision_model(tmp_path: Path) -> None:
+    """`live={"Decider"}` asks it for real in a replay."""
+    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
+    with use_cassette(path, mode="all"):
+        decide(decider)
+    with use_cassette(path, live={"Decider"}, to=tmp_path / "derived.yaml"):
+        decide(decider)
+    assert len(decider.asked) == 2
+
+
+def test_candidate_is_not_tried_on_a_decision_model(tmp_path: Path) -> None:
+    """A chat model that you try on a recording answers in place of your chat model, and of no decision model."""
+    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
+
+    def run() -> tuple[str, float]:
+        said = Scripted(messages=iter([AIMessage("own")])).invoke("hi").text
+        return said, decide(decider).nouls["risky"].noul
+
+    with use_cassette(path, mode="all"):
+        assert run() == ("own", 0.01)
+    other = Scripted(messages=iter([AIMessage("other")]))
+    with use_cassette(path, candidate=other, to=tmp_path / "tried.yaml"):
+        assert run() == ("other", 0.01)
+    assert len(decider.asked) == 1
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_observed_decision_is_replayed(tmp_path: Path, how: str) -> None:
+    """What the callback handler records of a decision model replays at the same location."""
+    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
+    with TapeCallbackHandler(path) as handler:
+        recorded = decide(decider, how, config={"callbacks": [handler]})
+    assert handler.errors == []
+    with use_cassette(path) as replay:
+        assert decide(decider, how) == recorded
+    assert [call.rung for call in replay.report.served] == ["exact"]
+
+
+def test_observed_failure_of_a_decision_model(tmp_path: Path) -> None:
+    """The handler records that a decision model failed, and a replay raises the error."""
+
+    class Failing(Decider):
+        def _classify(self, state: Any, questions: Any) -> Any:
+            raise ValueError("overloaded")
+
+    path, decider = tmp_path / "c.yaml", Failing(model="d", asked=[])
+    with TapeCallbackHandler(path) as handler, pytest.raises(ValueError, match="overloaded"):
+        decide(decider, config={"callbacks": [handler]})
+    assert handler.errors == []
+    with pytest.raises(ValueError, match="overloaded"), use_cassette(path):
+        decide(decider)
+
+
+class Seen(BaseCallbackHandler):
+    """Keeps what starts and ends."""
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[str, str]] = []
+
+    def on_chain_start(self, serialized: Any, inputs: Any, **facts: Any) -> None:
+        self.runs.append((str(facts.get("name")), str(facts["run_id"])))
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, **facts: Any) -> None:
+        self.runs.append(("model", str(facts["run_id"])))
+
+
+def router(decider: Any) -> Any:
+    """Return an agent whose model a decision model chooses."""
+    middleware = pytest.importorskip("langchain.agents.middleware")
+    from langchain.agents import create_agent
+
+    def said(text: str) -> Any:
+        return Scripted(messages=iter([AIMessage(text)]))
+
+    choices = {name: middleware.ModelChoice(model=said(name), criteria=name) for name in ("fast", "strong")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is in beta
+        route = middleware.ModelRouterMiddleware(choices=choices, instructions="Choose.", classifier=decider)
+    return create_agent(said("default"), middleware=[route])
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_router_of_models_is_replayed(tmp_path: Path, how: str) -> None:
+    """An agent with `ModelRouterMiddleware` takes the recorded route, with equal messages and runs."""
+    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[], label="strong")
+
+    def run() -> Any:
+        agent, seen = router(decider), Seen()
+        config: Any = {"callbacks": [seen]}
+        inputs: Any = {"messages": [HumanMessage("Prove it.")]}
+        end = agent.invoke(inputs, config) if how == "sync" else asyncio.run(agent.ainvoke(inputs, config))
+        return [(message.text, message.id) for message in end["messages"]], end["model_route"], seen.runs
+
+    with use_cassette(path, mode="all"):
+        recorded = run()
+    decider.label = "fast"
+    with use_cassette(path) as replay:
+        assert run() == recorded
+    assert recorded[0][-1][0] == "strong"
+    assert len(decider.asked) == 1
+    assert not replay.report.disorder
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_auto_mode_is_replayed(tmp_path: Path, how: str) -> None:
+    """An agent with `AutoModeMiddleware` lets the same tool calls run, without asking its decision model again."""
+    middleware = pytest.importorskip("langchain.agents.middleware")
+    if not hasattr(middleware, "AutoModeMiddleware"):
+        pytest.skip("langchain has no AutoModeMiddleware yet")
+    from langchain.agents import create_agent
+
+    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    def run() -> Any:
+        calls: Any = [{"name": "pay", "args": {"amount": n}, "id": str(n)} for n in (5, 6)]
+        model = Scripted(messages=iter([AIMessage("", tool_calls=calls), AIMessage("done")]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            auto = middleware.AutoModeMiddleware(tools=[pay], instructions="Is it risky?", classifier=decider)
+        agent = create_agent(model, [pay], middleware=[auto])
+        inputs: Any = {"messages": [HumanMessage("Pay.")]}
+        end = agent.invoke(inputs) if how == "sync" else asyncio.run(agent.ainvoke(inputs))
+        return [(message.text, message.id) for message in end["messages"]]
+
+    with use_cassette(path, mode="all"):
+        recorded = run()
+    assert len(decider.asked) == 2
+    with use_cassette(path):
+        assert run() == recorded
+    assert len(decider.asked) == 2
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_decisions_of_openai_are_replayed(tmp_path: Path, how: str) -> None:
+    """The decision models of `langchain_openai`, which have an interface of their own, aren't asked in a replay."""
+    module = pytest.importorskip("langchain_openai.decisions")
+    httpx = pytest.importorskip("langchain_openai._compat").httpx
+    asked: list[Any] = []
+
+    def answer(request: Any) -> Any:
+        asked.append(json.loads(request.content))
+        answers = [{"type": "predicate", "name": "risky", "probability": len(asked) / 10}]
+        return httpx.Response(200, json={"model": "d", "answers": answers, "usage": {"input_tokens": 3}})
+
+    transport = httpx.MockTransport(answer)
+
+    def run(instructions: str = "Is it?") -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is in beta
+            model = module.OpenAIDecisions(
+                model="d",
+                api_key="none",
+                base_url="http://decisions.test",
+                http_client=httpx.Client(transport=transport),
+                http_async_client=httpx.AsyncClient(transport=transport),
+            )
+        request: Any = {"input": "Pay?", "questions": {"risky": module.Predicate(instructions=instructions)}}
+        return model.invoke(request) if how == "sync" else asyncio.run(model.ainvoke(request))
+
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = run()
+    with use_cassette(path):
+        assert run() == recorded
+    assert len(asked) == 1
+    with pytest.raises(CassetteMissError), use_cassette(path):
+        run("Is it not?")
