@@ -113,10 +113,12 @@ class AwaitedLine(ABC):
             self._script = around if is_whole else self.schedule.script(group, address, made)
             if self._script is not None:
                 self._script.begins_after(self._delivered)
+                self._free_held()
         else:
             self._script.begins(address, made)
         if is_whole and self._script is not None:
             self._script.serve_whole(address)
+            self._free_held()
 
     def runs_through(self, address: str) -> None:
         """Note that the code of a recorded call begins to run, which `end` ends: all that it does has its turns."""
@@ -126,8 +128,18 @@ class AwaitedLine(ABC):
             self._script = self.schedule.script_of(address) or self.schedule.script_around(address)
             if self._script is not None:
                 self._script.begins_after(self._delivered)
+                self._free_held()
         if self._script is not None:
             self._script.run_through(address)
+
+    def _free_held(self) -> None:
+        """Let timers and posts of threads come that were held before an order of calls alone began.
+
+        It has no turn for them: they'd be held until a patience ends, and all that the program makes of them with them.
+        """
+        if self._script is not None and self._script.knows_only_ends:
+            for handle in self._held.take_all():
+                call_later_on(handle)
 
     def end(self) -> None:
         """Note that a call has ended."""

@@ -15,6 +15,7 @@ from agenttape_core.matching import Branch, current_branch, enter_branch, new_br
 from agenttape_core.scheduling.schedule import Schedule
 from agenttape_core.scheduling.scopes import SCOPES, Membership
 from agenttape_core.scheduling.unread import UNREAD, Collections, collections
+from agenttape_core.schema import GAP
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import IN_THREADS
 from agenttape_core.session.run_session import RunSession
@@ -96,7 +97,9 @@ class EnteredSession(RunSession):
     def enter(self) -> ref[Membership[Any]]:
         """Make this the current session. Return a weak reference, alive while anything of the session runs on."""
         self._branch_outside = current_branch()
-        self._branch = new_branch()
+        # An observer can't see which task a call runs in, so what it recorded is numbered in the order of the starts.
+        is_observed = self.frozen.was_observed if self.frozen is not None else self.source.has_step(GAP)
+        self._branch = None if is_observed else new_branch()
         enter_branch(self._branch)
         self._membership, self._collections = SCOPES.enter(self), collections()
         self.first_input.entered()
