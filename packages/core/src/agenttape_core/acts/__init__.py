@@ -4,13 +4,14 @@
 process that Python code starts; `guard.sends` sees what goes out on a connection that was open before. Both are
 installed while somebody watches, and the hook, which cannot be taken away again, only tests one name afterwards.
 
-Not acts: reading; whatever is done by importing a library, such as byte code that is kept; writing to a handle that is
-open already, such as a log or the terminal; what our own storage writes; the bare look-up of a name; answers of a
+Not acts: reading; whatever is done by importing a library, such as byte code that is kept; what log
+handlers write, and what goes to the terminal; what our own storage writes; the bare look-up of a name; answers of a
 server in this process; a database in memory; telemetry.
 
 Limits. C code with sockets or files of its own raises no events: `clients` says of which packages that is known, and
-`native` decides whether the code of a call comes near them, other than through a boundary (`interfaces`). A file that
-was opened before may be written to unseen.
+`native` decides whether the code of a call comes near them, other than through a boundary (`interfaces`).
+Writing to a handle that was opened before raises none either: a call whose code comes near such a file, pipe or mapped
+memory counts as having written to it (`handles`).
 """
 
 from agenttape_core.acts.code import function_of, line_of

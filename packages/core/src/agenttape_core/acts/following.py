@@ -13,6 +13,8 @@ judged by its own functions, each of its tools by itself, and a store over a nat
 where code goes past the boundary: where it names an attribute that the interface does not have (`store.client`,
 `store.delete_collection`), or the class, to make an object of it.
 
+Handles that are open already count as clients (`handles`): a file, a pipe, a mapped file, wherever the way meets one.
+
 A saver of checkpoints is none: it is part of the graph and works in a replay, too. One over a native client would
 connect there, so it counts; one over a client that can be seen has acted while recording.
 """
@@ -23,14 +25,27 @@ import contextlib
 import dis
 import functools
 import inspect
+import os
 import sys
+import threading
 import types
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from itertools import islice
 from typing import Any, NamedTuple
 
 from agenttape_core.acts.clients import BY_NAME, BY_OBJECT, HARMLESS, THREADS
+from agenttape_core.acts.handles import (
+    DESCRIPTOR_FUNCTIONS,
+    handle_of,
+    inside,
+    is_of_logs,
+    is_stream,
+    may_be_handle,
+    standard_streams,
+)
 from agenttape_core.acts.interfaces import interface_of, is_marked, is_of_framework, is_recorded
 from agenttape_core.guard.caller import is_library
 
@@ -45,15 +60,28 @@ _WIDE, _FAR = 200, 10_000
 _LEAVES = (str, bytes, int, float, complex, bool, type(None))
 
 
-def met(root: Any, watched: frozenset[str], *, is_ambient: bool) -> str:
-    """Return the first client that is met from an object, or `TOO_FAR`; empty if there is none.
+class Met(NamedTuple):
+    """The client or handle that is met on a way.
+
+    Args:
+        what: The first one, or `TOO_FAR`; empty if there is none.
+        is_near: Whether few objects were looked at, so that the next call can afford to look again.
+    """
+
+    what: str
+    is_near: bool
+
+
+def met(root: Any, watched: frozenset[str], *, is_ambient: bool) -> Met:
+    """Return the first client or handle that is met from an object.
 
     Args:
         root: The object whose code runs.
         watched: The names of the clients.
         is_ambient: Whether objects that the user did not tape are boundaries, too.
     """
-    return _Way(root, watched, is_ambient).met()
+    way = _Way(root, watched, is_ambient)
+    return Met(way.met(), way.is_short)
 
 
 class _Way:
@@ -62,10 +90,16 @@ class _Way:
     def __init__(self, root: Any, watched: frozenset[str], is_ambient: bool) -> None:
         self._root, self._watched, self._is_ambient = root, watched, is_ambient
         self._queue: deque[tuple[Any, bool]] = deque([(root, True)])
-        self._seen: dict[int, Any] = {}  # with the object, or the number of one that is gone would be that of another
+        # With the object, or the number of one that is gone would be that of another.
+        self._seen = {id(each): each for each in standard_streams()}
         self._names: set[str] = set()
         self._boundaries: list[Any] = []
         self._by_name: dict[str, None] = {}
+
+    @property
+    def is_short(self) -> bool:
+        """True if few objects were looked at."""
+        return len(self._seen) <= _WIDE
 
     def met(self) -> str:
         while self._queue or self._passed():
@@ -82,7 +116,10 @@ class _Way:
         return next((name for name in self._by_name if any(map(BY_NAME[name].fullmatch, self._names))), "")
 
     def _look(self, value: Any, is_followed: bool) -> str:
-        """Return the client that a value is; else go on with what is in it."""
+        """Return the client or the handle that a value is; else go on with what is in it."""
+        kind: type = type(value)
+        if may_be_handle(kind) and ((handle := handle_of(value)) is not None or is_of_logs(kind)):
+            return handle or ""  # your program logs again where a replay runs it again
         client = _client(value, self._watched)
         if client in BY_NAME and not _always_reaches(value, client):
             self._by_name[client] = None
@@ -201,6 +238,8 @@ class _Reads(NamedTuple):
     globals: tuple[str, ...]
     attributes: frozenset[str]
     imports: tuple[str, ...]
+    of_names: frozenset[tuple[str, str]]
+    """Each attribute that is read right after a name, with that: `os.write`."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -209,10 +248,12 @@ def _reads(code: types.CodeType) -> _Reads:
     globals_: dict[str, None] = {}
     attributes: set[str] = set()
     imports: dict[str, None] = {}
+    of_names: set[tuple[str, str]] = set()
     pieces = [code]
     while pieces:
         piece = pieces.pop()
         pieces.extend(const for const in piece.co_consts if isinstance(const, types.CodeType))
+        head: Any = None
         for step in dis.get_instructions(piece):
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 globals_[step.argval] = None
@@ -222,7 +263,10 @@ def _reads(code: types.CodeType) -> _Reads:
                 attributes.add(step.argval)
             if step.opname == "IMPORT_FROM" and imports:
                 imports[f"{next(reversed(imports))}.{step.argval}"] = None
-    return _Reads(tuple(globals_), frozenset(attributes), tuple(imports))
+            if step.opname in _OF_ATTRIBUTES and isinstance(head, str):
+                of_names.add((head, step.argval))
+            head = step.argval if step.opname.startswith("LOAD_") else None
+    return _Reads(tuple(globals_), frozenset(attributes), tuple(imports), frozenset(of_names))
 
 
 _OF_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"})
@@ -239,6 +283,8 @@ def _parts(value: Any, *, is_root: bool) -> Iterator[tuple[Any, bool]]:
         return iter(())  # what is used of it is found where it is named
     if isinstance(value, type):
         return _of_class(value, is_root=is_root)
+    if isinstance(value, types.GeneratorType | types.CoroutineType | types.AsyncGeneratorType):
+        return ((held, True) for held in inside(value))
     return _of_object(value, is_root=is_root)
 
 
@@ -251,6 +297,9 @@ _CONTENTS: tuple[tuple[Any, Callable[[Any], Iterable[Any]]], ...] = (
     (property, lambda value: (value.fget,)),
     (types.BuiltinMethodType, lambda value: (value.__self__,)),
     (type(functools.cache(len)), lambda value: (value.__wrapped__,)),
+    (ContextVar, lambda value: (value.get(None),)),
+    (threading.local, lambda value: (vars(value), type(value))),
+    (weakref.ref, lambda value: (value(),)),
 )
 
 
@@ -268,6 +317,7 @@ def _of_function(function: types.FunctionType, *, is_root: bool) -> Iterator[tup
         yield from _of_module(value, reads.attributes)
     for name in reads.imports:
         yield from _of_module(sys.modules.get(name), reads.attributes)
+    yield from ((value, True) for value in _of_os(reads, function.__globals__))
     yield function.__defaults__, True
     yield function.__kwdefaults__, True
     yield function.__dict__, True
@@ -283,9 +333,18 @@ def _of_module(module: Any, attributes: frozenset[str]) -> Iterator[tuple[Any, b
         met += 1
         for name in attributes & vars(module).keys():
             value = vars(module)[name]
-            yield value, True
+            if not (isinstance(value, types.BuiltinFunctionType) and value in DESCRIPTOR_FUNCTIONS):
+                yield value, True  # of `os`, "write" is the attribute of many other things
             if isinstance(value, types.ModuleType) and value.__name__.startswith(f"{module.__name__}."):
                 modules.append(value)
+
+
+def _of_os(reads: _Reads, names: dict[str, Any]) -> Iterator[Any]:
+    """Give what code names of `os` itself: `os.write` by whatever name the module has there."""
+    for head, name in reads.of_names:
+        if names.get(head) is os or (head not in names and (head == "os" or "os" in reads.imports)):
+            yield vars(os).get(name)
+    yield from (vars(os).get(name.partition(".")[2]) for name in reads.imports if name.startswith("os."))
 
 
 def _of_class(cls: type, *, is_root: bool) -> Iterator[tuple[Any, bool]]:
@@ -304,12 +363,14 @@ def _is_about(name: str, value: Any) -> bool:
 
 
 def _of_object(value: Any, *, is_root: bool) -> Iterator[tuple[Any, bool]]:
-    cls = type(value)
+    cls: type = type(value)
     is_of_program = is_root or is_own(cls.__module__)
     if is_of_program:
         yield cls, True
-    is_followed = is_of_program or is_of_framework(cls)
+    is_followed = is_of_program or is_of_framework(cls) or is_stream(cls)
     yield from ((inner, is_followed) for inner in _attributes(value, cls))
+    if not is_of_program:
+        yield from ((held, is_followed) for held in inside(value))
 
 
 def _attributes(value: Any, cls: type) -> Iterator[Any]:

@@ -12,24 +12,29 @@ from typing import Any
 
 from agenttape_core.acts.clients import CLIENTS, DATABASE, GO_BETWEENS, LOOPS
 from agenttape_core.acts.following import TOO_FAR, is_own, met
+from agenttape_core.acts.handles import Handle, deeds
 
 _MOST = 1000
 """The greatest number of answers that are remembered, with the objects that they are about."""
 
 
 class Unseen:
-    """Finds the things that calls may have done unseen, and remembers them as long as nothing more is loaded."""
+    """Finds the things that calls may have done unseen, and remembers them until more is loaded, or something is done.
+
+    What is done may be the opening of a handle.
+    """
 
     def __init__(self) -> None:
         self._loaded: frozenset[str] = frozenset()
-        self._modules = -1
+        self._state = (-1, -1)
         self._known: dict[tuple[int, int, bool], tuple[Any, str]] = {}
 
-    def by(self, code: Any, *, opened_database: bool, is_ambient: bool = True) -> str:
+    def by(self, code: Any, given: tuple[Any, ...] = (), *, opened_database: bool, is_ambient: bool = True) -> str:
         """Return what the code of a call may have done unseen, in words; empty if there is no sign of it.
 
         Args:
             code: The object whose code ran: a function, a method, or an object that has a method of its own for it.
+            given: Arguments of the call that its request does not hold.
             opened_database: Whether it opened a database by itself, in memory or not: it needs no older one then.
             is_ambient: Whether objects that the user did not tape are boundaries, too.
         """
@@ -37,6 +42,10 @@ class Unseen:
         if loop:
             return f"ran in an event loop of {loop}, whose connections are made by C code"
         found = self._met(code, is_ambient)
+        if not found and given:
+            found = met(given, self._loaded, is_ambient=is_ambient).what
+        if isinstance(found, Handle):
+            return found
         if found == DATABASE:
             return "" if opened_database else "may use a database of sqlite3 that was open before"
         if found in GO_BETWEENS:
@@ -46,8 +55,9 @@ class Unseen:
         return f"uses {found}, which cannot be watched: {CLIENTS[found]}" if found else ""
 
     def _met(self, code: Any, is_ambient: bool) -> str:
-        if len(sys.modules) != self._modules:
-            self._modules = len(sys.modules)
+        state = len(sys.modules), deeds.number
+        if state != self._state:
+            self._state = state
             self._loaded = _loaded()
             self._known.clear()
         if len(self._known) >= _MOST:
@@ -55,9 +65,12 @@ class Unseen:
         function, receiver = getattr(code, "__func__", code), getattr(code, "__self__", None)
         key = id(function), id(receiver), is_ambient  # each look at a method makes an object
         known = self._known.get(key)
-        if known is None:  # the object is kept, or its number could become that of another
-            known = self._known[key] = code, met(code, self._loaded, is_ambient=is_ambient)
-        return known[1]
+        if known is not None:
+            return known[1]
+        found = met(code, self._loaded, is_ambient=is_ambient)
+        if found.what or not found.is_near:  # else a handle may be there when it is called again
+            self._known[key] = code, found.what  # the object is kept, or its number could become that of another
+        return found.what
 
 
 def _running_loop() -> str:

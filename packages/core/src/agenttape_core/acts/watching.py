@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from agenttape_core.acts.handles import deeds
 from agenttape_core.acts.places import Place, innermost, place_of
 from agenttape_core.acts.words import DRAWING, EVENTS, IN_MEMORY, WITHIN_SHUTIL, draw, words_of
 from agenttape_core.guard.attempts import CONNECTING
@@ -121,6 +122,7 @@ class _Watching:
             to: The host at the other end of a connection.
             port: The port there.
         """
+        deeds.number += 1
         place = place_of(innermost(depth))
         if place is not None:
             deed = Deed(what, place, kind, to, port)

@@ -66,6 +66,11 @@ def _opened(path: Any, mode: Any, flags: Any) -> str | None:
     return f"wrote {_file(path)}"
 
 
+def named_file(name: Any) -> str:
+    """Return the words for a file by the name of its object, which may be a number."""
+    return _file(name) if _is_path(name) else "a file"
+
+
 def _file(path: Any) -> str:
     return "a temporary file" if _temporary.holds(path) else shown(path)
 

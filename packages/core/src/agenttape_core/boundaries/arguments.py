@@ -59,6 +59,13 @@ class Parameters:
                 named[name] = value
         return named
 
+    def dropped(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments of a call that are not part of its request."""
+        if not self._drop:
+            return ()
+        bound = self.bound(args, kwargs)
+        return tuple(value for name, value in {**bound.arguments, **bound.kwargs}.items() if name in self._drop)
+
     def receiver(self, args: tuple[Any, ...]) -> Any:
         """Return the object that is called, or whose method is; `None` for a function, and for a method of a class.
 

@@ -76,6 +76,7 @@ class Callee:
         if not crossing.is_served:
             is_method = receiver is not None and isinstance(self.inner, types.FunctionType)
             crossing.code = types.MethodType(self.inner, receiver) if is_method else self.inner
+            crossing.unrecorded = self._parameters.dropped((*self._args, *args), {**self._kwargs, **kwargs})
         return crossing
 
     def crossed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Crossing | None, Callable[[], Any]]:

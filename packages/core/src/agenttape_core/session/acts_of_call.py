@@ -43,18 +43,19 @@ class ActsOfCall:
             self.on_act(Act(what=deed.what, at=at))
         self._found[deed.what, at] = None
 
-    def ended(self, code: Any, unseen: Unseen, *, is_ambient: bool) -> list[Act]:
+    def ended(self, code: Any, unseen: Unseen, given: tuple[Any, ...] = (), *, is_ambient: bool) -> list[Act]:
         """End the call, and return what is recorded of them: so many, and how many more there were.
 
         Args:
             code: The object whose code the call ran.
             unseen: Finds what the call may have done unseen.
+            given: Arguments of the call that its request does not hold.
             is_ambient: Whether objects that the user did not tape are boundaries, too.
         """
         self.has_ended = True
         found = [Act(what=what, at=at) for what, at in list(self._found)]
         if not found:
-            what = unseen.by(code, opened_database=self._opened_database, is_ambient=is_ambient)
+            what = unseen.by(code, given, opened_database=self._opened_database, is_ambient=is_ambient)
             return [Act(what=what, at=_line_of(code))] if what else []
         more = len(found) - _MOST
         return [*found[:_MOST], Act(what=f"and {more} more")] if more > 0 else found

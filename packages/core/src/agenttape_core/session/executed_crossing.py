@@ -75,6 +75,7 @@ class ExecutedCrossing(NestedCrossing):
         "tags",
         "tells",
         "turn",
+        "unrecorded",
     )
 
     is_served: ClassVar[Literal[False]] = False
@@ -112,6 +113,8 @@ class ExecutedCrossing(NestedCrossing):
         """The candidate that is asked in the place of the program's own model; `None` if that is asked."""
         self.code: Any = None
         """The function whose code the call runs, or the object with it; where that is known."""
+        self.unrecorded: tuple[Any, ...] = ()
+        """The arguments that its request does not hold; its code may reach outside by one of them."""
         self.settle: Callable[[Outcome], PartCrossing | None] | None = None
         """Called with the outcome when the call has ended; returns the part whose outcome is recorded in its place."""
         self.moment: float | None = None
@@ -330,7 +333,7 @@ class ExecutedCrossing(NestedCrossing):
         if not self.session.watches_acts or not is_decided:
             return None
         text, unseen = self.session.redactor.text, self.session.extension(_UNSEEN)
-        acts = self.acted.ended(self.code, unseen, is_ambient=self.session.ambient)
+        acts = self.acted.ended(self.code, unseen, self.unrecorded, is_ambient=self.session.ambient)
         return [Act(what=text(act.what), at=text(act.at)) for act in acts]
 
     def _timing(self, now: float) -> Timing:

@@ -1,0 +1,282 @@
+"""A tool that can write to what was open before is replayed whole; one that can only print or log is stepped into."""
+
+# ruff: noqa: SIM115, T201 - files are open before the calls, and printing is one of the things that are tried
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import functools
+import gzip
+import io
+import logging
+import mmap
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import types
+import weakref
+import zipfile
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agenttape_core import boundary, open_cassette, use_cassette
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+VARIABLE: ContextVar[Any] = ContextVar("handle")
+DESCRIPTOR = -1
+WRITE = os.write
+
+
+@pytest.fixture(autouse=True)
+def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[contextlib.ExitStack]:
+    """An empty project, and what is open in it."""
+    monkeypatch.chdir(tmp_path)
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+@boundary("chat")
+def ask(question: str) -> str:
+    """Call a model."""
+    return question.upper()
+
+
+def pays_by(write: Callable[..., object]) -> Callable[[str], str]:
+    """Return a tool that calls a model, and then does something."""
+
+    @boundary("tool")
+    def pay(question: str) -> str:
+        answer: str = ask(question)
+        write()
+        return answer
+
+    return pay
+
+
+def judged(write: Callable[..., Any]) -> tuple[bool, list[str]]:
+    """Record a tool and replay it; return whether the replay stepped into it, and the acts in its recording."""
+    pay = pays_by(write)
+    with use_cassette("c", mode="all"):
+        pay("yes")
+    with use_cassette("c") as cassette:
+        assert pay("yes") == "YES"
+    (tool,) = [item for item in open_cassette("cassettes/c.yaml").interactions() if item.kind == "tool"]
+    return bool(cassette.report.ran_through), [act.what for act in tool.acts or ()]
+
+
+class Holder:
+    """An object of the program."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def write(self) -> None:
+        """Write to what it holds."""
+        self.held.write("x\n")
+
+
+def sink(file: io.TextIOBase) -> Generator[None, str, None]:
+    """Write what is sent."""
+    while True:
+        file.write((yield))
+
+
+def ways_to_write(stack: contextlib.ExitStack) -> Iterator[tuple[str, Callable[..., object]]]:
+    """Give ways to write to a file that is open."""
+    log = stack.enter_context(Path("audit.log").open("a", buffering=1))
+    binary = stack.enter_context(Path("binary.log").open("wb", buffering=0))
+    VARIABLE.set(log)
+    held, local, generator = Holder(log), threading.local(), sink(log)
+    local.file, handles, bound, alive = log, {"audit": [(log,)]}, log.write, weakref.ref(log)
+    next(generator)
+    rows, raw = csv.writer(log), Path("wrapped.log").open("wb", buffering=0)
+    wrapped = stack.enter_context(io.TextIOWrapper(io.BufferedWriter(raw), write_through=True))
+    packed = stack.enter_context(gzip.open("a.gz", "wb"))
+    archive, pickler = stack.enter_context(zipfile.ZipFile("a.zip", "w")), pickle.Pickler(binary)
+    named = stack.enter_context(tempfile.NamedTemporaryFile())
+    yield "closure", lambda: log.write("x\n")
+    yield "unbuffered", lambda: binary.write(b"x")
+    yield "print", lambda: print("x", file=log)
+    yield "bound method", lambda: bound("x\n")
+    yield "partial", functools.partial(log.write, "x\n")
+    yield "attribute", lambda: held.held.write("x\n")
+    yield "method", held.write
+    yield "dict", lambda: handles["audit"][0][0].write("x\n")
+    yield "context variable", lambda: VARIABLE.get().write("x\n")
+    yield "local of a thread", lambda: local.file.write("x\n")
+    yield "generator", lambda: generator.send("x\n")
+    yield "weak reference", lambda: alive().write("x\n")  # type: ignore[union-attr]
+    yield "csv", lambda: rows.writerow(["x"])
+    yield "text over bytes", lambda: wrapped.write("x\n")
+    yield "gzip", lambda: packed.write(b"x" * 99)
+    yield "zip", lambda: archive.writestr(os.urandom(4).hex(), "x")
+    yield "pickle", lambda: pickler.dump("x")
+    yield "temporary file", lambda: named.write(b"x")
+
+
+def test_a_file_that_was_open_is_not_written_to_by_a_replay(stack: contextlib.ExitStack) -> None:
+    """However the code of a tool comes to the file: the replay does not step into it, and the report says why."""
+    for name, write in ways_to_write(stack):
+        stepped, acts = judged(write)
+        assert not stepped, name
+        assert "open before" in acts[0], name
+    assert Path("audit.log").read_text().count("x") == 12  # once for each way, as none was replayed
+
+
+def test_the_act_names_the_file_and_no_temporary_name(stack: contextlib.ExitStack) -> None:
+    """The name is that of the file; one that `tempfile` has drawn would make each recording another."""
+    log = stack.enter_context(Path("audit.log").open("a"))
+    named = stack.enter_context(tempfile.NamedTemporaryFile())
+    assert judged(lambda: log.write("x"))[1] == ["may write to audit.log, which was open before"]
+    assert judged(lambda: named.write(b"x"))[1] == ["may write to a temporary file, which was open before"]
+
+
+def test_memory_that_is_mapped_from_a_file(stack: contextlib.ExitStack) -> None:
+    """A map that can be written counts, and what is a view of it; one that can only be read does not."""
+    Path("map").write_bytes(bytes(100))
+    file = stack.enter_context(Path("map").open("r+b"))
+    mapped = stack.enter_context(mmap.mmap(file.fileno(), 100))
+    only_read = stack.enter_context(mmap.mmap(file.fileno(), 100, access=mmap.ACCESS_READ))
+    view = stack.enter_context(memoryview(mapped))
+    file.close()
+    assert not judged(lambda: mapped.write_byte(1))[0]
+    assert not judged(lambda: view.__setitem__(0, 2))[0]
+    assert judged(lambda: only_read[:10])[0]
+    numpy = pytest.importorskip("numpy")
+    array = numpy.memmap("map", dtype="u1", mode="r+", shape=(100,))
+    plain = numpy.asarray(array)[5:]
+    assert not judged(lambda: array.__setitem__(0, 2))[0]
+    assert not judged(lambda: plain.__setitem__(0, 2))[0]
+
+
+def test_a_bare_descriptor(stack: contextlib.ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that names `os.write`, under any name, counts; `os` beside the `write` of something else doesn't."""
+    number = os.open("low", os.O_CREAT | os.O_WRONLY)
+    stack.callback(os.close, number)
+    monkeypatch.setattr(f"{__name__}.DESCRIPTOR", number)
+    text = io.StringIO()
+
+    def imported() -> None:
+        from os import write
+
+        write(DESCRIPTOR, b"x")
+
+    def renamed() -> None:
+        import os as system
+
+        system.write(DESCRIPTOR, b"x")
+
+    assert not judged(lambda: os.write(DESCRIPTOR, b"x"))[0]
+    assert not judged(lambda: WRITE(DESCRIPTOR, b"x"))[0]
+    assert not judged(imported)[0]
+    assert not judged(renamed)[0]
+    assert judged(lambda: (os.environ.get("HOME"), text.write("x")))[0]
+    assert Path("low").read_bytes() == b"xxxx"
+
+
+def test_an_argument_that_is_no_part_of_the_request(stack: contextlib.ExitStack) -> None:
+    """A file that is given to each call counts as one that its code names."""
+    log = stack.enter_context(Path("audit.log").open("a", buffering=1))
+
+    @boundary("tool", drop=("file",))
+    def pay(question: str, file: Any) -> str:
+        answer: str = ask(question)
+        file.write("paid\n")
+        return answer
+
+    for mode in ("all", "none"):
+        with use_cassette("c", mode=mode):
+            assert pay("yes", log) == "YES"
+            assert pay("yes", file=log) == "YES"
+    assert Path("audit.log").read_text() == "paid\n" * 2
+
+
+def test_a_handle_that_comes_between_two_calls(stack: contextlib.ExitStack) -> None:
+    """A tool that had nothing to write to at its first call is looked at again at its second."""
+    log, state = stack.enter_context(Path("audit.log").open("a", buffering=1)), dict[str, Any]()
+    pay = pays_by(lambda: state["log"].write("paid\n") if state else None)
+    for mode in ("all", "none"):
+        state.clear()
+        with use_cassette("c", mode=mode):
+            pay("no")
+            state["log"] = log
+            pay("yes")
+    assert Path("audit.log").read_text() == "paid\n"
+
+
+def test_a_closed_file_is_nothing(stack: contextlib.ExitStack) -> None:
+    """Nothing can be written to it."""
+    log = Path("audit.log").open("a")
+    log.close()
+    assert judged(lambda: log.closed)[0]
+
+
+@pytest.mark.process
+def test_a_process_that_was_started_before(stack: contextlib.ExitStack) -> None:
+    """What is written to its input counts, by the process, by the pipe, and in an event loop."""
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    process = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE))
+    pipe = process.stdin
+    assert pipe is not None
+    assert not judged(lambda: process.stdin and process.stdin.write(b"x"))[0]
+    assert not judged(lambda: pipe.write(b"x"))[0]
+    assert judged(lambda: process.pid)[0] is False  # the same object: in doubt it is not stepped into
+
+    async def run() -> None:
+        child: Any = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE)
+        writer = child.stdin
+        assert writer is not None
+        assert not judged(functools.partial(writer.write, b"x"))[0]
+        assert not judged(lambda: child.stdin.write(b"x"))[0]
+        writer.close()
+        await child.wait()
+
+    asyncio.run(run())
+
+
+def test_a_stream_over_a_socket(stack: contextlib.ExitStack) -> None:
+    """What `makefile` makes is seen when it sends, or counts if its buffer is full later."""
+    listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+    client = stack.enter_context(socket.create_connection(listener.getsockname()))
+    stream = stack.enter_context(client.makefile("w"))
+    assert not judged(lambda: stream.write("x" * 10_000))[0]
+
+
+def test_what_stays_in_the_process_or_is_only_shown(
+    stack: contextlib.ExitStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Printing, logging, memory, reading, the null device and a file without a name are no reason to replay whole."""
+    logger = logging.getLogger("handles")
+    handler = logging.FileHandler("program.log")
+    stack.callback(handler.close)
+    logger.addHandler(handler)
+    stack.callback(logger.removeHandler, handler)
+    text, binary = io.StringIO(), io.TextIOWrapper(io.BytesIO())
+    null = stack.enter_context(Path(os.devnull).open("w"))
+    unnamed = stack.enter_context(tempfile.TemporaryFile())
+    read = stack.enter_context(Path(__file__).open())
+    box: Any = types.SimpleNamespace(text=text)
+    harmless: dict[str, Callable[..., object]] = {
+        "print": lambda: print("x"),
+        "stderr": lambda: print("x", file=sys.stderr),
+        "stdout": lambda: sys.stdout.write("x"),
+        "logging": lambda: logger.warning("x"),
+        "handler": handler.flush,
+        "memory": lambda: (text.write("x"), binary.write("x"), box.text.write("x")),
+        "null": lambda: null.write("x"),
+        "unnamed": lambda: unnamed.write(b"x"),
+        "read": read.readline,
+    }
+    for name, write in harmless.items():
+        assert judged(write) == (True, []), name
