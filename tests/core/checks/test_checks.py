@@ -142,26 +142,32 @@ def test_the_facts_of_a_run(recorded: Path) -> None:
     """A run has its prompt, its answer, its conversation in OpenAI's form, and what it took."""
     run = run_of(open_cassette(recorded))
     assert (run.name, run.path, run.prompt, run.answer) == ("support", "support.yaml", QUESTION, ANSWER)
-    assert (run.interactions, run.models, run.tokens, run.uncounted) == (5, 2, 350, 0)
+    assert (run.interactions, run.models, run.tokens, run.uncounted) == (5, 2, 350, ())
     assert [message["role"] for message in run.conversation()] == ["user", "assistant", "assistant"]
     assert [call.name for call in run.asked] == ["delete_user"]
 
 
 def test_what_is_unknown_does_not_pass(recorded: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A limit fails where nothing is known of what it limits, and warns where not all is known."""
+    """A limit fails unless all is known of what it limits; you can allow a model that counts nothing, by its name."""
     (tmp_path / "prices.json").write_text("{}")
     monkeypatch.setenv("AGENTTAPE_PRICES", "prices.json")
-    with pytest.raises(AssertionError, match="dollars cannot be judged: none of its models has a known price"):
+    with pytest.raises(
+        AssertionError, match="dollars cannot be judged: 2 of 2 calls of models had no counted tokens or known price"
+    ):
         check(recorded, at_most(dollars=1))
     (tmp_path / "prices.json").write_text('{"gpt-5": {"input": 1, "output": 10}}')
     assert check(recorded, at_most(dollars=0.0008)).findings == ()
     with pytest.raises(AssertionError, match=re.escape("$0.0008, and at most $0.0007")):
         check(recorded, at_most(dollars=0.0007))
-    run = Run(name="partly", models=3, uncounted=1, tokens=5)
-    (warning,) = check(run, at_most(tokens=9)).findings
+    run = Run(name="partly", models=3, uncounted=("Embedder",), tokens=5)
+    with pytest.raises(AssertionError, match="tokens cannot be judged: 1 of 3 calls of models counted no tokens"):
+        check(run, at_most(tokens=9))
+    with pytest.raises(AssertionError, match="5 tokens, and at most 4 tokens"):
+        check(run, at_most(tokens=4))
+    (warning,) = check(run, at_most(tokens=9, uncounted=["Embedder"])).findings
     assert (warning.level, warning.message) == (
         "warning",
-        "1 of 3 calls of models were not counted: tokens are a lower bound",
+        "1 of 3 calls of models counted no tokens (Embedder); tokens are a lower bound",
     )
 
 

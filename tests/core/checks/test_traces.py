@@ -13,7 +13,9 @@ from agenttape_core import CassetteNotFoundError, TraceFormatError, open_cassett
 from agenttape_core.checks import at_most, called, check, check_run, exactly, never, no_errors, output
 from agenttape_core.checks.trace_export import trace_of
 from agenttape_core.checks.traces import lines_of, read_trace, run_of_line, trace_text
+from agenttape_core.schema import Interaction, Outcome
 from agenttape_core.tools.reading.prices import NoPrices
+from agenttape_core.tools.reading.turns import turns_of
 
 from .conftest import ANSWER, QUESTION, ask, support
 
@@ -115,3 +117,36 @@ def test_a_cassette_becomes_a_line_for_each_turn(tmp_path: Path) -> None:
     )
     with pytest.raises(AssertionError, match="tool look_up failed"):
         check(run, no_errors())
+
+
+def test_runs_beside_each_other_are_a_turn_each() -> None:
+    """Calls of parallel runs take turns in the file; each run is still one turn, with its own prompt and answer."""
+    items = [
+        Interaction(
+            number=number,
+            kind="chat",
+            name="Model",
+            address=f"{run}/Model#{number}",
+            fingerprint="f",
+            request={"messages": [{"role": "user", "content": f"about {run}"}]},
+            outcome=Outcome(status="returned", value={"role": "assistant", "content": f"{number} of {run}"}),
+        )
+        for number, run in enumerate(["agent", "agent#2", "agent", "agent#2"], 1)
+    ]
+    turns = turns_of(items)
+    assert [(turn.prompt, len(turn.calls), turn.answer) for turn in turns] == [
+        ("about agent", 2, "3 of agent"),
+        ("about agent#2", 2, "4 of agent#2"),
+    ]
+
+
+def test_a_line_names_its_model_and_provider() -> None:
+    """The model, the provider and the facts of a line reach the result of a check."""
+    (line,) = lines_of(data(LINE), "t.jsonl")
+    result = check(run_of_line(line, "t.jsonl"), output(equals="sunny"))
+    assert (result.model, result.provider, result.meta) == ("gpt-5", "openai", {"k": [1]})
+    assert {key: result.to_dict()[key] for key in ("model", "provider", "meta")} == {
+        "model": "gpt-5",
+        "provider": "openai",
+        "meta": {"k": [1]},
+    }

@@ -6,15 +6,17 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any, get_args
 
 from agenttape_core.boundaries.arguments import Parameters
 from agenttape_core.boundaries.streams import joined, split
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
-from agenttape_core.integration import Boundary, Crossing, below, current_session, rewritten, state_of
-from agenttape_core.schema import KINDS, Kind
+from agenttape_core.integration import Boundary, Crossing, below, current_session, rewritten, state_of, usage_in
+from agenttape_core.schema import KINDS, MODEL_KINDS, Kind
 
 _MESSAGES = "messages"
+_MODELS = MODEL_KINDS | {"embeddings"}
 
 
 class Callee:
@@ -44,7 +46,8 @@ class Callee:
         self.function = function
         self.inner, self._args, self._kwargs = _without_partials(function)
         self.name = _name_of(self.inner) if name is None else _checked_name(name)
-        self.boundary = Boundary(_checked_kind(kind), join=joined, split=split)
+        plain = Boundary(_checked_kind(kind), join=joined, split=split)
+        self.boundary = replace(plain, usage=usage_in) if kind in _MODELS else plain
         self._parameters = Parameters(self.inner, self.name, drop)
         self._writes = kind == "memory" if writes is None else writes
 

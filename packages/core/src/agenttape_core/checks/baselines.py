@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.checks.limits import FACTS, measured, shown
+from agenttape_core.checks.limits import measured, shown, why_unknown
 from agenttape_core.checks.run import Run
 from agenttape_core.checks.words import unknown
 from agenttape_core.errors import ConfigurationError, shown_path
@@ -91,6 +91,9 @@ class Baseline:
             base = before.get(what)
             if base is None or (what == "seconds" and what not in self.slack):
                 continue
+            if unknown := why_unknown(run, what):
+                yield run.finding(f"{what} cannot be judged, as in the baseline: {unknown}", rule=RULE)
+                continue
             slack, now = self.slack.get(what, Slack(0, is_share=False)), round(measured(run, what), _DIGITS)
             if now > slack.limit(base) + 10**-_DIGITS / 2:
                 yield run.finding(f"{shown(what, now)}, and {shown(what, base)} in the baseline", rule=RULE)
@@ -133,7 +136,7 @@ def read_baseline(path: Path | str, slack: Mapping[str, Slack]) -> Baseline:
 
 def facts_of(run: Run) -> dict[str, Any]:
     """Return what a baseline keeps of a run."""
-    known = {what: round(measured(run, what), _DIGITS) for what in MEASURES if FACTS.get(what, what) not in run.lacking}
+    known = {what: round(measured(run, what), _DIGITS) for what in MEASURES if not why_unknown(run, what)}
     return {**known, "tools": _tools(run)}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from agenttape_core.checks.run import Run
+from agenttape_core.checks.run import READ_BY_CHECKS, Run
 from agenttape_core.checks.sources import run_of
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.tools.reporting import Checked, Finding, Judged
@@ -66,7 +66,9 @@ def check_run(run: Run, checks: Iterable[AnyCheck]) -> Checked:
         run: The run.
         checks: The checks; a function of one's own has its name as its word.
     """
-    return Checked(run.name, run.path, run.prompt, tuple(_judged(run, check) for check in checks))
+    judged = tuple(_judged(run, check) for check in checks)
+    meta = {key: value for key, value in run.meta.items() if key not in READ_BY_CHECKS}
+    return Checked(run.name, run.path, run.prompt, judged, run.model, run.provider, meta)
 
 
 def _judged(run: Run, check: AnyCheck) -> Judged:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from agenttape_core.checks.check_file import Case, CheckFile
 from agenttape_core.checks.checking import check_run
@@ -34,20 +35,43 @@ def judge(
         for case in file.cases:
             cases.setdefault(case.prompt, []).append(case)
     prompts: dict[str, None] = {}
+    found_cases: set[str] = set()
     for name, read in runs:
         try:
             run = read()
         except CassetteError as error:
             yield _unreadable(name, error)
             continue
-        prompts.setdefault(run.prompt)
-        checks = [*every, *(check for case in cases.get(run.prompt, ()) for check in case.checks)]
-        found = check_run(run, checks)
-        yield Checked(found.name, found.path, found.prompt, (*found.judged, *more(run)))
-    for several in cases.values():
-        for case in several:
-            if case.prompt not in prompts:
-                yield _missing(case, prompts)
+        whole = check_run(run, every)
+        judged = list(whole.judged)
+        for turn, prompt in _turns_with_a_case(run, cases):
+            found_cases.add(prompt)
+            judged += check_run(turn, [check for case in cases[prompt] for check in case.checks]).judged
+        prompts.update(dict.fromkeys(turn.prompt for turn in _turns(run)))
+        yield replace(whole, judged=(*judged, *more(run)))
+    for prompt, several in cases.items():
+        if prompt not in found_cases:
+            yield from (_missing(case, prompts) for case in several)
+
+
+def _turns(run: Run) -> Sequence[Run]:
+    """Return the turns of a run. A run of one turn is that turn."""
+    turns = run.turns()
+    return turns if len(turns) > 1 else (run,)
+
+
+def _turns_with_a_case(run: Run, cases: Mapping[str, object]) -> Iterator[tuple[Run, str]]:
+    """Yield the turns for which there is a case, each with the prompt of the case."""
+    if not cases:
+        return
+    others: dict[str, str] = {}
+    turns = _turns(run)
+    if any(turn.prompt not in cases for turn in turns):  # perhaps for a secret in it, whose pseudonym was recorded
+        others = {run.as_recorded(prompt): prompt for prompt in cases}
+    for turn in turns:
+        prompt = turn.prompt if turn.prompt in cases else others.get(turn.prompt)
+        if prompt is not None:
+            yield turn, prompt
 
 
 def _unreadable(name: str, error: CassetteError) -> Checked:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from agenttape_core.checks.checking import Check
-from agenttape_core.checks.run import Run
+from agenttape_core.checks.run import FACTS, Run
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.tools.reporting import Finding
 
-FACTS = {"calls": "interactions"}
-"""The names of measures in `Run.lacking`, where they are others: `calls` there are those of tools."""
+_WHY = {
+    "tokens": "counted no tokens",
+    "dollars": "had no counted tokens or known price: install agenttape-core[prices], or name a table as `prices`",
+}
+_SHOWN = 3
 
 
 def at_most(
@@ -22,8 +25,12 @@ def at_most(
     seconds: float | None = None,
     dollars: float | None = None,
     steps: int | None = None,
+    uncounted: Collection[str] = (),
 ) -> Check:
     """Return the check that a run takes no more than it may.
+
+    A limit of tokens or dollars fails if a call of a model had none that were counted: it may have taken any number.
+    A call that raised, and a request that was answered with an error, count as free.
 
     Args:
         calls: The number of its recorded calls, as `agenttape ls` counts them.
@@ -31,6 +38,8 @@ def at_most(
         seconds: The recorded time of its calls; that of parallel ones adds up.
         dollars: Their cost in US dollars, by the prices of the project.
         steps: The number of nodes of graphs, or steps of workflows, that ran.
+        uncounted: The names of models that may go uncounted, as the failure shows them: `OpenAIEmbeddings`,
+            `api.openai.com/v1/chat/completions`. The limit is then judged by the others, with a warning.
 
     Raises:
         ConfigurationError: If no limit is given, or one is no number.
@@ -41,25 +50,41 @@ def at_most(
         raise ConfigurationError(f"at_most: expected a limit: {', '.join(given)}")
     for what, limit in limits.items():
         _refuse_no_number(what, limit)
+    if isinstance(uncounted, str):
+        raise ConfigurationError(f"at_most: uncounted is a list of names, found {uncounted!r}")
 
     def judge(run: Run) -> Iterator[Finding]:
         for what, limit in limits.items():
-            fact = FACTS.get(what, what)
-            if fact in run.lacking:
-                yield run.finding(f"{what} cannot be judged: {run.lacking[fact]}")
-                continue
-            found = measured(run, what)
-            if found > limit:
+            found, unknown = measured(run, what), why_unknown(run, what, uncounted)
+            if found > limit and FACTS.get(what, what) not in run.lacking:
                 yield run.finding(f"{shown(what, found)}, and at most {shown(what, limit)}")
-            elif (unknown := {"tokens": run.uncounted, "dollars": run.unpriced}.get(what, 0)) and run.models:
-                known = "counted" if what == "tokens" else "priced"
-                yield run.finding(
-                    f"{unknown} of {counted(run.models, 'call')} of models were not {known}: {what} are a lower bound",
-                    level="warning",
-                )
+            elif unknown:
+                yield run.finding(f"{what} cannot be judged: {unknown}")
+            elif allowed := why_unknown(run, what):
+                yield run.finding(f"{allowed}; {what} are a lower bound", level="warning")
 
     text = ", ".join(shown(what, limit) for what, limit in limits.items())
     return Check("at_most", f"at most {text}", judge)
+
+
+def why_unknown(run: Run, what: str, allowed: Collection[str] = ()) -> str:
+    """Return the reason why it isn't known what a run took, as a sentence; empty if it is known.
+
+    Args:
+        run: The run.
+        what: `calls`, `tokens`, `seconds`, `dollars` or `steps`.
+        allowed: The names of calls of models that may go uncounted.
+    """
+    if (fact := FACTS.get(what, what)) in run.lacking:
+        return run.lacking[fact]
+    several: dict[str, Sequence[str]] = {"tokens": run.uncounted, "dollars": run.unpriced}
+    names = [name for name in several.get(what, ()) if name not in allowed]
+    if not names:
+        return ""
+    shown_names = list(dict.fromkeys(names))
+    more = [f"{len(shown_names) - _SHOWN} more"] if len(shown_names) > _SHOWN else []
+    said = ", ".join([*shown_names[:_SHOWN], *more])
+    return f"{len(names)} of {counted(run.models, 'call')} of models {_WHY[what]} ({said})"
 
 
 def measured(run: Run, what: str) -> float:

@@ -9,6 +9,15 @@ from typing import Any
 
 from agenttape_core.tools.reporting import Finding
 
+FACTS = {"calls": "interactions"}
+"""The names of measures in `Run.lacking`, where they are others: `calls` there are those of tools."""
+
+READ_BY_CHECKS = frozenset(
+    {"calls", "dollars", "happened", "lacking", "messages", "models", "nodes", "seconds", "tokens", "tool_calls"}
+    | {"uncounted", "unpriced"}
+)
+"""The keys of `Run.meta` of which the other fields of a run are made."""
+
 
 def nowhere(_: Call) -> int | None:
     """Return `None`: the line of a call that stands in no file."""
@@ -64,12 +73,17 @@ class Run:
         asked: The tools that its models asked for, in order, whether or not they were called.
         interactions: The number of its recorded calls.
         tokens: The tokens that its models have read and written, as far as they were counted.
-        uncounted: The number of calls of models whose tokens were not counted.
+        uncounted: The names of calls of models whose tokens were not counted, with the addresses of those that went
+            over plain HTTP.
         dollars: What its calls cost in US dollars, as far as their models have a known price.
-        unpriced: The number of calls of models without a known price or counted tokens.
+        unpriced: The names of calls of models without a known price or counted tokens.
         models: The number of calls of models.
         seconds: The time that its calls took; that of parallel ones adds up.
         conversation: Returns its messages up to its end, in OpenAI's form.
+        turns: Returns the runs of its turns, if it has several.
+        as_recorded: Returns a text as its recording holds it: with pseudonyms in the place of secrets.
+        model: The model that gave the answer, as its provider calls it; empty if it isn't known.
+        provider: The provider of that model; empty if it isn't known.
         meta: Facts about it that its maker wrote down.
         lacking: What is not known of it, with the reason: `calls` (its tools), `interactions` (their
             number), `steps`, `tokens`, `seconds`, `dollars`.
@@ -86,12 +100,16 @@ class Run:
     asked: Sequence[Call] = ()
     interactions: int = 0
     tokens: int = 0
-    uncounted: int = 0
+    uncounted: Sequence[str] = ()
     dollars: float = 0.0
-    unpriced: int = 0
+    unpriced: Sequence[str] = ()
     models: int = 0
     seconds: float = 0.0
     conversation: Callable[[], list[dict[str, Any]]] = list
+    turns: Callable[[], Sequence[Run]] = tuple
+    as_recorded: Callable[[str], str] = str
+    model: str = ""
+    provider: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)
     line: Callable[[Call], int | None] = nowhere

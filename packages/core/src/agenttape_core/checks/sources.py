@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.checks.run import Call, Run, nowhere
-from agenttape_core.errors import ConfigurationError, shown_path
+from agenttape_core.errors import ConfigurationError, counted, shown_path
+from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step, Timing
 from agenttape_core.session import Session
@@ -16,13 +18,11 @@ from agenttape_core.tools.compare.opening import named_cassette
 from agenttape_core.tools.reading.answer import Answer, bare, joined
 from agenttape_core.tools.reading.conversation import conversation_of
 from agenttape_core.tools.reading.messages import input_messages
+from agenttape_core.tools.reading.model_requests import path_of_model, was_billed
 from agenttape_core.tools.reading.prices import Prices, load_prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of
-from agenttape_core.tools.reading.turns import is_answer_of_run, turns_of
+from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
+from agenttape_core.tools.reading.turns import Turn, is_answer_of_run, turns_of
 
-_UNPRICED = "none of its models has a known price: install agenttape-core[prices], or name a table as `prices`"
-_UNCOUNTED = "none of its models counted tokens"
-_UNTIMED = "no times were recorded"
 _NO_STEPS = "the steps of a run are known under pytest, and when its recording has ended: check the cassette then"
 
 _RESULTS = frozenset({"tool", "retrieval"})
@@ -80,7 +80,9 @@ def run_of_cassette(cassette: Cassette, prices: Prices, shown: str | None = None
         return cassette.line_of_step(call.number) if call.is_step else cassette.line_of(call.number)
 
     path = shown if shown is not None else shown_path(cassette.path)
-    return made_of((shown or cassette.preface.name or path, path), records, prices, line=line)
+    names = (shown or cassette.preface.name or path, path)
+    recorded: Callable[[str], str] = partial(as_recorded_in, cassette)
+    return made_of(names, records, prices, line=line, as_recorded=recorded)
 
 
 def _of_session(session: Session, prices: Prices, in_places: Callable[[Interaction], Interaction] | None) -> Run:
@@ -119,6 +121,8 @@ def made_of(
     *,
     line: Callable[[Call], int | None] = nowhere,
     lacking: Mapping[str, str] = _NOTHING,
+    as_recorded: Callable[[str], str] = str,
+    turn: Turn | None = None,
 ) -> Run:
     """Return a run, made of its records.
 
@@ -128,43 +132,111 @@ def made_of(
         prices: The prices of tokens.
         line: Returns the line of a call.
         lacking: What is not known of it.
+        as_recorded: Returns a text with pseudonyms in the place of secrets.
+        turn: The turn that it is; by default it is a whole run.
     """
     calls = [(record, timing) for record, timing in records if isinstance(record, Interaction)]
     items = [item for item, _ in calls]
-    models = [item for item in items if item.kind in MODELS]
-    costs = [cost_of(item, prices) for item in models]
-    usages = [item.outcome.usage for item in models]
-    counts = [(one.input_tokens or 0) + (one.output_tokens or 0) for one in usages if one is not None]
+    models = _models_among(items)
+    billed = [(item, _tokens_of(item), cost_of(item, prices)) for item in models if was_billed(item)]
     outermost = [timing for item, timing in calls if item.parent is None]
     took = [timing.duration_ms for timing in outermost if timing is not None]
-    known = sum(cost is not None for cost in costs)
-    unknown = {
-        _UNCOUNTED: ("tokens", models and not counts),
-        _UNPRICED: ("dollars", models and not known),
-        _UNTIMED: ("seconds", outermost and not took),
-    }
-    turns = turns_of(items)
+    untimed = f"no time was recorded of {len(outermost) - len(took)} of {counted(len(outermost), 'call')}"
+    turns = [turn] if turn is not None else turns_of(items)
     last = next(filter(is_answer_of_run, reversed(items)), None)
+    answer = Answer(last.outcome) if last is not None else None
     asked = list(_asked(items))
     name, path = names
+    made = partial(made_of, prices=prices, line=line, lacking=lacking, as_recorded=as_recorded)
     return Run(
         name=name,
         path=path,
         prompt=turns[0].prompt if turns else "",
-        answer=Answer(last.outcome).text if last is not None else "",
+        answer=answer.text if answer is not None else "",
         happened=[*_happened(records, asked)],
         asked=[call for call, _ in asked],
         interactions=len(items),
-        tokens=sum(counts),
-        uncounted=len(models) - len(counts),
-        dollars=sum(cost for cost in costs if cost is not None),
-        unpriced=len(models) - known,
+        tokens=sum(tokens for _, tokens, _ in billed if tokens is not None),
+        uncounted=tuple(_name_of(item) for item, tokens, _ in billed if tokens is None),
+        dollars=sum(cost for _, _, cost in billed if cost is not None),
+        unpriced=tuple(_name_of(item) for item, _, cost in billed if cost is None),
         models=len(models),
         seconds=sum(took) / 1000,
         conversation=lambda: conversation_of(last),
-        lacking={**{fact: reason for reason, (fact, is_missing) in unknown.items() if is_missing}, **lacking},
+        turns=lambda: _turns(names, records, turns, made) if turn is None else (),
+        as_recorded=as_recorded,
+        model=((model_of(last) or answer.model) if last is not None and answer is not None else None) or "",
+        provider=(answer.provider if answer is not None else None) or "",
+        lacking={**({"seconds": untimed} if len(took) < len(outermost) else {}), **lacking},
         line=line,
+        whole_line=line(_call(items[0])) if turn is not None and items else None,
+        key=name if turn is not None else "",
     )
+
+
+def _turns(
+    names: tuple[str, str], records: Sequence[Record], turns: Sequence[Turn], made: Callable[..., Run]
+) -> list[Run]:
+    """Return the runs of the turns that a model answered, whose names end with their numbers."""
+    name, path = names
+    return [
+        made((f"{name}#{number}", path), pairs, turn=turn)
+        for number, (turn, pairs) in enumerate(zip(turns, _by_turn(records, turns), strict=True), 1)
+        if turn.last is not None
+    ]
+
+
+def _by_turn(records: Sequence[Record], turns: Sequence[Turn]) -> list[list[Record]]:
+    """Return the records of each turn. A step is of the turn in whose run it stands, or else of the next call's."""
+    of_call = {item.number: at for at, turn in enumerate(turns) for item in turn.calls}
+    of_run = {_outermost(item): at for at, turn in reversed(list(enumerate(turns))) for item in turn.calls}
+    found: list[list[Record]] = [[] for _ in turns]
+    following = max(len(turns) - 1, 0)
+    for pair in reversed(records):
+        record = pair[0]
+        if isinstance(record, Interaction):
+            following = at = of_call[record.number]
+        else:
+            at = of_run.get(_outermost(record), following)
+        if turns:
+            found[at].insert(0, pair)
+    return found
+
+
+def _models_among(items: Sequence[Interaction]) -> list[Interaction]:
+    """Return the calls of models. A request over plain HTTP is one, unless it was made inside the call of a model."""
+    inside = {item.number for item in items if item.kind in MODELS}
+    return [item for item in items if item.kind in MODELS or (path_of_model(item) and item.parent not in inside)]
+
+
+def _outermost(record: Interaction | Step) -> str:
+    return record.address.partition("/")[0]
+
+
+def _tokens_of(item: Interaction) -> int | None:
+    """Return the tokens of a call of a model; `None` if its provider counted none."""
+    usage = item.outcome.usage
+    if usage is None or usage.input_tokens is usage.output_tokens is None:
+        return None
+    return (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+def _name_of(item: Interaction) -> str:
+    return f"{item.name}{path_of_model(item)}"
+
+
+def as_recorded_in(cassette: Cassette, text: str) -> str:
+    """Return a text with pseudonyms in the place of secrets, as a session of the cassette would write it.
+
+    Args:
+        cassette: The cassette, whose key makes the pseudonyms.
+        text: The text.
+    """
+    try:
+        redactor = redactor_for(cassette.path, cassette.preface, redact=True, settings=project_settings())
+    except ConfigurationError:  # without its rules or key, a text with secrets is that of no turn, and so a failure
+        return text
+    return redactor.text(text)
 
 
 def _happened(records: Sequence[Record], asked: Sequence[tuple[Call, str]]) -> Iterable[Call]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from agenttape_core.checks.run import Run
-from agenttape_core.checks.sources import Record, made_of
+from agenttape_core.checks.run import Call, Run
+from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.checks.traces import TraceLine
 from agenttape_core.errors import TraceFormatError
-from agenttape_core.schema import Interaction, Step
+from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.prices import Prices
-from agenttape_core.tools.reading.summary import model_of
-from agenttape_core.tools.reading.turns import Turn, turns_of
 
 
 def trace_of(cassette: Cassette, shown: str, prices: Prices) -> Iterator[TraceLine]:
@@ -28,21 +25,8 @@ def trace_of(cassette: Cassette, shown: str, prices: Prices) -> Iterator[TraceLi
     Raises:
         CassetteFormatError: If a record is malformed.
     """
-    timings = cassette.header.volatile.timings
-    records = list(cassette.records())
-    turns = turns_of(record for record in records if isinstance(record, Interaction))
-    for number, turn in enumerate(turns, 1):
-        if turn.last is None:
-            continue
-        inside = {item.address.partition("/")[0] for item in turn.calls}
-        calls = {item.number for item in turn.calls}
-        pairs: list[Record] = []
-        for one in records:
-            if isinstance(one, Interaction) and one.number in calls:
-                pairs.append((one, timings.get(one.number)))
-            elif isinstance(one, Step) and one.address.partition("/")[0] in inside:
-                pairs.append((one, None))
-        yield _line(turn, made_of((shown, shown), pairs, prices), {"cassette": shown, "turn": number})
+    for turn in run_of_cassette(cassette, prices, shown).turns():
+        yield _line(turn, {"cassette": shown, "turn": int(turn.name.rpartition("#")[2])})
 
 
 def without_twins(lines: Iterable[tuple[str, TraceLine]], target: str) -> Iterator[TraceLine]:
@@ -67,16 +51,41 @@ def without_twins(lines: Iterable[tuple[str, TraceLine]], target: str) -> Iterat
         yield line
 
 
-def _line(turn: Turn, run: Run, meta: dict[str, Any]) -> TraceLine:
-    last = turn.last
-    assert last is not None
-    tools = [
-        {"name": call.name, "arguments": call.arguments, **({"error": call.error} if call.error else {})}
-        for call in run.of_kind("tool")
-    ]
-    facts = {"tokens": run.tokens, "seconds": round(run.seconds, 3), "dollars": round(run.dollars, 6)}
-    known = {fact: value for fact, value in facts.items() if fact not in run.lacking}
-    nodes = [call.name for call in run.of_kind("node")]
-    more = {"calls": run.interactions, **known, "tool_calls": tools, "nodes": nodes}
-    answer = Answer(last.outcome)
-    return TraceLine(0, turn.prompt, turn.answer, model_of(last) or answer.model, answer.provider, {**meta, **more})
+def _line(run: Run, meta: dict[str, Any]) -> TraceLine:
+    """Return a turn as a line, with all that checks read: rounded or left out, a check could pass here alone."""
+    numbers = {"calls": run.interactions, "tokens": run.tokens, "seconds": run.seconds, "dollars": run.dollars}
+    known = {fact: value for fact, value in numbers.items() if fact not in run.lacking}
+    unknown = {"uncounted": list(run.uncounted), "unpriced": list(run.unpriced)}
+    asked: dict[int | None, list[Call]] = {}
+    for call in run.asked:
+        asked.setdefault(call.number, []).append(call)
+    happened = [{**_plain(call), **_asked_in(call, asked)} for call in run.happened]
+    more = {
+        **known,
+        **({"lacking": dict(run.lacking)} if run.lacking else {}),
+        "models": run.models,
+        **{what: names for what, names in unknown.items() if names},
+        "happened": happened,
+        "messages": run.conversation(),
+    }
+    return TraceLine(0, run.prompt, run.answer, run.model or None, run.provider or None, {**meta, **more})
+
+
+def _plain(call: Call) -> dict[str, Any]:
+    facts = {
+        "kind": call.kind,
+        "name": call.name,
+        "arguments": call.arguments,
+        "error": call.error or None,
+        "address": call.address or None,
+        "is_step": call.is_step or None,
+        "data": call.data,
+        "result": call.result,
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _asked_in(call: Call, asked: dict[int | None, list[Call]]) -> dict[str, Any]:
+    """Return the tools that a call of a model asked for."""
+    tools = asked.get(call.number, []) if not call.is_step and call.kind in MODEL_KINDS else []
+    return {"asked": [_plain(tool) for tool in tools]} if tools else {}

@@ -10,11 +10,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from agenttape_core.checks.run import Call, Run
-from agenttape_core.errors import CassetteNotFoundError, TraceFormatError, counted, shown_path
+from agenttape_core.checks.run import FACTS, Call, Run
+from agenttape_core.checks.sources import as_recorded_in
+from agenttape_core.errors import CassetteError, CassetteNotFoundError, TraceFormatError, counted, shown_path
+from agenttape_core.storage import open_cassette
 from agenttape_core.storage.files import read_bytes
 from agenttape_core.storage.location import location_of
 
@@ -36,7 +39,9 @@ class TraceLine:
         model: The model.
         provider: The provider.
         meta: Facts of its maker. Of these, checks read `tool_calls` (each with `name`, `arguments` and perhaps
-            `error`), `calls`, `tokens`, `seconds`, `dollars` and `nodes`, as an export writes them.
+            `error`), `nodes`, `calls`, `tokens`, `seconds` and `dollars`. An export writes all that a run knows, in the
+            words of `Run`: also `happened`, which is read in the place of `tool_calls` and `nodes`, `messages`,
+            `models`, `uncounted`, `unpriced` and `lacking`.
     """
 
     line: int
@@ -108,39 +113,87 @@ def run_of_line(line: TraceLine, path: str) -> Run:
         path: The file of the trace, as messages show it.
     """
     meta = line.meta
+    happened = _happened(meta)
     calls = _calls(meta.get("tool_calls"))
     nodes = _texts(meta.get("nodes"))
-    happened = [*(Call("node", name, is_step=True) for name in nodes or ()), *(calls or ())]
+    if happened is None:  # a line of another tool
+        lacking = {
+            **({"calls": "the line has no `meta.tool_calls`"} if calls is None else {}),
+            **({"steps": "the line has no `meta.nodes`"} if nodes is None else {}),
+        }
+        happened = [*(Call("node", name, is_step=True) for name in nodes or ()), *(calls or ())], []
+    else:
+        lacking = {}
     numbers = {key: _number(meta.get(key)) for key in ("calls", "tokens", "seconds", "dollars")}
-    lacking = {
-        **{
-            fact: f"`meta.{fact}` of the line is no number"
-            for fact in ("tokens", "seconds", "dollars")
-            if numbers[fact] is None
-        },
-        **({"interactions": "`meta.calls` of the line is no number"} if numbers["calls"] is None else {}),
-        **({"calls": "the line has no `meta.tool_calls`"} if calls is None else {}),
-        **({"steps": "the line has no `meta.nodes`"} if nodes is None else {}),
-    }
+    for key, number in numbers.items():
+        if number is None:
+            said = given.get(key) if isinstance(given := meta.get("lacking"), Mapping) else None
+            lacking[FACTS.get(key, key)] = said if isinstance(said, str) else f"`meta.{key}` of the line is no number"
+    made, asked = happened
     return Run(
         name=f"{path}:{line.line}",
         path=path,
         prompt=line.prompt,
         answer=line.response,
-        happened=happened,
+        happened=made,
+        asked=asked,
         interactions=round(numbers["calls"] or 0),
         tokens=round(numbers["tokens"] or 0),
+        uncounted=tuple(_texts(meta.get("uncounted")) or ()),
         seconds=numbers["seconds"] or 0.0,
         dollars=numbers["dollars"] or 0.0,
-        conversation=lambda: [
-            {"role": "user", "content": line.prompt},
-            {"role": "assistant", "content": line.response},
-        ],
+        unpriced=tuple(_texts(meta.get("unpriced")) or ()),
+        models=round(_number(meta.get("models")) or 0),
+        conversation=lambda: _conversation(line),
+        as_recorded=partial(_as_recorded, meta.get("cassette")),
+        model=line.model or "",
+        provider=line.provider or "",
         meta=meta,
         lacking=lacking,
         whole_line=line.line,
         key=f"{path}#{hashlib.sha256(line.prompt.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}",
     )
+
+
+def _happened(meta: Mapping[str, Any]) -> tuple[list[Call], list[Call]] | None:
+    """Return what a line says that its run did, and the tools that models asked for; `None` if it has no `happened`."""
+    given = meta.get("happened")
+    if not isinstance(given, list) or not all(isinstance(each, Mapping) for each in given):
+        return None
+    asked = [tool for each in given if isinstance(each.get("asked"), list) for tool in each["asked"]]
+    return list(map(_call, given)), list(map(_call, asked))
+
+
+def _call(given: Mapping[str, Any]) -> Call:
+    return Call(
+        str(given.get("kind", "tool")),
+        str(given.get("name", "")),
+        given.get("arguments"),
+        _said(given.get("error")),
+        None,
+        str(given.get("address", "")),
+        given.get("is_step") is True,
+        given.get("data"),
+        given.get("result"),
+    )
+
+
+def _as_recorded(cassette: Any, text: str) -> str:
+    """Return a text with pseudonyms in the place of secrets: the key is in the cassette that a line was exported from.
+
+    A trace doesn't hold it, as traces leave the house. Where the cassette is gone, a text with secrets stays as it is.
+    """
+    try:
+        return as_recorded_in(open_cassette(cassette), text) if Path(cassette).is_file() else text
+    except (CassetteError, TypeError, OSError, ValueError):
+        return text
+
+
+def _conversation(line: TraceLine) -> list[dict[str, Any]]:
+    messages = line.meta.get("messages")
+    if isinstance(messages, list) and all(isinstance(each, dict) for each in messages):
+        return messages
+    return [{"role": "user", "content": line.prompt}, {"role": "assistant", "content": line.response}]
 
 
 def nearest_prompt(prompt: str, others: Iterable[str]) -> str | None:

@@ -131,7 +131,7 @@ def _judged(word: str, value: Any) -> list[Check]:
 WORDS: dict[str, Callable[[str, Any], list[Check]]] = {
     "after": _pair(after, "within", "kind"),
     "arguments": _arguments,
-    "at_most": _keyed(at_most, "calls", "tokens", "seconds", "dollars", "steps"),
+    "at_most": _keyed(at_most, "calls", "tokens", "seconds", "dollars", "steps", "uncounted"),
     "before": _pair(before, "kind"),
     "called": _named(called, "times", "kind", "arguments"),
     "confirmed": _named(confirmed),

@@ -126,6 +126,7 @@ from agenttape_core.integration.shapes import (
     generator,
     plain,
 )
+from agenttape_core.integration.usage import field_of, tokens_in, usage_in
 from agenttape_core.interventions import How, register_damage
 from agenttape_core.lifecycle.entry_points import load_integration
 from agenttape_core.lifecycle.packages import register_packages
@@ -262,6 +263,7 @@ __all__ = [
     "current_session",
     "enter_branch",
     "executing",
+    "field_of",
     "forking_pools",
     "generator",
     "has_turn",
@@ -324,7 +326,9 @@ __all__ = [
     "taking_part_here",
     "taking_part_while",
     "task_branch",
+    "tokens_in",
     "told_outside",
+    "usage_in",
     "value_codec",
     "waiting_first",
     "warn_unless_identified",

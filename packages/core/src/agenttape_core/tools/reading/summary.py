@@ -81,8 +81,11 @@ def model_of(item: Interaction) -> str | None:
     candidate = item.metadata.get("candidate")
     if isinstance(candidate, str) and candidate != OWN:
         return candidate.partition(":")[2] or candidate
-    model = item.request.get("model")
-    return model if isinstance(model, str) else None
+    arguments = item.request.get("arguments")  # of a function that is a boundary
+    for given in (item.request, arguments if isinstance(arguments, dict) else {}):
+        if isinstance(model := given.get("model"), str):
+            return model
+    return None
 
 
 def tried_with(item: Interaction, candidate: object) -> Interaction:

@@ -49,21 +49,24 @@ def turns_of(interactions: Iterable[Interaction]) -> list[Turn]:
         interactions: The calls, in the order of the run.
     """
     turns: list[Turn] = []
-    inside = ""
+    known: dict[str, Turn] = {}  # by the outermost run: parallel ones take turns in the order of the calls
     waiting: list[Interaction] = []
     for item in interactions:
         outermost = item.address.partition("/")[0]
+        turn = known.get(outermost)
         if not is_answer_of_run(item):
-            (turns[-1].calls if turns and outermost == inside else waiting).append(item)
+            (turn.calls if turn is not None else waiting).append(item)
             continue
         messages = input_messages(item.request)
         asked = _last_of_user(messages)
-        goes_on = bool(turns) and (outermost == inside or _continues(messages, asked, turns[-1].prompt))
-        if not goes_on:
-            turns.append(Turn(text_of(messages[asked]) if asked is not None else ""))
-        turns[-1].calls += [*waiting, item]
+        if turn is None and turns and _continues(messages, asked, turns[-1].prompt):
+            turn = turns[-1]
+        if turn is None:
+            turn = Turn(text_of(messages[asked]) if asked is not None else "")
+            turns.append(turn)
+        known[outermost] = turn
+        turn.calls += [*waiting, item]
         waiting.clear()
-        inside = outermost
     if waiting:
         (turns[-1] if turns else _added(turns)).calls.extend(waiting)
     return turns

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agenttape_core.matching import Difference
@@ -114,12 +114,18 @@ class Checked:
         path: Its file; empty if it has none.
         prompt: What it was asked.
         judged: The checks.
+        model: The model that gave the answer; empty if it isn't known.
+        provider: The provider of that model; empty if it isn't known.
+        meta: The facts that its maker wrote down, such as those of a line of a trace.
     """
 
     name: str
     path: str
     prompt: str
     judged: tuple[Judged, ...] = ()
+    model: str = ""
+    provider: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -137,6 +143,8 @@ class Checked:
             "run": self.name,
             "path": self.path,
             "prompt": self.prompt,
+            **{key: value for key in ("model", "provider") if (value := getattr(self, key))},
+            **({"meta": dict(self.meta)} if self.meta else {}),
             "passed": not self.has_failed,
             "checks": [
                 {

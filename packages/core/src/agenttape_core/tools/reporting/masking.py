@@ -51,7 +51,10 @@ class Mask:
     def checked(self, checked: Checked) -> Checked:
         """Return what a report says of a run. Its name, files, places, and the words of messages stay."""
         return replace(
-            checked, prompt=REDACTED if checked.prompt else "", judged=tuple(map(self._judged, checked.judged))
+            checked,
+            prompt=REDACTED if checked.prompt else "",
+            judged=tuple(map(self._judged, checked.judged)),
+            meta=self.data(dict(checked.meta)),
         )
 
     def _judged(self, judged: Judged) -> Judged:
