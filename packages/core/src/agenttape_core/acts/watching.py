@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agenttape_core.acts.handles import deeds
 from agenttape_core.acts.places import Place, innermost, place_of
 from agenttape_core.acts.words import DRAWING, EVENTS, IN_MEMORY, WITHIN_SHUTIL, draw, words_of
-from agenttape_core.guard.attempts import CONNECTING
+from agenttape_core.guard.attempts import CONNECTING, NEW_INTERPRETER
 from agenttape_core.guard.caller import in_socketpair
+from agenttape_core.guard.handovers import Handover, to_interpreter, watching_handovers, wrap_loaded
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.lookups import watching_lookups
 from agenttape_core.guard.patching import patch
@@ -37,6 +38,7 @@ class Deed(NamedTuple):
         to: The names and the address of the host at the other end of a connection; empty for the processes that
             `multiprocessing` has started.
         port: The port there; 0 where there are none.
+        handover: What's handed to another process or interpreter, if it is that.
     """
 
     what: str
@@ -44,6 +46,7 @@ class Deed(NamedTuple):
     kind: DeedKind
     to: tuple[str, ...] = ()
     port: int = 0
+    handover: Handover | None = None
 
 
 Watcher = Callable[[Deed], object]
@@ -85,11 +88,16 @@ class _Watching:
         _add_hook()
         seams.enter_context(watching_lookups(self.names.learn))
         seams.enter_context(watching_sends(self._sent))
+        seams.enter_context(watching_handovers(functools.partial(self.handed_over, depth=3)))
         patch(seams, BaseProcess, "start", functools.partial(_starting, self))
 
     def _sent(self, send: Send) -> None:
         if send.is_open and not send.is_answer:
             self.reached(send.sock, send.to, depth=3)
+
+    def handed_over(self, handover: Handover, depth: int) -> None:
+        """Tell of what is handed to another process or interpreter."""
+        self._show(Deed(f"reached {handover.to}", _UNKNOWN, "reach", handover=handover), depth + 1)
 
     def reached(self, sock: socket.socket, address: Any, depth: int) -> None:
         """Tell of a connection, or of sending on one."""
@@ -122,12 +130,18 @@ class _Watching:
             to: The host at the other end of a connection.
             port: The port there.
         """
+        self._show(Deed(what, _UNKNOWN, kind, to, port), depth + 1)
+
+    def _show(self, deed: Deed, depth: int) -> None:
         deeds.number += 1
         place = place_of(innermost(depth))
         if place is not None:
-            deed = Deed(what, place, kind, to, port)
+            deed = deed._replace(place=place)
             for watcher in self.watchers.all:
                 watcher(deed)
+
+
+_UNKNOWN = Place(inside="", anywhere="")
 
 
 _watching = _Watching()
@@ -139,7 +153,8 @@ def _add_hook() -> None:
     sys.addaudithook(_hook_for(_watching))
 
 
-def watching_deeds(watcher: Watcher) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def watching_deeds(watcher: Watcher) -> Iterator[None]:
     """Show all that the process does outside to a watcher during the block.
 
     Watchers may nest and overlap in any threads.
@@ -148,7 +163,9 @@ def watching_deeds(watcher: Watcher) -> contextlib.AbstractContextManager[None]:
         watcher: Called with each deed before it is done, in its thread and context. It is not done if the watcher
             raises. One deed may be shown more than once.
     """
-    return _watching.watchers.including(watcher)
+    with _watching.watchers.including(watcher):
+        wrap_loaded()
+        yield
 
 
 def _hook_for(watching: _Watching) -> Callable[[str, tuple[Any, ...]], None]:
@@ -167,6 +184,8 @@ def _hook_for(watching: _Watching) -> Callable[[str, tuple[Any, ...]], None]:
                 watching.reached(args[0], args[1], depth=2)
         elif event in drawing:
             draw(args[0])
+        elif event == NEW_INTERPRETER:
+            watching.handed_over(to_interpreter("start"), depth=2)
 
     return hook
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.guard.caller import in_debugger, in_multiprocessing, in_socketpair
+from agenttape_core.guard.handovers import ends_workers, to_interpreter
 from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS, as_ip, is_loopback, normal, text
 from agenttape_core.guard.machine import looks_at_machine
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from agenttape_core.guard.handovers import Handover
     from agenttape_core.guard.policy import Guard
     from agenttape_core.guard.sends import Send
 
@@ -27,7 +30,9 @@ _MULTIPROCESSING = tuple(
 )
 """The beginnings of the code that the processes of `multiprocessing` run."""
 _RESOLVING = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
-EVENTS = _SPAWNING | CONNECTING.keys() | _RESOLVING
+_SIGNALLING = {"os.kill": "process", "os.killpg": "process group"}
+NEW_INTERPRETER = "cpython.PyInterpreterState_New"
+EVENTS = _SPAWNING | CONNECTING.keys() | _RESOLVING | _SIGNALLING.keys() | {NEW_INTERPRETER}
 """The events behind which an attempt may be."""
 
 
@@ -44,6 +49,7 @@ class Attempt(NamedTuple):
         excused: Whether it is none of the program's own; asked last, as the answer costs time.
         to: The address at the other end, for a connection.
         port: The port at the host, if it is known.
+        advice: What else the user can do, where no boundary would help.
     """
 
     what: str
@@ -54,6 +60,7 @@ class Attempt(NamedTuple):
     excused: Callable[[], bool] = in_socketpair
     to: Any = None
     port: int | None = None
+    advice: str = ""
 
 
 def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:
@@ -62,6 +69,10 @@ def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:
         return _connection(CONNECTING[event], args[0], args[1])
     if event in _RESOLVING:
         return look_up(event, args[0])
+    if event in _SIGNALLING:
+        return signal_to(_SIGNALLING[event], args[0], args[1])
+    if event == NEW_INTERPRETER:
+        return hand_over(to_interpreter("start"))
     if event in _SPAWNING:
         return (
             None
@@ -119,6 +130,40 @@ def send_on(send: Send) -> Attempt | None:
     if attempt is None:
         return None
     return attempt._replace(sock=send.sock, is_open=True, excused=lambda: send.is_answer or in_debugger())
+
+
+def hand_over(handover: Handover) -> Attempt:
+    """Return the attempt to hand work to a process or an interpreter that has no session."""
+
+    def is_allowed(guard: Guard) -> bool:
+        return guard.allows_word(SUBPROCESS) or not handover.is_older(guard.age)
+
+    return Attempt(f"{handover.verb} {handover.to}", SUBPROCESS, is_allowed, advice=handover.advice)
+
+
+def signal_to(what: str, number: int, sent: int) -> Attempt | None:
+    """Return the attempt to send a signal, unless it's for this process, or only looks if there is a process.
+
+    Args:
+        what: The word for the receiver.
+        number: The number of that, as the system gives it.
+        sent: The signal.
+    """
+    if not sent or (what == "process" and number == os.getpid()):
+        return None
+
+    def is_allowed(guard: Guard) -> bool:
+        return guard.allows_word(SUBPROCESS) or guard.age.precedes_process(number)
+
+    def is_excused() -> bool:
+        return ends_workers() or in_debugger()
+
+    return Attempt(
+        f"send signal {int(sent)} to the {what} {number}", SUBPROCESS, is_allowed, excused=is_excused, advice=_TO_OWN
+    )
+
+
+_TO_OWN = "a replay sends signals only to processes that it has started itself; to allow all: "
 
 
 def look_up(event: str, asked: Any) -> Attempt | None:

@@ -26,6 +26,7 @@ _LOOKING: Mapping[str, frozenset[str]] = {
     # Packages that do the same, at import or at first use.
     "distro.distro": _ANY,  # lsb_release, uname, oslevel: the distribution
     "git.cmd": frozenset({"Git.refresh"}),  # git version, when GitPython is imported
+    "joblib.externals.loky.backend.utils": frozenset({"_posix_recursive_kill"}),  # pgrep: the children of a worker
     "joblib.externals.loky.backend.context": _ANY,  # lscpu, sysctl: the number of physical cores, for scikit-learn
     "matplotlib.font_manager": frozenset({"_get_fontconfig_fonts", "_get_macos_fonts"}),  # fc-list, system_profiler
     "numexpr.cpuinfo": _ANY,  # uname -m, at import

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agenttape_core.guard.handovers import Age
 from agenttape_core.guard.hosts import LOOPBACK, OF_PROGRAM, SUBPROCESS, Entry, as_ip, is_loopback, normal, parsed
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Guard:
         has_live: bool = False,
     ) -> None:
         self.name = name
+        self.age = Age()
+        """The moment at which the session began."""
         self.is_over = False
         """True if the session has ended, and the guard holds only for what it has started."""
         self.on_block = on_block

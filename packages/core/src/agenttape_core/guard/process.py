@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import signal
 import socket
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import NetworkBlockedError, shown_path
-from agenttape_core.guard.attempts import EVENTS, Attempt, attempt_of, look_up, send_on, start_of
+from agenttape_core.guard.attempts import EVENTS, Attempt, attempt_of, hand_over, look_up, send_on, signal_to, start_of
 from agenttape_core.guard.caller import caller
+from agenttape_core.guard.handovers import Handover, watching_handovers, wrap_loaded
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.late import how_to_end
 from agenttape_core.guard.let_through import is_let_through
@@ -28,8 +31,7 @@ except ImportError:  # Windows has none
     _posixsubprocess = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Sequence
 
     from agenttape_core.guard.policy import Guard
 
@@ -45,6 +47,9 @@ def _install(wrappers: contextlib.ExitStack) -> None:
     for name in ("connect", "connect_ex"):
         patch(wrappers, socket.socket, name, _judging)
     wrappers.enter_context(watching_sends(_judge_send))
+    wrappers.enter_context(watching_handovers(_judge_handover))
+    if hasattr(signal, "pidfd_send_signal"):
+        patch(wrappers, signal, "pidfd_send_signal", _judging_signal)
     if _posixsubprocess is not None:
         patch(wrappers, _posixsubprocess, "fork_exec", _judging_start)
 
@@ -105,6 +110,10 @@ def _naming(address: Any) -> Attempt | None:
     return None
 
 
+def _judge_handover(handover: Handover) -> None:
+    _judge(hand_over(handover))
+
+
 def _judging_start(real: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the function by which `multiprocessing` and joblib start processes: it raises no event."""
 
@@ -115,6 +124,26 @@ def _judging_start(real: Callable[..., Any]) -> Callable[..., Any]:
         return real(words, *args)
 
     return fork_exec
+
+
+def _judging_signal(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the function that sends a signal by an open file of a process: it raises no event."""
+
+    def pidfd_send_signal(pidfd: int, sent: int, *args: Any) -> Any:
+        attempt = signal_to("process", _pid_of(pidfd), sent)
+        if attempt is not None:
+            _judge(attempt)
+        return real(pidfd, sent, *args)
+
+    return pidfd_send_signal
+
+
+def _pid_of(pidfd: int) -> int:
+    """Return the number of the process that an open file stands for; -1 if the system doesn't tell."""
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        lines = Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("Pid:")).split()[1])
+    return -1
 
 
 def _remember(host: str, addresses: list[str]) -> None:
@@ -182,7 +211,7 @@ def _message(attempt: Attempt, objecting: Sequence[Guard]) -> str:
         states.setdefault(guard.state, []).append(f'"{shown_path(guard.name)}"')
     state = " and ".join(state.format(" and ".join(names)) for state, names in states.items())
     entry = f"allow_hosts={{{objecting[0].entry_for(attempt.host, attempt.port)!r}}}"
-    remedy = how_to_end(entry) if all(guard.is_over for guard in objecting) else f"{_REMEDY}{entry}"
+    remedy = how_to_end(entry) if all(guard.is_over for guard in objecting) else f"{attempt.advice or _REMEDY}{entry}"
     return f"blocked an attempt to {attempt.what} {state}\n  tried at {caller()}\n  {remedy}"
 
 
@@ -192,7 +221,8 @@ _REMEDY = (
 )
 
 
-def guarding(guard: Guard, exempt: Callable[[], bool]) -> AbstractContextManager[None]:
+@contextlib.contextmanager
+def guarding(guard: Guard, exempt: Callable[[], bool]) -> Iterator[None]:
     """Keep the process offline during the block.
 
     Guards may nest and overlap in any threads. What is tried must be acceptable to every open guard, because a guard
@@ -206,4 +236,6 @@ def guarding(guard: Guard, exempt: Callable[[], bool]) -> AbstractContextManager
         NetworkBlockedError: Not by the block itself, but at the place inside it where something is tried; where that is
             telemetry, a `ConnectionRefusedError` instead.
     """
-    return _guards.including(_Opened(guard, exempt))
+    with _guards.including(_Opened(guard, exempt)):
+        wrap_loaded()
+        yield

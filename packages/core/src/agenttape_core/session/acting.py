@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agenttape_core.acts import Deed, Place, watching_deeds
-from agenttape_core.guard import Guard
+from agenttape_core.guard import SUBPROCESS, Guard
 from agenttape_core.session.base_session import Slot
 from agenttape_core.session.context import current_session
 from agenttape_core.session.executed_around import executing
@@ -81,4 +81,6 @@ def _is_missing(session: Session, deed: Deed) -> bool:
     if owning_session() is not session or not session.ambient:
         return False
     guard = session.extension(_GUARD)
+    if deed.handover is not None:
+        return deed.handover.is_older(guard.age) and not guard.allows_word(SUBPROCESS)
     return bool(deed.to) and not any(guard.allows_host(host, deed.port) for host in deed.to)

@@ -1,0 +1,365 @@
+"""Work that this process hands to its other processes and interpreters, shown to whoever watches.
+
+A child that starts within a session gets the session (see `lifecycle.children`). One that's older has none: the workers
+of a pool that a module made, a manager of a fixture. What goes there raises no audit event, as it's written to a pipe
+that is open already. So while somebody watches, these are wrapped, in `multiprocessing` and its copy `multiprocess`:
+
+- the ways by which a program's own thread hands work over: pools, executors (joblib's too), `Queue.put`. Threads of
+  theirs do the writing; a refusal in one of these would leave the program waiting forever;
+- `Connection`, to which all else comes down: pipes, simple queues, managers' proxies;
+- the functions that run code in another interpreter of this process, or exchange data with one.
+
+Nothing is imported for this: a module that isn't loaded hasn't started a process yet.
+
+A pipe by itself leads nowhere. So one that's older than a session counts only if this process has a child that's older,
+too. A process that `multiprocessing` has started may therefore open a session and report to its parent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import struct
+import sys
+import types
+import weakref
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+from agenttape_core.guard.caller import is_library, is_own
+from agenttape_core.guard.patching import patch
+from agenttape_core.guard.watchers import Watchers
+
+_FAMILIES = ("multiprocessing", "multiprocess")
+_EXECUTORS = ("concurrent.futures.process", "joblib.externals.loky.process_executor", "loky.process_executor")
+
+_numbers = itertools.count(1)
+_born: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""By a connection that was made while somebody watched: its moment, by the same numbers as those of ages."""
+_forked: dict[int, int] = {}
+"""The same by the number of a forked process, which the system may give to a later one."""
+
+
+class Age:
+    """The moment at which a session begins, and the child processes that are there already."""
+
+    def __init__(self) -> None:
+        self._since = next(_numbers)
+        self._children = weakref.WeakSet(_children(is_alive=True))
+
+    def has_child(self) -> bool:
+        """Return True if any child of this process is older."""
+        return bool(self._children)
+
+    def has_any(self, processes: Collection[Any]) -> bool:
+        """Return True if any of these children is older."""
+        return bool(self._children) and any(process in self._children for process in processes)
+
+    def precedes(self, connection: Any) -> bool:
+        """Return True if a connection was made after this moment."""
+        return _born.get(connection, 0) > self._since
+
+    def precedes_process(self, pid: int) -> bool:
+        """Return True if this process has started a process after this moment, by `multiprocessing` or by a fork."""
+        if _forked.get(pid, 0) > self._since:
+            return True
+        return any(child.pid == pid and child not in self._children for child in _children())
+
+
+class Handover(NamedTuple):
+    """Work or data that's about to be handed over.
+
+    Args:
+        verb: The word for it, as it follows "an attempt to".
+        to: The words for what gets it.
+        is_older: Returns True if what gets it has no session, as it's older than this age.
+        advice: The remedy for the user, which ends before an option that allows it.
+    """
+
+    verb: str
+    to: str
+    is_older: Callable[[Age], bool]
+    advice: str
+
+
+Watcher = Callable[[Handover], object]
+"""Called before each of them, in its thread and context; nothing is handed over if it raises."""
+
+_OLDER = "a process that is older than the session"
+_IN_BLOCK = (
+    "make it inside the block, or in a fixture that starts after the session: processes that start in a replay use\n"
+    "  the same cassette; or allow it: "
+)
+
+
+def to_interpreter(verb: str) -> Handover:
+    """Return what is done with another interpreter of this process: none of them has a session.
+
+    Args:
+        verb: The words for it.
+    """
+    advice = "another interpreter has neither the cassette nor the guard: run this code in the main one, or allow it: "
+    return Handover(verb, "another interpreter", lambda _: True, advice)
+
+
+@contextmanager
+def watching_handovers(watcher: Watcher) -> Iterator[None]:
+    """Show what's handed to other processes and interpreters to a watcher during the block.
+
+    Watchers may nest and overlap in any threads.
+
+    Args:
+        watcher: Called with each before it happens, in its thread and context. It doesn't happen if the watcher raises.
+    """
+    with _handovers.including(watcher):
+        _wrapped.look()
+        yield
+
+
+class _Wrapped:
+    """The modules that are wrapped now."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._modules: set[str] = set()
+
+    def install(self, stack: ExitStack) -> None:
+        self._stack = stack
+        stack.callback(self._modules.clear)
+        stack.callback(_forked.clear)
+        for name in ("fork", "forkpty"):
+            if hasattr(os, name):
+                patch(stack, os, name, _forking)
+
+    def look(self) -> None:
+        """Wrap what has been loaded since the last look: each watcher that begins may find more."""
+        for name, wrap in _WRAPS.items():
+            module = sys.modules.get(name)
+            if module is not None and name not in self._modules:
+                self._modules.add(name)
+                wrap(module, partial(patch, self._stack))
+
+
+_wrapped = _Wrapped()
+_handovers: Watchers[Watcher] = Watchers(_wrapped.install)
+wrap_loaded = _wrapped.look
+"""Wrap what has been loaded since: to be called whenever a session begins while another one watches already."""
+
+
+def _connections(module: Any, patched: Callable[..., None]) -> None:
+    patched(module._ConnectionBase, "__init__", _noting)  # noqa: SLF001 - it is that of all of them
+    for cls in filter(None, (vars(module).get("Connection"), vars(module).get("PipeConnection"))):
+        for name, verb in (("_send_bytes", "send to"), ("_recv_bytes", "receive from"), ("_poll", "wait for")):
+            patched(cls, name, partial(_through, verb))
+    if "SocketClient" in vars(module):
+        patched(module, "SocketClient", _connecting)
+
+
+def _queues(module: Any, patched: Callable[..., None]) -> None:
+    for cls in (module.Queue, module.JoinableQueue):
+        patched(cls, "put", _putting)
+
+
+def _pools(module: Any, patched: Callable[..., None]) -> None:
+    # Each way to submit to a pool checks first that it's running. Its workers are threads in a `ThreadPool`.
+    patched(module.Pool, "_check_running", partial(_submitting, lambda pool: list(pool._pool)))  # noqa: SLF001
+
+
+def _executors(module: Any, patched: Callable[..., None]) -> None:
+    patched(module.ProcessPoolExecutor, "submit", partial(_submitting, _workers))
+
+
+def _workers(executor: Any) -> Collection[Any]:
+    return list((executor._processes or {}).values())  # noqa: SLF001 - it is `None` after a shutdown
+
+
+_USES = {
+    "create": "start",
+    **dict.fromkeys(("run_string", "run_func", "exec", "call"), "run code in"),
+    **dict.fromkeys(("send", "send_buffer", "put", "channel_send"), "send to"),
+    **dict.fromkeys(("recv", "get", "channel_recv"), "receive from"),
+}
+"""The functions of the modules of interpreters, in all versions of Python, and the words for what they do."""
+
+
+def _interpreters(module: Any, patched: Callable[..., None]) -> None:
+    for name, verb in _USES.items():
+        if name in vars(module):
+            patched(module, name, partial(_using_interpreter, verb))
+
+
+_WRAPS: dict[str, Callable[[Any, Callable[..., None]], None]] = {
+    **{f"{family}.connection": _connections for family in _FAMILIES},
+    **{f"{family}.queues": _queues for family in _FAMILIES},
+    **{f"{family}.pool": _pools for family in _FAMILIES},
+    **dict.fromkeys(_EXECUTORS, _executors),
+    **dict.fromkeys(("_interpreters", "_interpchannels", "_interpqueues"), _interpreters),
+    **dict.fromkeys(("_xxsubinterpreters", "_xxinterpchannels"), _interpreters),
+}
+"""By the name of a module: the function that wraps its parts."""
+
+_CARRYING = frozenset(
+    f"{family}.{module}" for family in _FAMILIES for module in ("connection", "managers", "queues", "reduction")
+)
+_JUDGED_BEFORE = frozenset({*_EXECUTORS, *(f"{family}.pool" for family in _FAMILIES)})
+"""The modules whose threads carry what was judged when the program submitted it."""
+_FEEDER = "_feed"
+_COUNTING = frozenset({"_decref", "_incref", "_finalize_manager"})
+"""The functions of a proxy that count references: the garbage collector calls them, at any time."""
+
+
+def _is_of_program() -> bool:
+    """Return True if the program uses a connection or a queue, rather than a thread of a pool, or a counter."""
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - gives the stack without building a list
+    while frame is not None:
+        module = frame.f_globals.get("__name__")
+        if module in _JUDGED_BEFORE:
+            return False
+        if module in _CARRYING:
+            name = frame.f_code.co_name
+            if name in _COUNTING or (name == _FEEDER and str(module).endswith(".queues")):
+                return False
+        elif not is_own(frame):
+            return True
+        frame = frame.f_back
+    return True
+
+
+def _show(handover: Handover) -> None:
+    for watcher in _handovers.all:
+        watcher(handover)
+
+
+def _noting(real: Callable[..., None]) -> Callable[..., None]:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
+        real(self, *args, **kwargs)
+        _born[self] = next(_numbers)
+
+    return __init__
+
+
+def _leads_to_older(connection: Any, age: Age) -> bool:
+    return age.has_child() and not age.precedes(connection)
+
+
+def _through(verb: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a method of a connection."""
+
+    def method(self: Any, *args: Any) -> Any:
+        if _handovers.all and _is_of_program():
+            _show(Handover(verb, _OLDER, partial(_leads_to_older, self), _IN_BLOCK))
+        return real(self, *args)
+
+    return method
+
+
+def _putting(real: Callable[..., None]) -> Callable[..., None]:
+    """Wrap the method of a queue that lets a thread send."""
+
+    def put(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _handovers.all and _is_of_program():
+            _show(Handover("send to", _OLDER, partial(_leads_to_older, self._writer), _IN_BLOCK))
+        real(self, *args, **kwargs)
+
+    return put
+
+
+def _submitting(workers_of: Callable[[Any], Collection[Any]], real: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a method by which work is submitted."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _handovers.all:
+            workers = workers_of(self)
+            to = f"a {type(self).__name__} whose processes are older than the session"
+            _show(Handover("hand work to", to, lambda age: age.has_any(workers), _IN_BLOCK))
+        return real(self, *args, **kwargs)
+
+    return method
+
+
+def _connecting(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Wrap the function that connects with a manager, or with another process that listens."""
+
+    def connect(address: Any) -> Any:
+        connection = real(address)
+        if _handovers.all and not isinstance(address, tuple) and _is_of_program():  # others were judged as hosts
+            pid = _peer(connection)
+            try:
+                _show(Handover("connect to", _OLDER, lambda age: _is_beyond(pid, age), _IN_BLOCK))
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    return connect
+
+
+def _peer(connection: Any) -> int | None:
+    """Return the process that listens at the other end of a Unix socket, where the system tells: on Linux."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return None
+    with socket.socket(fileno=os.dup(connection.fileno())) as sock:
+        return int(struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))[0])
+
+
+def _is_beyond(pid: int | None, age: Age) -> bool:
+    """Return True if a process is none of the session: it is an older child, or somebody else's."""
+    if pid is None:
+        return age.has_child()
+    if pid == os.getpid():
+        return False
+    own = next((child for child in _children() if child.pid == pid), None)
+    if own is not None:
+        return age.has_any([own])
+    return age.has_child() or not _is_child()
+
+
+def _forking(real: Callable[[], Any]) -> Callable[[], Any]:
+    def fork() -> Any:
+        answer = real()
+        pid = answer[0] if isinstance(answer, tuple) else answer  # of `forkpty`
+        if pid:
+            _forked[pid] = next(_numbers)
+        return answer
+
+    return fork
+
+
+def ends_workers() -> bool:
+    """Return True if a pool, an executor or a manager ends its own processes, or what is garbage does so."""
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - gives the stack without building a list
+    while frame is not None and (is_own(frame) or is_library(frame.f_code.co_filename)):
+        module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_name
+        if module in _JUDGED_BEFORE or name in _COUNTING or name == "__del__" or "loky.backend" in module:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _using_interpreter(verb: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def use(*args: Any, **kwargs: Any) -> Any:
+        if _handovers.all:
+            _show(to_interpreter(verb))
+        return real(*args, **kwargs)
+
+    return use
+
+
+def _children(*, is_alive: bool = False) -> list[Any]:
+    """Return the processes that this one has started; those that have ended are left out on request."""
+    modules = filter(None, (sys.modules.get(f"{family}.process") for family in _FAMILIES))
+    found: list[Any] = []
+    for module in modules:
+        if module._children:  # noqa: SLF001 - the only list; the function below waits for those that have ended
+            found += module.active_children() if is_alive else list(module._children)  # noqa: SLF001
+    return found
+
+
+def _is_child() -> bool:
+    """Return True if `multiprocessing` has started this process."""
+    modules = filter(None, (sys.modules.get(f"{family}.process") for family in _FAMILIES))
+    return any(module.parent_process() is not None for module in modules)

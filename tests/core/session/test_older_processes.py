@@ -1,0 +1,307 @@
+"""Processes and interpreters that are older than a session get nothing from a replay, and are named in a recording."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, suppress
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import NetworkBlockedError, boundary, use_cassette
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+
+interpreters = importlib.import_module("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
+
+
+@boundary("tool")
+def look(city: str) -> str:
+    """A call that is recorded."""
+    return f"{city}!"
+
+
+def note(file: str) -> int:
+    """Leave a trace, wherever this runs."""
+    with Path(file).open("a") as opened:
+        opened.write("x")
+    return 1
+
+
+def answer(ends: Any, asked: Any, answers: Any, quick: Any) -> None:
+    """Answer a pipe; put something into two queues first."""
+    answers.put("queued")
+    quick.put("quick")
+    asked.get()
+    while True:
+        ends.send(ends.recv())
+
+
+class Older:
+    """What a module could have made before the session."""
+
+    def __init__(self, stack: ExitStack, trace: str) -> None:
+        context = multiprocessing.get_context("fork")
+        self.trace = trace
+        self.executor = stack.enter_context(ProcessPoolExecutor(1, mp_context=context))
+        self.executor.submit(len, "").result()
+        self.pool = stack.enter_context(context.Pool(1))
+        self.manager = stack.enter_context(context.Manager())
+        self.shared = self.manager.dict()
+        self.ends, others = context.Pipe()
+        self.asked, self.answers, self.quick = context.Queue(), context.JoinableQueue(), context.SimpleQueue()
+        self.process = context.Process(target=answer, args=(others, self.asked, self.answers, self.quick), daemon=True)
+        self.process.start()
+        stack.callback(self.process.join)
+        stack.callback(self.process.kill)
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Older]:
+    """All of it, which works again when the replays are over."""
+    with ExitStack() as stack:
+        made = Older(stack, str(tmp_path_factory.mktemp("traces") / "trace"))
+        yield made
+        assert made.executor.submit(note, made.trace).result() == 1
+        assert made.pool.apply(note, (made.trace,)) == 1
+        made.shared["town"] = "Paris"
+        assert made.shared.copy() == {"town": "Paris"}
+        made.asked.put("begin")
+        assert (made.answers.get(), made.quick.get()) == ("queued", "quick")
+        made.ends.send("x")
+        assert made.ends.recv() == "x"
+        assert Path(made.trace).read_text() == "xx"
+
+
+@pytest.fixture
+def recorded() -> None:
+    """A cassette with one call."""
+    with use_cassette("c", mode="all"):
+        look("Paris")
+
+
+WAYS: dict[str, Callable[[Older], object]] = {
+    "an executor": lambda older: older.executor.submit(note, older.trace),
+    "an executor's map": lambda older: older.executor.map(note, [older.trace]),
+    "a pool": lambda older: older.pool.apply(note, (older.trace,)),
+    "a pool's map": lambda older: older.pool.map(note, [older.trace]),
+    "a pool's imap": lambda older: list(older.pool.imap_unordered(note, [older.trace])),
+    "a pool's task": lambda older: older.pool.apply_async(note, (older.trace,)).get(),
+    "a manager's object": lambda older: older.shared.update(town="Oslo"),
+    "a new object of a manager": lambda older: older.manager.dict(),
+    "a queue": lambda older: older.asked.put("x"),
+    "what a queue holds": lambda older: older.answers.get(),
+    "what a queue may hold": lambda older: older.answers.get(timeout=60),
+    "a queue with tasks": lambda older: older.answers.put("x"),
+    "a simple queue": lambda older: older.quick.put("x"),
+    "what a simple queue holds": lambda older: older.quick.get(),
+    "a pipe": lambda older: older.ends.send("x"),
+    "the other end of a pipe": lambda older: older.ends.recv(),
+    "a look at a pipe": lambda older: older.ends.poll(60),
+}
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_nothing_is_handed_to_an_older_process(older: Older, way: Callable[[Older], object]) -> None:
+    """A replay refuses it where the program hands it over, says why, and leaves the process usable."""
+    with pytest.raises(NetworkBlockedError) as caught, use_cassette("c", unused="ignore"):
+        way(older)
+    assert "older than the session" in str(caught.value)
+    assert f"tried at {__file__}" in str(caught.value) or "in update" in str(caught.value)
+    assert "make it inside the block" in str(caught.value)
+    assert "allow_hosts={'subprocess'}" in str(caught.value)
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("recorded")
+def test_an_older_process_is_reached_where_processes_are_allowed(older: Older) -> None:
+    """They're the user's business then."""
+    with use_cassette("c", allow_hosts={"subprocess"}):
+        look("Paris")
+        assert older.executor.submit(abs, -1).result() == 1
+        assert older.pool.apply(abs, (-1,)) == 1
+        assert older.shared.copy() == {}
+
+
+@pytest.mark.process
+@pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
+def test_a_recording_names_what_it_hands_to_an_older_process(older: Older) -> None:
+    """Nothing of it is recorded, and a replay will refuse it."""
+    with use_cassette("c", mode="all") as session:
+        look("Paris")
+        older.pool.apply(abs, (-1,))
+        older.shared.copy()
+    pool, shared = session.report.outside
+    assert pool.startswith("reached a Pool whose processes are older than the session at ")
+    assert shared.startswith("reached a process that is older than the session at ")
+    with use_cassette("c", mode="all", allow_hosts={"subprocess"}) as session:
+        look("Paris")
+        older.pool.apply(abs, (-1,))
+    assert session.report.outside == ()
+
+
+def put_there(queue: Any) -> None:
+    """Report to the parent."""
+    queue.put("x")
+
+
+def replay_there(queue: Any) -> None:
+    """Replay in a process that is older than its session, and report from within."""
+    with use_cassette("c"):
+        queue.put(look("Paris"))
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("older", "recorded")
+def test_processes_of_the_replay_are_worked_with() -> None:
+    """Those that start inside, beside older ones, are guarded and served; threads are no processes."""
+    context = multiprocessing.get_context("fork")
+    with use_cassette("c") as session:
+        look("Paris")
+        with ThreadPool(1) as threads:
+            assert threads.map(abs, [-1]) == [1]
+        with ProcessPoolExecutor(1, mp_context=context) as executor:
+            assert executor.submit(abs, -1).result() == 1
+        with context.Manager() as manager:
+            shared = manager.dict(a=1)
+            assert shared["a"] == 1
+        queue = context.SimpleQueue()
+        process = context.Process(target=put_there, args=(queue,))
+        process.start()
+        assert queue.get() == "x"
+        process.join()
+    assert session.report.blocked == ()
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("recorded")
+def test_a_process_with_its_own_session_reports_to_its_parent() -> None:
+    """The pipe is older than the session, and leads to no process that this one has started."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=replay_there, args=(queue,))
+    process.start()
+    assert queue.get(timeout=60) == "Paris!"
+    process.join()
+    assert process.exitcode == 0
+
+
+# -- interpreters ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Any:
+    """An interpreter that is older than the session."""
+    return interpreters.create()
+
+
+@pytest.mark.usefixtures("recorded")
+def test_no_code_runs_in_another_interpreter(interpreter: Any) -> None:
+    """It has no guard: a replay refuses to start one, and to use one that is there."""
+    uses: dict[str, Callable[[], object]] = {
+        "start": interpreters.create,
+        "run code in": lambda: interpreters.run_string(interpreter, "raise SystemExit(1)"),
+    }
+    for words, use in uses.items():
+        with (
+            pytest.raises(NetworkBlockedError, match=f"an attempt to {words} another interpreter"),
+            use_cassette("c", unused="ignore"),
+        ):
+            use()
+    with use_cassette("c", allow_hosts={"subprocess"}):
+        look("Paris")
+        interpreters.run_string(interpreter, "1 + 1")
+
+
+@pytest.mark.usefixtures("recorded")
+def test_the_start_of_an_interpreter_is_seen_whoever_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that the program imports in the replay, or code in C, raises the event."""
+    monkeypatch.delitem(sys.modules, interpreters.__name__)
+    refused = pytest.raises(NetworkBlockedError, match="start another interpreter")
+    with refused, use_cassette("c", unused="ignore"), suppress(RuntimeError):
+        interpreters.create()
+
+
+@pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
+def test_a_recording_names_another_interpreter(interpreter: Any) -> None:
+    """Calls that are made in it are not recorded."""
+    with use_cassette("c", mode="all") as session:
+        look("Paris")
+        interpreters.run_string(interpreter, "1 + 1")
+    assert [line.partition(" at ")[0] for line in session.report.outside] == ["reached another interpreter"]
+
+
+# -- signals ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.skipif(not hasattr(signal, "pidfd_send_signal"), reason="needs Linux")
+def test_older_processes_are_not_ended() -> None:
+    """Each way to signal a process that the replay did not start is refused, unless processes are allowed."""
+    with subprocess.Popen(["sleep", "60"]) as started:
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        child.start()
+        opened = os.pidfd_open(started.pid)
+        ways: list[Callable[[], object]] = [
+            started.kill,
+            started.terminate,
+            child.kill,
+            child.terminate,
+            lambda: started.send_signal(signal.SIGHUP),
+            lambda: os.kill(started.pid, signal.SIGKILL),
+            lambda: os.killpg(started.pid, signal.SIGKILL),
+            lambda: signal.pidfd_send_signal(opened, signal.SIGKILL),
+        ]
+        for way in ways:
+            with pytest.raises(NetworkBlockedError, match="send signal"), use_cassette("c", unused="ignore"):
+                way()
+        assert started.poll() is None
+        assert child.is_alive()
+        with use_cassette("c", allow_hosts={"subprocess"}):
+            look("Paris")
+            started.kill()
+            child.kill()
+        child.join()
+        os.close(opened)
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("recorded")
+def test_processes_of_the_replay_are_ended() -> None:
+    """The program may signal itself and its own children, and look if a process is there."""
+    received: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: received.append(number))
+    try:
+        with use_cassette("c") as session:
+            look("Paris")
+            os.kill(os.getppid(), 0)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            for context in (multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")):
+                child = context.Process(target=time.sleep, args=(60,))
+                child.start()
+                child.terminate()
+                child.join()
+            forked = os.fork()
+            if not forked:
+                time.sleep(60)
+            os.kill(forked, signal.SIGKILL)
+            os.waitpid(forked, 0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert (received, session.report.blocked) == ([signal.SIGUSR1], ())
