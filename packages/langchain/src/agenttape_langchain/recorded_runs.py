@@ -41,10 +41,22 @@ def recorded_runs(session: BaseSession) -> RecordedRuns:
 
 
 def goes_on(session: BaseSession, position: Position) -> None:
-    """Note that a graph that has just begun goes on with a thread: it is no recorded run that began one."""
+    """Note that a graph which has just begun continues a thread: it isn't a recorded run that began one.
+
+    A recorded run began a thread if it ran the first superstep on an input of its own. One that answered a question, or
+    was invoked with `None`, continued: it ran the first superstep again if the thread was interrupted there.
+    """
     runs = recorded_runs(session)
+    if _continued(runs.recorded_input(position.address)):
+        return
     if any(map(_FIRST.match, runs.steps_inside(position.address))):
         runs.is_other(position)
+
+
+def _continued(given: Plain) -> bool:
+    """Return whether the recorded input of a run is one that only continues: `None`, or answers to questions."""
+    command = given.get(_COMMAND) if isinstance(given, dict) else None
+    return given is None or (isinstance(command, dict) and "resume" in command)
 
 
 register_run_reader(lambda session, address: recorded_runs(session).differences(address))

@@ -121,6 +121,10 @@ class RecordedRuns:
                 position.rename(others[0].address if others else self._unused(position.address))
                 self._begun[position.address] = begun
 
+    def recorded_input(self, address: str) -> Plain:
+        """Return the recorded input of the outermost run at an address; `None` where it had none, or isn't recorded."""
+        return next((run.given for run in self._of_name(address) if run.address == address), None)
+
     def steps_inside(self, address: str) -> Iterator[str]:
         """Yield the addresses of the recorded steps of an outermost run."""
         inside = f"{address}/"
