@@ -138,3 +138,52 @@ def test_nothing_to_go_by_is_warned_of(tmp_path: Any) -> None:
         Nameless().invoke("Who?")
     with use_cassette(tmp_path / "a.yaml"):
         Nameless().invoke("Who?")
+
+
+class Unnamed(InHouse):
+    """A chat model that describes itself, perhaps without a name: llama.cpp and LM Studio serve the one they have."""
+
+    described: Any = None
+
+    @property
+    def _identifying_params(self) -> Any:
+        return self.described
+
+
+class UnnamedText(InHouseText):
+    """A text model of that kind."""
+
+    described: Any = None
+
+    @property
+    def _identifying_params(self) -> Any:
+        return self.described
+
+
+NAMELESS = [{}, {"model": ""}, {"model": None}, {"model_name": ""}, {"model": "", "temperature": 1}]
+
+
+@pytest.mark.filterwarnings("ignore::agenttape_core.UnidentifiedModelWarning")
+@pytest.mark.parametrize("described", NAMELESS)
+@pytest.mark.parametrize("cls", [Unnamed, UnnamedText])
+def test_model_without_a_name(cls: Any, described: Any, tmp_path: Any) -> None:
+    """A model whose name is empty or missing is recorded, observed and replayed as any other."""
+    path, observed = tmp_path / "c.yaml", tmp_path / "observed.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = cls(described=described).invoke("Hi")
+    with use_cassette(path):
+        assert cls(described=described).invoke("Hi") == recorded
+    with TapeCallbackHandler(observed) as handler:
+        cls(described=described).invoke("Hi", {"callbacks": [handler]})
+    assert handler.errors == []
+    with use_cassette(observed) as replay:
+        cls(described=described).invoke("Hi")
+    assert len(replay.report.served) == 1
+
+
+def test_name_beside_an_empty_one(tmp_path: Any) -> None:
+    """Where one of the two names is empty, the other one counts."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        Unnamed(described={"model": "", "model_name": "a"}).invoke("Hi")
+    with pytest.raises(CassetteMissError, match="model"), use_cassette(tmp_path / "c.yaml"):
+        Unnamed(described={"model": "", "model_name": "b"}).invoke("Hi")

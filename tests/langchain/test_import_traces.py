@@ -292,6 +292,22 @@ def test_openinference_of_langchain_is_exact(tmp_path: Path, world: World) -> No
     assert len(reached) == done
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"gen_ai.operation.name": "chat", **CONTENT},
+        {**GENAI, "gen_ai.request.model": "", **CONTENT},
+        {key: value for key, value in OPENINFERENCE.items() if key != "llm.model_name"},
+        {**OPENINFERENCE, "llm.model_name": ""},
+    ],
+)
+def test_a_trace_without_a_model_name(tmp_path: Path, told: dict[str, Any]) -> None:
+    """A span that doesn't name its model is imported: local servers often have no name."""
+    report = imported(tmp_path, span(told))
+    assert (len(report.exact) + len(report.lossy), len(report.missing)) == (1, 0)
+    assert next(iter(open_cassette(tmp_path / "new.yaml").interactions())).kind == "chat"
+
+
 def test_an_error(tmp_path: Path) -> None:
     """A span that failed is a call that raises the error that the span names."""
     event = {

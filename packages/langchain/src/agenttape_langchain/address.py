@@ -63,6 +63,15 @@ def index_of_call(name: str, metadata: Mapping[str, Any]) -> int | None:
     return path[2] if type(path[2]) is int else None
 
 
+def is_graph(metadata: Mapping[str, Any]) -> bool:
+    """Return whether an outermost run is that of a graph of LangGraph, even one that runs no node.
+
+    Args:
+        metadata: All its metadata; LangGraph names itself there.
+    """
+    return "ls_integration" in metadata
+
+
 def _send_index(path: Any) -> str:
     """Return the numbers of a task path such as `("__pregel_push", 2, False)`; tasks of edges have none."""
     if not isinstance(path, tuple | list) or not path or path[0] != _PUSHED:

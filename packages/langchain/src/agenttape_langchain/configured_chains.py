@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.integration import Session, record_step
+from agenttape_langchain.address import is_graph
 from agenttape_langchain.session_tree import register_follower
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class ConfiguredChains:
         self._open: dict[UUID, ObservedRun] = {}
 
     def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, facts: ChainFacts) -> None:
-        """Note the beginning of a chain; one with nodes is a graph."""
-        if facts.configurable and parent_run_id is None and self._session.ambient:
+        """Note the beginning of a chain."""
+        if facts.configurable and parent_run_id is None and self._session.ambient and not is_graph(facts.metadata):
             from agenttape_langchain.callbacks.runs import ObservedRun  # a replay observes none
 
             self._open[run_id] = ObservedRun(
@@ -42,8 +43,6 @@ class ConfiguredChains:
                 tags=facts.tags,
                 metadata={**facts.configurable, **facts.metadata},
             )
-        elif parent_run_id in self._open and any(tag.startswith("graph:step:") for tag in facts.tags):
-            self._open.pop(parent_run_id, None)
 
     def ended(self, run_id: UUID, output: Any) -> None:
         """Record the step."""

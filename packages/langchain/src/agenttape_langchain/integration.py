@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agenttape_langchain._compat import current_config, in_config
-from agenttape_langchain.address import placement
+from agenttape_langchain.address import is_graph, placement
 from agenttape_langchain.bindings import tape_within
 from agenttape_langchain.calls import CALL
 from agenttape_langchain.effects import (
@@ -40,6 +40,7 @@ __all__ = [
     "apply",
     "current_config",
     "in_config",
+    "is_graph",
     "method_body",
     "noting_effects",
     "placement",

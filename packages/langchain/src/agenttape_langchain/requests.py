@@ -39,8 +39,8 @@ def chat_body(messages: Sequence[BaseMessage], params: Mapping[str, Any]) -> dic
     """
     body = {key: request_value(value) for key, value in params.items() if key not in _NOT_SENT and value is not None}
     if "model" in body or "model_name" in body:
-        body["model"] = body.get("model") or body["model_name"]
-        body.pop("model_name", None)
+        name = body.pop("model_name", "")  # a local server has one model, which need not have a name
+        body["model"] = body.get("model") or name
     if isinstance(params.get("tools"), Sequence):
         body["tools"] = [_tool(tool) for tool in params["tools"]]
     body["messages"] = [_message_part(message) for message in messages]

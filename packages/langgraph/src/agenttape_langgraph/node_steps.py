@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
 from agenttape_core.integration import Session, patch, record_step
-from agenttape_langchain.integration import plain_without_run_ids, register_follower
+from agenttape_langchain.integration import is_graph, plain_without_run_ids, register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
 from agenttape_langgraph.stable_ids import ids_of_runs, stable_ids
 from agenttape_langgraph.state_delta import StateDeltas
@@ -107,26 +107,29 @@ class GraphSteps:
 
     def ended(self, run_id: UUID, output: Any) -> None:
         """Record the step."""
-        run, node = self._open.pop(run_id, None), self._nodes.pop(run_id, None)
+        run, node, had_nodes = self._taken(run_id)
         if run is None or not self._session.ambient:
             return
         if node is not None:
             self._record(run, input=node.input, repeats=True, **self._written(node))
-        elif run_id in self._graphs:
-            self._graphs.discard(run_id)
+        elif had_nodes or _is_idle(run):
             place = ("", run.run.position.address)
             given = self._deltas.of(output, place, 0, shared=False) if run.above is None else None
             self._record(run, input=run.input, output=given)
 
     def failed(self, run_id: UUID, error: BaseException) -> None:
         """Record the step with its error."""
-        run, node = self._open.pop(run_id, None), self._nodes.pop(run_id, None)
-        is_graph = run_id in self._graphs
-        self._graphs.discard(run_id)
-        if run is None or not self._session.ambient or (node is None and not is_graph):
+        run, node, had_nodes = self._taken(run_id)
+        if run is None or not self._session.ambient or not (node is not None or had_nodes or _is_idle(run)):
             return
         given = node.input if node is not None else run.input
         self._record(run, input=given, status="failed", error=error)
+
+    def _taken(self, run_id: UUID) -> tuple[ObservedRun | None, _Node | None, bool]:
+        """Take out a run that has ended, with its node if it is one, and with whether it's a graph that ran nodes."""
+        had_nodes = run_id in self._graphs
+        self._graphs.discard(run_id)
+        return self._open.pop(run_id, None), self._nodes.pop(run_id, None), had_nodes
 
     def _written(self, node: _Node) -> dict[str, Any]:
         writes: dict[str, list[Any]] = {}
@@ -165,6 +168,14 @@ def _plain(value: Any) -> Any:
 
 def _value(values: Sequence[Any]) -> Any:
     return _plain(values[0]) if len(values) == 1 else {WRITES: [_plain(value) for value in values]}
+
+
+def _is_idle(run: ObservedRun) -> bool:
+    """Return whether a run is an outermost graph, even if a cache answered all of it and no node ran.
+
+    It has its own step all the same: a replay would take the next recorded run of its name for it.
+    """
+    return run.above is None and is_graph(run.metadata)
 
 
 def _is_sent(path: Any) -> bool:
