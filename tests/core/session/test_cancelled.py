@@ -536,5 +536,5 @@ def test_the_wait_is_longer_where_others_had_the_processors(
 ) -> None:
     """Whoever is to cancel the call may have waited for a processor, so that time is added to the limit."""
     monkeypatch.setattr(cancellation, "monotonic", lambda: 12.0)
-    waiter = cancellation._Waiter(cancellation.Patience(0.0, 0.0), late=lambda: late, since=10.0)  # type: ignore[arg-type]
+    waiter = cancellation._Waiter(cancellation.Ending(0.0, 0.0), late=lambda: late, since=10.0)  # type: ignore[arg-type]
     assert waiter.is_overdue(1.0) is is_overdue

@@ -18,7 +18,7 @@ import pytest
 
 from agenttape_core import CassetteFormatError, open_cassette, use_cassette
 from agenttape_core.freeze import backoff
-from agenttape_core.integration import ExecutedCrossing, current_session, intercept, seen_by_others
+from agenttape_core.integration import ExecutedCrossing, current_session, intercept, visible
 
 from .world import CASSETTE, call, crossing_for, stream
 
@@ -362,7 +362,7 @@ def shown(world: Slow) -> list[str]:
     out: list[str] = []
 
     def show(found: Any) -> None:
-        with seen_by_others():
+        with visible():
             out.append(found)
 
     def one(name: str) -> None:
@@ -598,7 +598,7 @@ def test_what_waits_for_another_thread_is_not_waited_for(monkeypatch: pytest.Mon
 
         thread = threading.Thread(target=other)
         thread.start()
-        with seen_by_others():
+        with visible():
             thread.join()
             out.append("handled")
         return out

@@ -322,4 +322,4 @@ def test_a_loop_of_another_kind_is_refused(tmp_path: Path) -> None:
         use_cassette(tmp_path / "run.yaml", pace="virtual", unused="ignore") as session,
         pytest.raises(ConfigurationError, match=r"the time of .*Other cannot be held"),
     ):
-        session.schedule.line(Other())
+        session.scheduler.loops.line(Other())

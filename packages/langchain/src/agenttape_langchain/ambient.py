@@ -20,14 +20,14 @@ from agenttape_core.integration import (
     enter_branch,
     forking_pools,
     here,
-    in_turn,
+    in_order,
     patch,
     register_backoff,
     register_restart,
     register_run_ids,
     register_seam,
     register_tracer,
-    steps_in_turn,
+    steps_in_order,
     task_branch,
     wrapping,
 )
@@ -84,8 +84,8 @@ def integration() -> Iterator[None]:
         _patch(stack, AsyncCallbackManager, "on_chain_start", atelling)
         for module in MODULES_WITH_STEPS:
             _patch(stack, module, "coro_with_context", _lending)
-        _patch(stack, EVENTS, "handle_event", in_turn)
-        _patch(stack, EVENTS, "_ahandle_event_for_handler", steps_in_turn)
+        _patch(stack, EVENTS, "handle_event", in_order)
+        _patch(stack, EVENTS, "_ahandle_event_for_handler", steps_in_order)
         _patch(stack, EVENTS, "handle_event", telling_outside)
         _patch(stack, EVENTS, "ahandle_event", atelling_outside)
         _patch(stack, *STREAMING, streaming_besides_ours)

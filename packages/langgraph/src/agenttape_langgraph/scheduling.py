@@ -36,7 +36,7 @@ from agenttape_core.integration import (
     current_session,
     enter_branch,
     here,
-    in_turn,
+    in_order,
     patch,
     register_scope,
 )
@@ -75,10 +75,10 @@ def independent_of_schedule() -> Iterator[None]:
     with ExitStack() as undo:
         _patch(undo, FuturesDict, "__init__", _with_context)
         _patch(undo, FuturesDict, "on_done", _commit_in_branch)
-        _patch(undo, FuturesDict, "on_done", in_turn)
-        _patch(undo, PartsQueue, "put", in_turn)
+        _patch(undo, FuturesDict, "on_done", in_order)
+        _patch(undo, PartsQueue, "put", in_order)
         for name in ("put", "put_writes"):
-            _patch(undo, InMemorySaver, name, in_turn)
+            _patch(undo, InMemorySaver, name, in_order)
         if NodeTimeoutError is not None:
             _patch(undo, NodeTimeoutError, "__init__", _ran_as_long_as_it_might)
         _patch(undo, runner, "_panic_or_proceed", _sorting_interrupts)

@@ -17,6 +17,7 @@ from agenttape_core.integration import (
     Call,
     Crossing,
     Describe,
+    ExecutedCrossing,
     ServedCrossing,
     achunks_of,
     aserve,
@@ -73,7 +74,7 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
             running.effected(kept.changed())
         finally:
             if running.run is not None:
-                crossing.session.strands.gate()  # as where it is served
+                crossing.arrivals.next()  # as where it is served
         running.returned(response)
         return response
 
@@ -165,9 +166,9 @@ async def aserved(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -
     """Return an async stream; see `served`."""
     if _raised_at_once(crossing):
         await aserve(crossing)
-    turns = crossing.opening() if isinstance(crossing, ServedCrossing) else crossing.in_turn()
-    with turns as turn:  # as its method is awaited, before there is a stream
-        await turn.comes()
+    opening = crossing.awaiting() if isinstance(crossing, ExecutedCrossing) else crossing.opening()
+    with opening as awaited:  # as its method is awaited, before there is a stream
+        await awaited.next()
     return cast("AsyncGenerator[Any, None]", achunks_of(_recording(crossing, sort, kept), crossing))
 
 

@@ -21,7 +21,7 @@ from agenttape_core import (
     use_cassette,
     verify,
 )
-from agenttape_core.session import ChoicePoint, Choices
+from agenttape_core.scheduling import ChoicePoint, Choices
 from agenttape_core.tools.explore import outcomes_in_other_orders
 from agenttape_core.tools.explore.search import Search
 from agenttape_core.tools.verify.ending import ended

@@ -205,4 +205,4 @@ def test_a_loop_that_cannot_be_followed_is_refused(tmp_path: Path) -> None:
         use_cassette(tmp_path / "run.yaml", order="2", unused="ignore") as session,
         pytest.raises(ConfigurationError, match=r"cannot be chosen in .*Other"),
     ):
-        session.schedule.line(Other())
+        session.scheduler.loops.line(Other())

@@ -40,7 +40,7 @@ how the run around it differs. A `Branch` tells concurrent work apart: `current_
 and `forking_pools` for thread pools. `RecordedRuns` finds the recorded run that an outermost run is, by its
 conversation and its input (compared `without_ids`), and an address for one that is added.
 
-**Threads.** `in_turn`, `steps_in_turn` and `seen_by_others` are for what a framework lets threads, and the event loop
+**Threads.** `in_order`, `steps_in_order` and `visible` are for what a framework lets threads, and the event loop
 beside them, do to each other between calls. `register_lazy_stream` names a stream that works while it is read.
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
@@ -134,6 +134,14 @@ from agenttape_core.lifecycle.patched_on_import import ConnectedOnImport, Patche
 from agenttape_core.lifecycle.restarting import Source, register_restart
 from agenttape_core.lifecycle.thread_files import Stored, register_thread_files
 from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, task_branch
+from agenttape_core.scheduling import (
+    FuturesInOrder,
+    in_order,
+    register_lazy_stream,
+    steps_in_order,
+    taking_part,
+    visible,
+)
 from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.schema.drawings import Drawing, EventType, register_drawing
 from agenttape_core.schema.readers import CallPiece, register_reader
@@ -145,7 +153,6 @@ from agenttape_core.session import (
     Crossing,
     ExecutedCrossing,
     FirstInput,
-    FuturesInOrder,
     PartCrossing,
     ProgramCall,
     RecordedRuns,
@@ -166,7 +173,6 @@ from agenttape_core.session import (
     executing,
     forking_pools,
     here,
-    in_turn,
     intercept,
     intercept_stream,
     is_passed_on,
@@ -180,16 +186,12 @@ from agenttape_core.session import (
     register_address_reader,
     register_candidates,
     register_codecs,
-    register_lazy_stream,
     register_position,
     register_run_reader,
     register_scope,
     rewritten,
-    seen_by_others,
     serve,
     serve_stream,
-    steps_in_turn,
-    taking_part,
     told_outside,
     value_codec,
     without_ids,
@@ -269,7 +271,7 @@ __all__ = [
     "has_turn",
     "here",
     "holding_in_memory",
-    "in_turn",
+    "in_order",
     "intercept",
     "intercept_stream",
     "is_alias",
@@ -314,13 +316,12 @@ __all__ = [
     "register_tracer",
     "request_value",
     "rewritten",
-    "seen_by_others",
     "serve",
     "serve_stream",
     "session_of_call",
     "settings_of",
     "state_of",
-    "steps_in_turn",
+    "steps_in_order",
     "stream_taking_part",
     "taking_part",
     "taking_part_here",
@@ -330,6 +331,7 @@ __all__ = [
     "told_outside",
     "usage_in",
     "value_codec",
+    "visible",
     "waiting_first",
     "warn_unless_identified",
     "was_observed",

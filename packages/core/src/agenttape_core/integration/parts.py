@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from agenttape_core.integration.shapes import Shape, async_generator, coroutine, generator
-from agenttape_core.session import current_session, taking_part
+from agenttape_core.scheduling import taking_part
+from agenttape_core.session import current_session
 
 _END: Any = object()
 

@@ -11,9 +11,8 @@ from agenttape_core.lifecycle.header import (
     finished_header,
     with_beginning,
     with_environment,
+    with_order,
     with_readings,
-    with_schedule,
-    with_threads,
 )
 from agenttape_core.lifecycle.open_session import recoverable
 from agenttape_core.lifecycle.prepared import Prepared
@@ -188,8 +187,7 @@ def _header(prepared: Prepared, session: Session) -> Header:
     if frozen is not None:
         header = with_readings(header, frozen.readings())
     if prepared.request.is_current:
-        header = with_schedule(header, session.schedule.groups())
-        header = with_threads(header, session.strands.text(), session.strands.loose())
+        header = with_order(header, session.scheduler.order())
     if session.policy.records:
         begun, anew = session.first_input.begun, session.policy.updates
         header = with_beginning(header, session.report.run_id, begun, prepared.redactor, anew=anew)

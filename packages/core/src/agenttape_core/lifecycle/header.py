@@ -12,6 +12,7 @@ from agenttape_core.freeze import TICKING
 from agenttape_core.lifecycle.packages import package_versions
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.redaction.places import Places
+from agenttape_core.scheduling import Order
 from agenttape_core.schema import (
     Freeze,
     Header,
@@ -181,21 +182,15 @@ def with_turns(header: Header, turns: Sequence[list[str]], at_once: Sequence[Sch
     return header.model_copy(update={"volatile": volatile.model_copy(update=update)})
 
 
-def with_schedule(header: Header, schedule: list[Scheduled]) -> Header:
-    """Return a header that holds the order of what event loops waited for."""
-    update = {"turns": [], "schedule": schedule}
+def with_order(header: Header, order: Order) -> Header:
+    """Return a header that holds the order of a run."""
+    update = {"turns": [], "schedule": list(order.loops), "threads": order.threads, "loose": order.unordered}
     return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})
 
 
 def with_readings(header: Header, readings: Mapping[str, str]) -> Header:
     """Return a header that holds what interleaved strands have read from the frozen clock."""
     return header.model_copy(update={"volatile": header.volatile.model_copy(update={"readings": dict(readings)})})
-
-
-def with_threads(header: Header, order: str, loose: str) -> Header:
-    """Return a header that holds the order in which threads came to what others could see, and what was in none."""
-    update = {"threads": order, "loose": loose}
-    return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})
 
 
 def finished_header(

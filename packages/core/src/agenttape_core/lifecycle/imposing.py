@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agenttape_core.redaction import Redactor
+from agenttape_core.scheduling import Choices
 from agenttape_core.schema import IndexRow
-from agenttape_core.session import Choices
 
 Order = str | Sequence[int | str]
 """Numbers of recorded calls in a text, such as `5,3`, or numbers and addresses."""

@@ -12,8 +12,8 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.imposing import Imposing, Order
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.redaction import Redactor
+from agenttape_core.scheduling import Choices, parsed_order, ranks_of
 from agenttape_core.schema import Header, IndexRow
-from agenttape_core.session import Choices, parsed_order, ranks_of
 
 _cassette: ContextVar[str | None] = ContextVar("agenttape_order_of", default=None)
 _imposed: ContextVar[Imposing | None] = ContextVar("agenttape_order", default=None)

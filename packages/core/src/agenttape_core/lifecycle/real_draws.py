@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agenttape_core.freeze import drawer, is_collecting, is_drawn_by_program, register_real_draws
-from agenttape_core.session import Session, context_session, executing_of, session_of_bare_thread
+from agenttape_core.scheduling import session_of_bare_thread
+from agenttape_core.session import Session, context_session, executing_of
 
 _DRAWN = {"clock": "times", "numpy": "random numbers of numpy", "random": "random numbers", "uuid": "ids"}
 _REAL = {

@@ -24,6 +24,7 @@ from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.sinks import sink_of
 from agenttape_core.lifecycle.without_content import WithoutContent
 from agenttape_core.matching import Ignored, Position
+from agenttape_core.scheduling import Choices, Order, Scheduler, Times
 from agenttape_core.schema import GAP
 from agenttape_core.session import (
     EMPTY,
@@ -35,6 +36,7 @@ from agenttape_core.session import (
     Setup,
     Sink,
     Source,
+    Tempo,
     call_is_under_way,
     compared_by,
     current_scope,
@@ -166,15 +168,14 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
     rows = prepared.cassette.entries if prepared.cassette is not None else ()
     is_held = request.is_current and derivation is None
     tempo = tempo_of(settings.pace, rows, prepared.timings, policy, is_held=is_held)
-    is_timed = tempo is not None and tempo.is_virtual
-    keeps_order = request.is_current and not policy.replaces and choices is None and not is_timed
+    sink = _sink(prepared, journal, ignored)
     return Session(
         Setup(
             path=prepared.shown,
             policy=policy,
             redactor=prepared.redactor,
             source=source,
-            sink=_sink(prepared, journal, ignored),
+            sink=sink,
             keeps_input=header.payload == "full",
             # Not looked for on the disk: a cassette at a URL is out of reach in a replay.
             remedy=lambda: request.remedy(recorded),
@@ -186,13 +187,6 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
             tapes_http=TapedHosts(policy, prepared.hosts_of_program) if header.http and request.is_current else None,
             frozen=_frozen(prepared),
             timings=prepared.timings,
-            threads=header.volatile.threads if keeps_order else "",
-            loose=header.volatile.loose if keeps_order else "",
-            imposes_threads=derivation is None,
-            # An observer freezes nothing, and knows no order of threads.
-            goes_by_times=keeps_order and policy.offline and not (header.freeze.kinds or header.volatile.threads),
-            scheduled=header.volatile.scheduled() if keeps_order else (),
-            is_current=request.is_current,
             takes_strays=request.takes_strays,
             root=root.child(f"process {request.process}") if request.process else root,
             hash_seed=header.volatile.hash_seed,
@@ -204,8 +198,31 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
             fakes=request.fakes,
             unavailable=settings.unavailable,
             notes_departures=request.changes is not None,
-            choices=choices,
+            scheduler=_scheduler(prepared, source, choices, tempo, notes=sink is not None),
         )
+    )
+
+
+def _scheduler(
+    prepared: Prepared, source: Source, choices: Choices | None, tempo: Tempo | None, *, notes: bool
+) -> Scheduler:
+    """Return what decides when something reaches the program: it keeps the recorded order, or one that is chosen."""
+    request, policy, header = prepared.request, prepared.policy, prepared.header
+    imposes = request.derivation is None
+    is_timed = tempo is not None and tempo.is_virtual
+    keeps_order = request.is_current and not policy.replaces and choices is None and not is_timed
+    # An observer freezes nothing, and knows no order of threads.
+    goes_by_times = keeps_order and policy.offline and not (header.freeze.kinds or header.volatile.threads)
+    volatile = header.volatile
+    return Scheduler(
+        Order(loops=volatile.scheduled(), threads=volatile.threads, unordered=volatile.loose) if keeps_order else None,
+        imposes=imposes,
+        notes_loops=notes and request.is_current,
+        notes_threads=notes and not (policy.offline and imposes),
+        choices=choices,
+        times=Times(source.entries, prepared.timings) if goes_by_times and source.has_step(GAP) else None,
+        is_paced=tempo is not None,
+        is_virtual=choices is not None or is_timed,
     )
 
 

@@ -23,17 +23,14 @@ from agenttape_core.lifecycle.entry_points import http_clients, integrations
 from agenttape_core.lifecycle.failures_of_children import FAILURES
 from agenttape_core.lifecycle.pool_workers import carrying_halts
 from agenttape_core.lifecycle.start_session import Opened
+from agenttape_core.scheduling import UNREAD, remembering_threads
 from agenttape_core.session import (
-    UNREAD,
     Session,
     context_session,
     executing_of,
-    following_loops,
-    in_turns,
     owning_session,
     recording_acts,
     remembering_pools,
-    remembering_threads,
 )
 
 
@@ -75,9 +72,7 @@ class Surroundings:
             lasting.callback(connected.disconnect)
         lasting.enter_context(remembering_threads())
         lasting.enter_context(remembering_pools())
-        lasting.enter_context(following_loops())
-        session.schedule.enter()
-        lasting.enter_context(in_turns())
+        lasting.enter_context(session.scheduler.following())
         lasting.enter_context(carrying_halts())
         self._membership = session.enter()
         around.callback(session.leave)

@@ -280,14 +280,14 @@ class AwaitedLine(ABC):
     def is_recorded_beside(self, strand: Strand) -> bool:
         """Return True if the order of a strand is recorded, and the program has something to do in the loop, too."""
         session = self.session()
-        is_mine = session is not None and session.strands is strand.strands
+        is_mine = session is not None and session.scheduler.threads is strand.strands
         return is_mine and self.schedule.is_kept and has_steps(self.loop, session)
 
     def _delivers(self, key: str, number: int = 1, *, call: Logged | None = None, sender: Strand | None = None) -> None:
         """Take the turn for the loop, until it rests: see `visiting`."""
         session = self.session()
         if session is not None:
-            session.strands.delivers(self.loop, session, key, number=number, call=call, sender=sender)
+            session.scheduler.threads.delivers(self.loop, session, key, number=number, call=call, sender=sender)
 
     def delivers_no_more(self, call: Logged) -> None:
         """Note that a call is over."""
@@ -295,8 +295,8 @@ class AwaitedLine(ABC):
             self._script.leave_out(call.address)
         session = self.session()
         if session is not None:
-            session.strands.delivers_no_more(call.address)
-            session.strands.delivers_no_more(f"cancelled {call.address}")
+            session.scheduler.threads.delivers_no_more(call.address)
+            session.scheduler.threads.delivers_no_more(f"cancelled {call.address}")
 
     @property
     def holds_steps(self) -> bool:

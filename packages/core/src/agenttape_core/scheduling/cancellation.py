@@ -33,7 +33,7 @@ _POLL = 0.005
 """Seconds between two looks at a loop that waits for threads."""
 
 
-def is_requested() -> bool:
+def is_cancellation_requested() -> bool:
     """True if the cancellation that the caller handles was requested of its task.
 
     Otherwise the code that it called has raised a `CancelledError` of its own, such as that of a future it awaited.
@@ -45,8 +45,8 @@ def is_requested() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-class Patience(NamedTuple):
-    """The time for which a call waits to be cancelled.
+class Ending(NamedTuple):
+    """The end of a recorded call that was cancelled: a served one waits as long to be cancelled again.
 
     Args:
         took: The seconds that the call took in the recording, until it was cancelled.
@@ -62,20 +62,20 @@ class Patience(NamedTuple):
         return max(self.took, self.until) + _GRACE
 
 
-async def until_cancelled(patience: Patience, *, passes_time: bool) -> None:
+async def until_cancelled(ending: Ending, *, passes_time: bool) -> None:
     """Wait until the task of the caller is cancelled. Return if nothing will do so any more.
 
     Args:
-        patience: The time to wait.
+        ending: The time to wait.
         passes_time: Whether the clock of the loop may pass to its next timer, instead of waiting for it.
     """
     loop = asyncio.get_running_loop()
     if passes_time and isinstance(loop, asyncio.BaseEventLoop):  # others keep their timers to themselves
-        await LoopClock.of(loop).wait(patience)
+        await LoopClock.of(loop).wait(ending)
         return
     given_up = loop.create_future()
     with timers_of_ours():
-        timer = loop.call_later(patience.longest, _resolve, given_up)
+        timer = loop.call_later(ending.longest, _resolve, given_up)
     try:
         await given_up
     finally:
@@ -83,11 +83,11 @@ async def until_cancelled(patience: Patience, *, passes_time: bool) -> None:
 
 
 @contextmanager
-def ending_after(patience: Patience, loop: asyncio.AbstractEventLoop, end: Callable[[], object]) -> Iterator[None]:
+def ending_after(ending: Ending, loop: asyncio.AbstractEventLoop, end: Callable[[], object]) -> Iterator[None]:
     """Call this when nothing will come any more, unless the block has ended before; see `real_timer`.
 
     Args:
-        patience: The time for which the caller waits.
+        ending: The time for which the caller waits.
         loop: The loop of the caller.
         end: Called in the loop.
     """
@@ -100,7 +100,7 @@ def ending_after(patience: Patience, loop: asyncio.AbstractEventLoop, end: Calla
         else:
             end()
 
-    timers.append(real_timer(loop, patience.longest, look))
+    timers.append(real_timer(loop, ending.longest, look))
     try:
         yield
     finally:
@@ -108,18 +108,18 @@ def ending_after(patience: Patience, loop: asyncio.AbstractEventLoop, end: Calla
 
 
 @contextmanager
-def passing_time(loop: asyncio.AbstractEventLoop, patience: Patience, pool: Any) -> Iterator[None]:
+def passing_time(loop: asyncio.AbstractEventLoop, ending: Ending, pool: Any) -> Iterator[None]:
     """Let the clock of a loop pass to its next timer whenever it has nothing else to do, while a thread is inside.
 
     Args:
         loop: The loop, of another thread.
-        patience: The time for which the caller waits.
+        ending: The time for which the caller waits.
         pool: The pool whose thread the caller is: while it waits, it does no work for the loop.
     """
     if not isinstance(loop, asyncio.BaseEventLoop):  # others keep their timers to themselves
         yield
         return
-    waiter = _Waiter(patience, pool=pool)
+    waiter = _Waiter(ending, pool=pool)
     with suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(lambda: LoopClock.of(loop).begin(waiter))
     try:
@@ -155,7 +155,7 @@ def _resolve(future: asyncio.Future[None]) -> None:
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    patience: Patience
+    ending: Ending
     given_up: asyncio.Future[None] | None = None
     """Resolved when nothing will come any more; `None` for a thread, which looks after that itself."""
     pool: Any = None
@@ -206,10 +206,10 @@ class LoopClock(Looking):
         """Return the time of the loop."""
         return self._real() + self._ahead if self._still is None else self._still
 
-    async def wait(self, patience: Patience) -> None:
+    async def wait(self, ending: Ending) -> None:
         """Wait until the task of the caller is cancelled, or nothing will do so any more."""
         given_up = self._loop.create_future()
-        waiter = _Waiter(patience, given_up)
+        waiter = _Waiter(ending, given_up)
         self.begin(waiter)
         try:
             await given_up
@@ -224,7 +224,7 @@ class LoopClock(Looking):
             seconds: The time until its end.
             works: Returns true if threads work for the loop. While none does, nothing else makes it go on.
         """
-        waiter = _Waiter(Patience(seconds, seconds), works=works)
+        waiter = _Waiter(Ending(seconds, seconds), works=works)
         self.begin(waiter)
         try:
             yield
@@ -233,7 +233,7 @@ class LoopClock(Looking):
 
     def begin(self, waiter: _Waiter) -> None:
         """Begin to pass for somebody who waits."""
-        waiter.since, waiter.limit = monotonic(), self() + waiter.patience.longest
+        waiter.since, waiter.limit = monotonic(), self() + waiter.ending.longest
         self._waiters.append(waiter)
         self._active_at = self._quiet_since = waiter.since
         if not self._is_looking:
@@ -320,7 +320,7 @@ class LoopClock(Looking):
         What compares another clock with its deadline goes on after a timer only when it has really waited.
         """
         for waiter in self._waiters:
-            if waiter.given_up is not None and (at_once or waiter.is_overdue(waiter.patience.took + grace)):
+            if waiter.given_up is not None and (at_once or waiter.is_overdue(waiter.ending.took + grace)):
                 _resolve(waiter.given_up)
         return not all(waiter.is_done for waiter in self._waiters)
 

@@ -12,7 +12,7 @@ EXECUTING: ContextVar[Any] = ContextVar("agenttape_executing", default=None)
 
 def is_outside_program(crossing: Any) -> bool:
     """Return True if the code of a call is nothing that a replay runs: it has no turns, and nor has what it begins."""
-    return not (crossing.is_run_now or (crossing.session.schedule.is_kept and crossing.may_be_run_again))
+    return not (crossing.is_run_now or (crossing.session.scheduler.loops.is_kept and crossing.may_be_run_again))
 
 
 def runs_outside_program() -> bool:

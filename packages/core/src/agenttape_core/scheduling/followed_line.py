@@ -287,7 +287,7 @@ class FollowedLine(AwaitedLine):
             return callback.work.sort, callback.work.number
         callback.looks(handle._args)  # noqa: SLF001 - as above
         session, strand = self.session(), None if callback.is_inside else callback.strand
-        if strand is not None and session is not None and strand.strands is session.strands:
+        if strand is not None and session is not None and strand.strands is session.scheduler.threads:
             return "post", thread_number(strand.labels[0])
         return None
 

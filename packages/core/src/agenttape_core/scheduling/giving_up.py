@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
 from typing import Any
 from weakref import ref
 
-from agenttape_core.scheduling.cancellation import Patience, ending_after, passing_time
+from agenttape_core.scheduling.cancellation import Ending, ending_after, passing_time
 from agenttape_core.scheduling.executing import runs_outside_program
 from agenttape_core.scheduling.holder import Lateness
-from agenttape_core.scheduling.strands import OVER, Strand, begun_here
+from agenttape_core.scheduling.strands import OVER, Strand, begun_here, current_strand, in_loop
+
+_SUBMITTING = asyncio.BaseEventLoop.run_in_executor.__code__
+_NEAR = 8
+"""Frames between a pool and the event loop that submits to it: those of classes of pools that others write."""
 
 
 class Work:
@@ -175,6 +181,33 @@ def current_work() -> Work | None:
     return _threads.work
 
 
+def submitted(pool: Any, code: Any, scope: Callable[[], str]) -> Work:
+    """Return a piece of work that is submitted now; a strand, if what submits it comes in an order that is recorded.
+
+    A thread in which an event loop runs has no turns. What the loop itself submits is in the order of its tasks; what a
+    task submits and waits for in the thread of the loop depends on which piece of work is done first, by chance.
+
+    Args:
+        pool: The pool.
+        code: The function that does it.
+        scope: Returns the sequential part of the run that submits it.
+    """
+    if current_strand() is None or not in_loop():
+        return Work(pool, code)
+    return Work(pool, code, scope(), is_strand=_is_submitted_by_loop())
+
+
+def _is_submitted_by_loop() -> bool:
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
+    for _ in range(_NEAR):
+        if frame is None:
+            return False
+        if frame.f_code is _SUBMITTING:
+            return True
+        frame = frame.f_back
+    return False
+
+
 @contextmanager
 def submitting(work: Work) -> Iterator[None]:
     """While inside, a piece of work is submitted to its pool by the thread of the caller."""
@@ -239,25 +272,25 @@ class _Awaited(Future[Any]):
             raise
 
 
-def until_given_up(patience: Patience, *, passes_time: bool, over: threading.Event | None = None) -> bool:
+def until_given_up(ending: Ending, *, passes_time: bool, over: threading.Event | None = None) -> bool:
     """Wait until the work of the caller's thread is given up; false if nobody waits for it, or does so for too long.
 
     Args:
-        patience: The time to wait.
+        ending: The time to wait.
         passes_time: Whether the clocks of the event loops that wait for it may pass to their next timers.
         over: Set where the caller need not wait any more either: as good as given up.
     """
     given_up = over if over is not None else threading.Event()
-    with _listening(given_up.set, patience, passes_time=passes_time) as is_awaited:
+    with _listening(given_up.set, ending, passes_time=passes_time) as is_awaited:
         if not is_awaited:
             return False
-        late, seconds = Lateness(), patience.longest
+        late, seconds = Lateness(), ending.longest
         while seconds and not given_up.wait(seconds):
             seconds = late.more()
         return given_up.is_set()
 
 
-async def auntil_given_up(patience: Patience, *, passes_time: bool) -> bool:
+async def auntil_given_up(ending: Ending, *, passes_time: bool) -> bool:
     """Like `until_given_up`, in an event loop that runs in such a thread."""
     loop = asyncio.get_running_loop()
     over: asyncio.Future[bool] = loop.create_future()
@@ -270,15 +303,15 @@ async def auntil_given_up(patience: Patience, *, passes_time: bool) -> bool:
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(functools.partial(end, is_given_up=True))
 
-    with _listening(give_up, patience, passes_time=passes_time) as is_awaited:
+    with _listening(give_up, ending, passes_time=passes_time) as is_awaited:
         if not is_awaited:
             return False
-        with ending_after(patience, loop, functools.partial(end, is_given_up=False)):
+        with ending_after(ending, loop, functools.partial(end, is_given_up=False)):
             return await over
 
 
 @contextmanager
-def _listening(listener: Callable[[], None], patience: Patience, *, passes_time: bool) -> Iterator[bool]:
+def _listening(listener: Callable[[], None], ending: Ending, *, passes_time: bool) -> Iterator[bool]:
     """Call this when the work of the caller is given up; true if the caller does such work."""
     works = [*current.outwards()] if (current := current_work()) is not None else []
     with ExitStack() as stack:
@@ -287,7 +320,7 @@ def _listening(listener: Callable[[], None], patience: Patience, *, passes_time:
             if work.line is not None:
                 stack.enter_context(work.line.is_parked(work.number))
             if passes_time and work.loop is not None:
-                stack.enter_context(passing_time(work.loop, patience, work.pool))
+                stack.enter_context(passing_time(work.loop, ending, work.pool))
         yield bool(works)
 
 

@@ -159,7 +159,7 @@ class Line(FollowedLine):
     def _takes_time(self) -> bool:
         """Return True if calls take their time: in a session that records, or has a pace."""
         session = self.session()
-        return self._log is not None or (session is not None and session.pace is not None)
+        return self._log is not None or (session is not None and session.scheduler.is_paced)
 
     def _advance_in_time(self, *, is_idle: bool) -> None:
         """Deliver what waits where calls take their time: threads and timers come when they do."""
@@ -223,7 +223,8 @@ class Line(FollowedLine):
     def _waits_for(self, following: Delivery, *, is_due: bool) -> bool:
         """Return True if what is next can still come, and see to it that it does."""
         session = self.session()
-        is_paced = session is not None and session.pace is not None
+        scheduler = session.scheduler if session is not None else None
+        is_paced = scheduler is not None and scheduler.is_paced
         if following.sender == "timer":
             timer = self._timers.to_come(self._number_of(following))
             if timer is not None and not is_paced:
@@ -237,8 +238,9 @@ class Line(FollowedLine):
                 return True
         work = following.sender, self._number_of(following)
         is_open = self._threads.is_open(work) and not self._threads.is_parked(work)
-        is_open = is_open or (work[0] == "post" and session is not None and session.strands.may_post(work[1]))
-        may_be_made = self._threads.beside() or is_paced or (session is not None and session.strands.may_hand_over())
+        is_open = is_open or (work[0] == "post" and scheduler is not None and scheduler.threads.may_post(work[1]))
+        may_be_made = self._threads.beside() or is_paced
+        may_be_made = may_be_made or (scheduler is not None and scheduler.threads.may_hand_over())
         if is_open or (following.sender == "call" and not is_due and may_be_made):
             self._stalled = is_due
             self._be_patient()

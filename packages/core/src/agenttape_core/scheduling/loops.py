@@ -141,7 +141,7 @@ def line_of_program(context: Any, loop: Any) -> tuple[Line | None, Any]:
     owner = crossing if crossing is not None and crossing.session is session else None
     if owner is not None and is_outside_program(owner):
         return None, None
-    return session.schedule.line(loop), owner
+    return session.scheduler.loops.line(loop), owner
 
 
 def _timer(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -206,9 +206,9 @@ def _line_of_thread(loop: Any, strand: Strand, work: Any) -> Line | None:
     origin = SCOPES.origin() if SCOPES.variable.get() is None else None
     if origin is not None and origin.crossing is None and _line_that_awaits(loop, work) is None:
         session = origin.membership.innermost()
-        line = session.schedule.line(loop) if session is not None else None
+        line = session.scheduler.loops.line(loop) if session is not None else None
     session = line.session() if line is not None else None
-    return line if session is not None and session.strands is strand.strands else None
+    return line if session is not None and session.scheduler.threads is strand.strands else None
 
 
 def _posts_beside(loop: Any, work: Any, *, is_strand: bool) -> None:

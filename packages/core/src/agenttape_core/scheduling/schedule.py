@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
-from agenttape_core.scheduling.call_turn import NO_TURN, LineTurn, Turn
+from agenttape_core.scheduling.awaited import RIGHT_AWAY, Awaited, LineTurn
 from agenttape_core.scheduling.choices import Choices
 from agenttape_core.scheduling.choosing import ChoosingLine
 from agenttape_core.scheduling.delivery_log import Folding, Logged, merged
@@ -34,7 +34,6 @@ class Schedule:
 
     Args:
         recorded: What a recording knows of them.
-        session: The session.
         is_kept: Whether the order of what is executed is recorded.
         choices: The order that somebody chooses instead; `None` to keep the recorded one.
         is_virtual: Whether time passes in loops only where they have nothing to do.
@@ -43,7 +42,6 @@ class Schedule:
     def __init__(
         self,
         recorded: Iterable[Scheduled],
-        session: Any,
         *,
         is_kept: bool,
         choices: Choices | None = None,
@@ -52,7 +50,8 @@ class Schedule:
         self._choices = choices
         self.is_virtual = is_virtual
         self._recorded = list(recorded)
-        self._session = ref(session)
+        self.session: Callable[[], Any] = lambda: None
+        """Returns the session, once it is known, while it lives."""
         self._lines: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
         self._groups: list[Scheduled] = []
         self._unfolded: deque[Folding] = deque()
@@ -87,7 +86,7 @@ class Schedule:
         answers: int = 0,
         is_opening: bool = False,
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> AbstractContextManager[Turn]:
+    ) -> AbstractContextManager[Awaited]:
         """Return a context that gives an awaited call its turn.
 
         It is no generator: the collector of garbage would end the turn of a stream that the program has left before the
@@ -123,7 +122,7 @@ class Schedule:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
                 return None
-        session = self._session()
+        session = self.session()
         if not self.is_on or self.is_over or session is None:
             return None
         found = self._lines.get(loop)
@@ -167,7 +166,7 @@ class Schedule:
         return self._of_inside
 
     @contextmanager
-    def running_through(self, address: str) -> Iterator[Turn]:
+    def running_through(self, address: str) -> Iterator[Awaited]:
         """Run the code of a recorded call inside: what the recording says of its end has no counterpart.
 
         Args:
@@ -175,11 +174,11 @@ class Schedule:
         """
         line = self.line() if address in self._phases or self.has_inside(address) else None
         if line is None:
-            yield NO_TURN
+            yield RIGHT_AWAY
             return
         line.runs_through(address)
         try:
-            yield NO_TURN
+            yield RIGHT_AWAY
         finally:
             line.end()
 
@@ -233,13 +232,13 @@ class Schedule:
 
     def note(self, what: str) -> None:
         """Note that the recorded order could not be kept, and why."""
-        session = self._session()
+        session = self.session()
         if session is not None:
             session.report.add_disorder(what)
 
     def note_unseen(self, what: str) -> None:
         """Note what the order says nothing of, if the run was only observed."""
-        session = self._session()
+        session = self.session()
         if session is not None and session.frozen is not None and session.frozen.was_observed:
             session.report.add_unseen(what)
 
@@ -282,9 +281,9 @@ class _Taking:
         self._begin = begin
         self._turn: LineTurn | None = None
 
-    def __enter__(self) -> Turn:
+    def __enter__(self) -> Awaited:
         self._turn = self._begin()
-        return self._turn if self._turn is not None else NO_TURN
+        return self._turn if self._turn is not None else RIGHT_AWAY
 
     def __exit__(self, *_: object) -> None:
         if self._turn is not None:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar, cast
 
-from agenttape_core.scheduling.strands import current_strand, in_turn
+from agenttape_core.scheduling.strands import current_strand, in_order
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,7 +22,7 @@ class _InSteps:
         self._coroutine = coroutine
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        send, throw = in_turn(self._coroutine.send), in_turn(self._coroutine.throw)
+        send, throw = in_order(self._coroutine.send), in_order(self._coroutine.throw)
         try:
             awaited = send(None)
             while True:
@@ -39,7 +39,7 @@ class _InSteps:
             return stop.value
 
 
-def steps_in_turn(function: F) -> F:
+def steps_in_order(function: F) -> F:
     """Return a coroutine function of a framework of which other threads can see what it does between two waits."""
 
     @functools.wraps(function)

@@ -260,7 +260,7 @@ def starting() -> Iterator[None]:
 
 
 @contextmanager
-def seen_by_others() -> Iterator[None]:
+def visible() -> Iterator[None]:
     """Do inside what other threads of the session can see: they see it in this order in every replay.
 
     For what a framework lets threads do to each other, such as calling handlers or putting parts on a stream. Not for
@@ -287,8 +287,8 @@ def seen_by_others() -> Iterator[None]:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def in_turn(function: F) -> F:
-    """Return a function of a framework whose effects other threads can see: `seen_by_others` around it."""
+def in_order(function: F) -> F:
+    """Return a function of a framework whose effects other threads can see: `visible` around it."""
 
     @functools.wraps(function)
     def seen(*args: Any, **kwargs: Any) -> Any:
@@ -355,6 +355,11 @@ def let_pass(lock: Any) -> None:
     """Release a lock at which one thread waits, if nobody has: two others may do so at the same time."""
     with suppress(RuntimeError):  # it is free; to look first would let somebody else come in between
         _release(lock)
+
+
+def is_in_run() -> bool:
+    """Return whether the caller's thread is part of the run of a session."""
+    return HERE.strand is not None
 
 
 def in_loop() -> bool:

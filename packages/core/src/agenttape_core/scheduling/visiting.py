@@ -170,7 +170,7 @@ class VisitedTurns(Turns):
         finally:
             for session in visits.values():
                 self._times_waited += 1
-                session.strands.delivers(loop, session, _GOES_ON, number=self._times_waited)
+                session.scheduler.threads.delivers(loop, session, _GOES_ON, number=self._times_waited)
 
     def rests(self, strand: Strand) -> None:
         """Let others have the turn: a loop has done what was to be done with what was delivered to it."""

@@ -19,14 +19,6 @@
 When an answer reaches the program, and which session code belongs to, is decided one floor below, in `scheduling`.
 """
 
-from agenttape_core.scheduling.choices import ChoicePoint, Choices, parsed_order, ranks_of
-from agenttape_core.scheduling.futures_in_order import FuturesInOrder
-from agenttape_core.scheduling.loops import following_loops
-from agenttape_core.scheduling.scopes import taking_part
-from agenttape_core.scheduling.steps_in_turn import steps_in_turn
-from agenttape_core.scheduling.strand_seams import in_turns
-from agenttape_core.scheduling.strands import current_strand, in_turn, seen_by_others
-from agenttape_core.scheduling.unread import UNREAD, register_lazy_stream
 from agenttape_core.session.acting import note_act, recording_acts, watching_acts
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
@@ -68,12 +60,7 @@ from agenttape_core.session.intercept import (
 )
 from agenttape_core.session.kept_parts import redacted_effects
 from agenttape_core.session.miss import register_address_reader, register_run_reader
-from agenttape_core.session.origins import (
-    executing_of,
-    owning_session,
-    remembering_threads,
-    session_of_bare_thread,
-)
+from agenttape_core.session.origins import executing_of, owning_session
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.passed_on import is_passed_on, passing_on
 from agenttape_core.session.ports import Sink, Source
@@ -107,7 +94,6 @@ __all__ = [
     "HASH_SEED",
     "OWN",
     "UNAVAILABLE",
-    "UNREAD",
     "ActsOfCall",
     "Aftermath",
     "BaseSession",
@@ -116,8 +102,6 @@ __all__ = [
     "Candidate",
     "CandidateModel",
     "Candidates",
-    "ChoicePoint",
-    "Choices",
     "Crossed",
     "Crossing",
     "Departure",
@@ -130,7 +114,6 @@ __all__ = [
     "Extended",
     "FakedCrossing",
     "FirstInput",
-    "FuturesInOrder",
     "Landed",
     "PartCrossing",
     "ProgramCall",
@@ -161,15 +144,11 @@ __all__ = [
     "context_session",
     "current_scope",
     "current_session",
-    "current_strand",
     "executing",
     "executing_of",
-    "following_loops",
     "forking_pools",
     "hash_seed",
     "here",
-    "in_turn",
-    "in_turns",
     "intercept",
     "intercept_stream",
     "is_passed_on",
@@ -179,11 +158,9 @@ __all__ = [
     "note_act",
     "only_at",
     "owning_session",
-    "parsed_order",
     "passing_on",
     "plain_value",
     "program_call",
-    "ranks_of",
     "record_error",
     "record_step",
     "recording_acts",
@@ -192,21 +169,15 @@ __all__ = [
     "register_address_reader",
     "register_candidates",
     "register_codecs",
-    "register_lazy_stream",
     "register_position",
     "register_run_reader",
     "register_scope",
     "remembering_pools",
-    "remembering_threads",
     "rewritten",
-    "seen_by_others",
     "serve",
     "serve_stream",
     "served_not_run",
-    "session_of_bare_thread",
-    "steps_in_turn",
     "stop_watching",
-    "taking_part",
     "told_outside",
     "value_codec",
     "watch_answers",

@@ -62,7 +62,7 @@ def _attribute(deed: Deed) -> None:
         if crossing.boundary.is_watched:
             crossing.acted.add(deed, crossing.code)
             if crossing.acted:
-                crossing.session.strands.acts(crossing.inside)
+                crossing.arrivals.acts()
     elif isinstance(session, Session) and deed.kind == "reach" and _is_missing(session, deed):
         watched = WATCHED.get()
         if watched is not None and watched.session is session and not watched.acted.has_ended:

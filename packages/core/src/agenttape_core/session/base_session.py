@@ -18,13 +18,8 @@ from agenttape_core.matching import (
     RecordingIndex,
     differences,
 )
-from agenttape_core.scheduling.cancellation import Patience
-from agenttape_core.scheduling.choosing_threads import ChoosingStrands
-from agenttape_core.scheduling.observed_threads import ObservedStrands
-from agenttape_core.scheduling.schedule import Schedule
-from agenttape_core.scheduling.scopes import takes_part
-from agenttape_core.scheduling.taking_turns import Strands
-from agenttape_core.schema import GAP, Timing, ValueCodec
+from agenttape_core.scheduling import Ending, takes_part
+from agenttape_core.schema import Timing, ValueCodec
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.drift import Drift
 from agenttape_core.session.failure import FirstFailure
@@ -62,9 +57,6 @@ class BaseSession:
         setup: All that it is made of.
     """
 
-    schedule: Schedule
-    """The order of what event loops wait for."""
-
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self.path: Path | str = setup.path
@@ -83,7 +75,8 @@ class BaseSession:
         """True if what calls do outside the process is seen."""
         self.report = self._new_report()
         self.ledger = Ledger(setup.sink, setup.revise, setup.events)
-        self.strands = self._new_strands(setup)
+        self.scheduler = setup.scheduler
+        self.scheduler.belongs_to(self)
         self._failure = FirstFailure()
         self._depart: Callable[[], None] = _go_on
         self._extensions: dict[Slot[Any], Any] = {}
@@ -133,12 +126,6 @@ class BaseSession:
 
         return Report(why_served, run_id=self._setup.run_id)
 
-    def _tell_disorder(self, line: str) -> None:
-        self.report.add_disorder(line)  # another report, if the run so far was forgotten
-
-    def _tell_unseen(self, line: str) -> None:
-        self.report.add_unseen(line)
-
     @property
     def mode(self) -> Mode:
         """The mode the session was opened in."""
@@ -183,12 +170,12 @@ class BaseSession:
         """Return the recorded times of a call, if they are known."""
         return self._setup.timings().get(original(self.source, number))
 
-    def patience_of(self, number: int) -> Patience:
-        """Return how long a served call that was cancelled waits until it is cancelled again."""
+    def ending_of(self, number: int) -> Ending:
+        """Return when a recorded call ended: one that was cancelled then waits as long to be cancelled again."""
         timing = self.timing_of(number)
         took = self.seconds_of(number)
         start = timing.start_ms if timing is not None else None
-        return Patience(took, until=took + (start or 0.0) / 1000)
+        return Ending(took, until=took + (start or 0.0) / 1000)
 
     # -- extensions --------------------------------------------------------------------------------------------
 
@@ -212,23 +199,10 @@ class BaseSession:
         """Call this when a change lands: what follows departs from what was recorded."""
         self._depart = depart
 
-    def _new_strands(self, setup: Setup) -> Strands:
-        if setup.choices is not None and setup.choices.holds_threads:
-            return ChoosingStrands(setup.choices, self._tell_disorder)
-        if setup.goes_by_times and setup.source.has_step(GAP):
-            return ObservedStrands(setup.source.entries, setup.timings, self._tell_disorder, self._tell_unseen)
-        return Strands(
-            setup.threads,
-            unordered=setup.loose,
-            imposes=setup.imposes_threads,
-            notes=setup.sink is not None and not (setup.policy.offline and setup.imposes_threads),
-            tell=self._tell_disorder,
-        )
-
     def landed(self, landed: Landed) -> None:
         """Note a change that lands. The recorded order of threads holds up to here."""
         self.report.add_landed(landed)
-        self.strands.depart()
+        self.scheduler.depart()
         self._depart()
 
     # -- unfinished streams ------------------------------------------------------------------------------------

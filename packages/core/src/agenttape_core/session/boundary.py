@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn
 
 from agenttape_core.errors import DriftError
 from agenttape_core.matching import CanonicalRequest, Position
+from agenttape_core.scheduling import RIGHT_AWAY, Awaited
 from agenttape_core.schema import Usage
 from agenttape_core.session.base_session import BaseSession
 
@@ -94,7 +96,7 @@ class BaseCrossing:
         owner: The object whose call it is; calls that the same object makes inside are part of this one.
     """
 
-    __slots__ = ("boundary", "inside", "owner", "position", "request", "session")
+    __slots__ = ("arrivals", "boundary", "owner", "position", "request", "session")
 
     def __init__(
         self, session: BaseSession, boundary: Boundary, request: CanonicalRequest, position: Position, *, owner: Any
@@ -104,8 +106,11 @@ class BaseCrossing:
         self.request = request
         self.position = position
         self.owner = owner
-        self.inside = session.strands.call_here()
-        """The label for what happens inside of it; `None` outside of strands. See `strands`."""
+        self.arrivals = session.scheduler.call()
+        """The arrivals of the call: its chunks, its effects, its end."""
+
+
+_RIGHT_AWAY = nullcontext(RIGHT_AWAY)
 
 
 class AnsweredCrossing(BaseCrossing):
@@ -135,11 +140,19 @@ class AnsweredCrossing(BaseCrossing):
         """True if the recorded stream ended after so many chunks because it was closed or cancelled."""
         return False
 
-    def come(self) -> None:
-        """Wait until the call is to be answered, or the next chunk of it, where somebody chooses that for threads."""
+    recording: int | None = None
+    """The number of the recording that answers it; `None` if none does."""
 
-    def wait_to_be_given_up(self, after: int | None = None) -> None:
-        """Wait until the work of this thread is given up, if the recorded one was during the call.
+    def awaiting(self) -> AbstractContextManager[Awaited]:
+        """Give an awaited call its place among all that its event loop waits for, while inside: here it has none."""
+        return _RIGHT_AWAY
+
+    def opening(self) -> AbstractContextManager[Awaited]:
+        """Give a stream that is awaited before it is read its place meanwhile; while it is read, it has another one."""
+        return self.awaiting()
+
+    def wait_to_be_abandoned(self, after: int | None = None) -> None:
+        """Wait until nobody waits for this thread any more, if nobody did during the recorded call.
 
         Args:
             after: Only if it was when so many chunks of a stream had arrived; by default in any case.
@@ -152,8 +165,8 @@ class AnsweredCrossing(BaseCrossing):
             after: The number of chunks that have arrived.
         """
 
-    async def await_to_be_given_up(self, after: int | None = None) -> None:
-        """Like `wait_to_be_given_up`, in an event loop that runs in the thread."""
+    async def await_to_be_abandoned(self, after: int | None = None) -> None:
+        """Like `wait_to_be_abandoned`, in an event loop that runs in the thread."""
 
     async def await_cancellation(self) -> None:
         """Wait until the call is cancelled as the recorded one was. Return if that does not happen."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from agenttape_core.matching import IdMap
-from agenttape_core.scheduling import cancellation
+from agenttape_core.scheduling import is_cancellation_requested
 from agenttape_core.schema import Outcome, Plain, RecordedError, Usage
 from agenttape_core.schema.class_names import writing_answers
 from agenttape_core.session.boundary import BaseCrossing
@@ -41,7 +41,7 @@ class EndingCrossing(BaseCrossing, ABC):
 
     def raised(self, error: Failure) -> None:
         """Record that the call raised, or that it was cancelled, if that is why it did."""
-        if isinstance(error, CancelledError) and cancellation.is_requested():
+        if isinstance(error, CancelledError) and is_cancellation_requested():
             return self.cancelled()
         with self.session.latching():
             return self._record(Outcome(status="raised", error=self._redacted(error)))
@@ -71,7 +71,7 @@ class EndingCrossing(BaseCrossing, ABC):
             error: The error that broke it.
             usage: The token counts of the whole.
         """
-        if isinstance(error, CancelledError) and cancellation.is_requested():
+        if isinstance(error, CancelledError) and is_cancellation_requested():
             return self.cancelled(chunks)
         with self.session.latching():
             record = self._redacted(error) if error is not None else None

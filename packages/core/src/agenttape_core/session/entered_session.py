@@ -12,9 +12,7 @@ from agenttape_core.errors import AgentTapeError
 from agenttape_core.freeze import Frozen
 from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
-from agenttape_core.scheduling.schedule import Schedule
-from agenttape_core.scheduling.scopes import SCOPES, Membership
-from agenttape_core.scheduling.unread import UNREAD, Collections, collections
+from agenttape_core.scheduling import SCOPES, UNREAD, Collections, Membership, collections
 from agenttape_core.schema import GAP
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import IN_THREADS
@@ -56,10 +54,6 @@ class EnteredSession(RunSession):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        is_virtual = setup.choices is not None or (setup.pace is not None and setup.pace.is_virtual)
-        kept = setup.sink is not None and setup.is_current
-        self.schedule = Schedule(setup.scheduled, self, is_kept=kept, choices=setup.choices, is_virtual=is_virtual)
-        """The order of what event loops wait for."""
         self._membership: Membership[Any] | None = None
         self._has_left = False
         self._collections: Collections = ()
@@ -103,7 +97,7 @@ class EnteredSession(RunSession):
         enter_branch(self._branch)
         self._membership, self._collections = SCOPES.enter(self), collections()
         self.first_input.entered()
-        self.strands.enter()
+        self.scheduler.enter()
         return ref(self._membership)
 
     @contextmanager
@@ -142,18 +136,18 @@ class EnteredSession(RunSession):
 
     def leave(self) -> None:
         """End the session: streams that are not read to their end are cut, then nothing more is served or executed."""
-        self.strands.settle()
+        self.scheduler.settle()
         self.was_cut = bool(self._unfinished)
-        self.schedule.close()
+        self.scheduler.close()
         for close in list(self._unfinished):
             with suppress(AgentTapeError):  # latched where it was raised
                 close()
         in_threads = self.extension(IN_THREADS)
         for crossing in list(in_threads):
-            if crossing.is_real and crossing.is_given_up:  # its thread goes on, and nobody waits for it
+            if crossing.is_real and crossing.is_abandoned:  # its thread goes on, and nobody waits for it
                 crossing.cancelled()
         self.close()
-        self.strands.leave()
+        self.scheduler.leave()
         membership, self._membership, self._has_left = self._membership, None, True
         if membership is not None:
             if self.takes_strays:  # one beside others cannot tell which of them has made a stream

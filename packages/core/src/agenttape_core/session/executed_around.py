@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from agenttape_core.scheduling.executing import EXECUTING
+from agenttape_core.scheduling import EXECUTING
 from agenttape_core.session.executed_crossing import ExecutedCrossing
 
 
@@ -38,7 +38,7 @@ def _told_outside() -> Iterator[None]:
     inside = EXECUTING.get()
     around = inside
     while around is not None and not around.is_of_program:
-        around.tells.told()
+        around.arrivals.tells.told()
         around = around.parent
     if around is inside:
         yield

@@ -15,9 +15,7 @@ from agenttape_core.acts import Unseen
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import CanonicalRequest, Position
-from agenttape_core.scheduling.call_turn import NO_TURN, Turn
-from agenttape_core.scheduling.executing import EXECUTING
-from agenttape_core.scheduling.giving_up import Work, current_work
+from agenttape_core.scheduling import EXECUTING, RIGHT_AWAY, Awaited
 from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, Timing
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
@@ -51,15 +49,14 @@ class ExecutedCrossing(NestedCrossing):
     """
 
     __slots__ = (
+        "_abandoned",
         "_acts",
         "_began",
         "_began_at",
         "_effects",
-        "_given_up",
         "_is_kept",
         "_is_run_again",
         "_offsets",
-        "_work",
         "_world",
         "candidate",
         "code",
@@ -73,8 +70,6 @@ class ExecutedCrossing(NestedCrossing):
         "number",
         "settle",
         "tags",
-        "tells",
-        "turn",
         "unrecorded",
     )
 
@@ -124,14 +119,9 @@ class ExecutedCrossing(NestedCrossing):
         self._world: Frozen | None = None
         self._offsets: list[float] = []
         self._effects: list[Effect] = []
-        self._work: Work | None = None
-        self._given_up: int | None = None
+        self._abandoned: int | None = None
         self._is_kept = False
         self._is_run_again = False
-        self.turn: Turn = NO_TURN
-        """Its place among all that its event loop waits for, while it is awaited."""
-        self.tells: Turn = NO_TURN
-        """The same for a stream: its code may tell the program of a chunk before it yields that."""
         self.has_made_calls = False
         """True once a call inside has ended that is recorded."""
         self._acts = ActsOfCall()
@@ -175,13 +165,12 @@ class ExecutedCrossing(NestedCrossing):
         """
         outside, running = EXECUTING.get(), self.session.extension(RUNNING)
         EXECUTING.set(self)
-        self._work = current_work()
         running.append(self)
-        if self._work is not None:
-            self.session.extension(IN_THREADS)[self] = None
         try:
             leaves = self.is_real and (not self.boundary.is_watched or bool(self.acted))
-            with self.session.strands.inside(self.inside, leaves=leaves, is_real=self.is_real):
+            with self.arrivals.executing(leaves=leaves, is_real=self.is_real):
+                if self.arrivals.is_in_pool:
+                    self.session.extension(IN_THREADS)[self] = None
                 yield
         except BaseException as error:
             self.has_ended = True
@@ -196,12 +185,12 @@ class ExecutedCrossing(NestedCrossing):
 
     def _is_over(self) -> None:
         """Note that the end of the session need not look at it: it is recorded, or leaves no record."""
-        if self._work is not None:
+        if self.arrivals.is_in_pool:
             self.session.extension(IN_THREADS).pop(self, None)
 
     def chunk_arrived(self) -> None:
         """Note the time of a chunk."""
-        self._note_giving_up()
+        self._note_abandoning()
         self._offsets.append((perf_counter() - self._began) * 1000)
 
     def effected(self, value: Any) -> None:
@@ -216,23 +205,23 @@ class ExecutedCrossing(NestedCrossing):
         Raises:
             UnrecordableValueError: If the value has no codec.
         """
-        self.session.strands.effect(self.inside)
+        self.arrivals.effect()
         with self.session.latching():
             effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self._offsets))
         self._effects.append(effect)
         self._note_effect()
 
     def _note_effect(self) -> None:
-        self.turn.effected()
+        self.arrivals.awaited.effected()
 
     @property
-    def is_given_up(self) -> bool:
+    def is_abandoned(self) -> bool:
         """True if the call is made in a thread, and nobody waits for what the thread does any more."""
-        return self._given_up is not None or (self._work is not None and self._work.is_given_up)
+        return self._abandoned is not None or self.arrivals.is_abandoned
 
-    def _note_giving_up(self) -> None:
-        if self._given_up is None and self.is_given_up:
-            self._given_up = len(self._offsets)
+    def _note_abandoning(self) -> None:
+        if self._abandoned is None and self.is_abandoned:
+            self._abandoned = len(self._offsets)
 
     # -- acts --------------------------------------------------------------------------------------------------
 
@@ -243,9 +232,9 @@ class ExecutedCrossing(NestedCrossing):
 
     # -- how it ended ------------------------------------------------------------------------------------------
 
-    def in_turn(self) -> AbstractContextManager[Turn]:
+    def awaiting(self) -> AbstractContextManager[Awaited]:
         """Give an awaited call its place among all that its event loop waits for, while inside."""
-        return self.session.schedule.turn(self, self.position.address, is_executed=True)
+        return self.arrivals.awaiting_code(self, self.position.address)
 
     @property
     def is_run_again(self) -> bool:
@@ -301,12 +290,12 @@ class ExecutedCrossing(NestedCrossing):
         return self.parent
 
     def _whole(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with the effects of the call, and with whether it was given up."""
-        self._note_giving_up()
-        if not self._effects and self._given_up is None:
+        """Return the outcome with the effects of the call, and with whether it was abandoned."""
+        self._note_abandoning()
+        if not self._effects and self._abandoned is None:
             return outcome
         effects = redacted_effects(self._effects, self.session.redactor)
-        return outcome.model_copy(update={"effects": effects, "given_up": self._given_up})
+        return outcome.model_copy(update={"effects": effects, "given_up": self._abandoned})
 
     def _interaction(self, outcome: Outcome) -> Interaction:
         request, redactor = self.request, self.session.redactor
@@ -362,9 +351,9 @@ class PartCrossing(ExecutedCrossing):
         assert self.outcome is not None
         return self.outcome, [offset + (self._began - began) * 1000 for offset in self._offsets], self._effects
 
-    def in_turn(self) -> AbstractContextManager[Turn]:
-        """Return a turn that has come: the whole call has one."""
-        return nullcontext(NO_TURN)
+    def awaiting(self) -> AbstractContextManager[Awaited]:
+        """Wait for nothing: the whole call has its place."""
+        return nullcontext(RIGHT_AWAY)
 
     @property
     def acted(self) -> ActsOfCall:
@@ -372,9 +361,9 @@ class PartCrossing(ExecutedCrossing):
         return self.parent.acted if self.parent is not None else self._acts
 
     def _note_effect(self) -> None:
-        """Note it with the whole call, whose turn it is."""
+        """Note it with the whole call, which is awaited."""
         if self.parent is not None:
-            self.parent.turn.effected()
+            self.parent.arrivals.awaited.effected()
 
     def _keep(self, outcome: Outcome) -> None:
         self.outcome = outcome

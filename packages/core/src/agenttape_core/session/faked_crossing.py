@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from agenttape_core.matching import CanonicalRequest, Position
-from agenttape_core.scheduling.call_turn import NO_TURN, Turn
 from agenttape_core.schema import Outcome
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
@@ -54,10 +52,6 @@ class FakedCrossing(AnsweredCrossing):
 
     def paced(self) -> None:
         """Return at once: no time was recorded."""
-
-    def in_turn(self) -> AbstractContextManager[Turn]:
-        """Return a turn that has come: the call has no place in the recorded order."""
-        return nullcontext(NO_TURN)
 
     def replay(self) -> Any:
         """Return what the function returns, as the callers of this boundary expect it, or raise what it raises."""

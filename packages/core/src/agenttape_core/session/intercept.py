@@ -9,8 +9,7 @@ from itertools import count
 from threading import Lock
 from typing import Any, Literal
 
-from agenttape_core.scheduling.call_turn import Turn
-from agenttape_core.scheduling.handles import answering
+from agenttape_core.scheduling import Awaited, answering
 from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.boundary import AnsweredCrossing
 from agenttape_core.session.crossing import Crossing, answered
@@ -33,21 +32,18 @@ def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
         apply: Does again what else the call did. What it raises takes the place of the answer.
     """
     assert crossing.is_served, _EXECUTED
-    paced = crossing.paced()
-    strands = crossing.session.strands
+    paced, arrivals = crossing.paced(), crossing.arrivals
     try:
-        crossing.come()
-        with strands.inside(crossing.inside, leaves=paced is not None):
+        with arrivals.coming(crossing.recording, takes_time=paced is not None):
             if paced is not None:
                 paced.wait()
             if apply is not None:
                 for effect in crossing.effects():
-                    strands.effect(crossing.inside)
+                    arrivals.effect()
                     apply(effect)
-            crossing.wait_to_be_given_up()
+            crossing.wait_to_be_abandoned()
             return crossing.replay()
     finally:
-        strands.gate()
         answered(crossing)
 
 
@@ -55,45 +51,47 @@ async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
     """Like `serve`, for a coroutine. One that was cancelled waits until it is cancelled again."""
     assert crossing.is_served, _EXECUTED
     paced = crossing.paced()
-    with crossing.in_turn() as turn:
-        if crossing.was_cancelled or turn.knows_effects:  # one that was cancelled may be from here on
-            await _reapply(crossing, turn, apply)
+    with crossing.awaiting() as awaited:
+        if crossing.was_cancelled or awaited.knows_effects:  # one that was cancelled may be from here on
+            await _reapply(crossing, awaited, apply)
         if paced is not None:
             with answering():
                 await paced.await_()
         if crossing.was_cancelled:
-            await _cancelled(crossing, turn)
+            await _cancelled(crossing, awaited)
         else:
-            await turn.comes()
-            await crossing.await_to_be_given_up()
-            if not turn.knows_effects:
-                await _reapply(crossing, turn, apply)
+            await awaited.next()
+            await crossing.await_to_be_abandoned()
+            if not awaited.knows_effects:
+                await _reapply(crossing, awaited, apply)
             answered(crossing)
         return crossing.replay()
 
 
-async def _cancelled(crossing: AnsweredCrossing, turn: Turn) -> None:
+async def _cancelled(crossing: AnsweredCrossing, awaited: Awaited) -> None:
     try:
         with answering():
             await crossing.await_cancellation()
     except CancelledError:
-        await turn.was_cancelled()
+        await awaited.cancelled()
         raise
 
 
-async def _reapply(crossing: AnsweredCrossing, turn: Turn, apply: AsyncApply | None, after: int | None = None) -> None:
+async def _reapply(
+    crossing: AnsweredCrossing, awaited: Awaited, apply: AsyncApply | None, after: int | None = None
+) -> None:
     """Do again what a call did besides returning, each at its time as far as that is known."""
     if apply is None:
         return
     for effect in crossing.effects(after):
-        if turn.knows_effects:
-            await turn.comes()
+        if awaited.knows_effects:
+            await awaited.next()
         try:
             with answering():
                 await apply(effect)
         except Exception:
-            if turn.knows_effects:  # it ended with that
-                await turn.comes()
+            if awaited.knows_effects:  # it ended with that
+                await awaited.next()
             raise
 
 
@@ -110,24 +108,20 @@ def serve_stream(
     """
     assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
-    strands = crossing.session.strands
+    arrivals, takes_time = crossing.arrivals, paced is not None
     for number in count():
-        try:
-            crossing.come()
-            with strands.inside(crossing.inside, leaves=paced is not None):
-                if paced is not None:
-                    paced.wait(number)
-                if apply is not None:
-                    for effect in crossing.effects(number):
-                        strands.effect(crossing.inside)
-                        apply(effect)
-                crossing.wait_to_be_given_up(number)
-                crossing.wait_to_be_left(number)
-                chunk = next(chunks, _DONE)
-                if receive is not None and chunk is not _DONE:
-                    chunk = receive(chunk)
-        finally:
-            strands.gate()
+        with arrivals.coming(crossing.recording, takes_time=takes_time):
+            if paced is not None:
+                paced.wait(number)
+            if apply is not None:
+                for effect in crossing.effects(number):
+                    arrivals.effect()
+                    apply(effect)
+            crossing.wait_to_be_abandoned(number)
+            crossing.wait_to_be_left(number)
+            chunk = next(chunks, _DONE)
+            if receive is not None and chunk is not _DONE:
+                chunk = receive(chunk)
         if chunk is _DONE:
             answered(crossing)
             return
@@ -138,21 +132,21 @@ async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> 
     """Like `serve_stream`, for an async generator. A stream that was cut short waits at its end to be cut again."""
     assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
-    with crossing.in_turn() as turn:
+    with crossing.awaiting() as awaited:
         for number in count():
             if paced is not None:
                 with answering():
                     await paced.await_(number)
             is_left = crossing.is_left_after(number)
-            if turn.knows_effects:
-                await _reapply(crossing, turn, apply, number)
+            if awaited.knows_effects:
+                await _reapply(crossing, awaited, apply, number)
             if not is_left:
-                await turn.comes()
-            if not turn.knows_effects:
-                await _reapply(crossing, turn, apply, number)
-            await crossing.await_to_be_given_up(number)
+                await awaited.next()
+            if not awaited.knows_effects:
+                await _reapply(crossing, awaited, apply, number)
+            await crossing.await_to_be_abandoned(number)
             if is_left:
-                await _cancelled(crossing, turn)
+                await _cancelled(crossing, awaited)
             chunk = next(chunks, _DONE)
             if chunk is _DONE:
                 answered(crossing)
@@ -160,7 +154,7 @@ async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> 
             try:
                 yield chunk
             except BaseException:
-                await turn.was_cancelled()
+                await awaited.cancelled()
                 raise
 
 
@@ -176,15 +170,14 @@ def intercept(crossing: Crossing, execute: Callable[[], Any], apply: Apply | Non
     """
     if crossing.is_served:
         return serve(crossing, apply)
-    strands = crossing.session.strands
     try:
         with crossing.executing():
             value = execute()
     except (Exception, CancelledError) as error:
-        strands.gate()
+        crossing.arrivals.next()
         crossing.raised(error)
         raise
-    strands.gate()
+    crossing.arrivals.next()
     crossing.returned(value)
     return value
 
@@ -206,8 +199,8 @@ async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]], 
 @contextmanager
 def awaited(crossing: ExecutedCrossing) -> Iterator[None]:
     """Await the real code of a call inside, at its place among all that its event loop waits for."""
-    with crossing.in_turn() as turn, _coming(turn):
-        crossing.turn = turn
+    with crossing.awaiting() as awaited, awaited.arriving():
+        crossing.arrivals.awaited = awaited
         yield
 
 
@@ -257,7 +250,7 @@ class _Stream:
 
     def cut(self) -> None:
         """Record that the session has ended."""
-        if not self._crossing.is_given_up:
+        if not self._crossing.is_abandoned:
             self.close()
         elif self._finish():
             self._crossing.cancelled(self._chunks)
@@ -288,7 +281,7 @@ def intercept_stream(
                 chunks = chunks if chunks is not None else iter(execute())
                 chunk = next(chunks, _DONE)
         finally:
-            crossing.session.strands.gate()
+            crossing.arrivals.next()
         if chunk is _DONE:
             break
         try:
@@ -315,10 +308,10 @@ async def aintercept_stream(
     stream = _Stream(crossing)
     with stream.reading():
         chunks = aiter(execute())
-    with crossing.in_turn() as turn:
-        crossing.turn = crossing.tells = turn
+    with crossing.awaiting() as awaited:
+        crossing.arrivals.awaited = crossing.arrivals.tells = awaited
         while True:
-            with _coming(turn), stream.reading():
+            with awaited.arriving(), stream.reading():
                 chunk = await anext(chunks, _DONE)
             if chunk is _DONE:
                 break
@@ -329,22 +322,7 @@ async def aintercept_stream(
                 stream.close()
                 with crossing.executing():
                     if (close := getattr(chunks, "aclose", None)) is not None:
-                        turn.leaves()
-                        await close()
-                        turn.has_left()
+                        with awaited.leaving():
+                            await close()
                 raise
     stream.exhaust()
-
-
-@contextmanager
-def _coming(turn: Turn) -> Iterator[None]:
-    """Await something of a call inside. What is cancelled has not come."""
-    turn.waits()
-    try:
-        yield
-    except CancelledError:
-        raise
-    except Exception:
-        turn.came()
-        raise
-    turn.came()

@@ -1,54 +1,12 @@
-"""Threads remember the session that they were started in: one without a context of its own belongs to it.
-
-Every class of threads comes down to `Thread.start`, which is wrapped while sessions are open. The threads of
-`ThreadPoolExecutor` serve whoever submits work to them, so it is the work that remembers there (see `thread_pools`),
-the callbacks of its futures, and what a pool begins its threads with.
-"""
+"""The session that answers for what the caller does, and whether it does that for a call which is executed."""
 
 from __future__ import annotations
 
-import _thread
-import asyncio
-import functools
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
-from threading import Lock, Thread
-from typing import Any
-
-from agenttape_core.guard.patching import patch
-from agenttape_core.scheduling.older_threads import STRAND, code_of
-from agenttape_core.scheduling.scopes import Origin
-from agenttape_core.scheduling.strands import (
-    Strand,
-    begun_here,
-    being,
-    current_strand,
-    in_loop,
-    is_of_program,
-    starting,
-)
-from agenttape_core.scheduling.unread import UNREAD
+from agenttape_core.scheduling import SCOPES
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import ExecutedCrossing
 from agenttape_core.session.passed_on import is_passed_on
-from agenttape_core.session.session import SCOPES, Session
-
-_POOLS = "concurrent.futures.thread"
-
-
-def origin_here(*, is_work: bool) -> Origin | None:
-    """Return the origin of what the caller begins now; `None` if the caller belongs to no session.
-
-    Args:
-        is_work: Whether it is work for a thread pool; else it is a thread.
-    """
-    membership, above = SCOPES.membership(), SCOPES.origin()
-    if membership is None and above is None:
-        membership = UNREAD.membership()
-    if membership is not None:
-        return Origin(membership, executing(), is_work)
-    return above._replace(crossing=executing() or above.crossing, is_work=is_work) if above is not None else None
+from agenttape_core.session.session import Session
 
 
 def owning_session() -> Session | None:
@@ -56,29 +14,8 @@ def owning_session() -> Session | None:
 
     It may be a replay that has ended: then the caller outlives it.
     """
-    return SCOPES.owner()
-
-
-def session_of_bare_thread() -> Session | None:
-    """Return the session whose program has begun what runs here without a context: a thread, work in one, a callback.
-
-    `None` for code that runs in a context of a session, or for a boundary that is being executed.
-    """
-    origin = SCOPES.origin()
-    if SCOPES.membership() is not None or executing() is not None:
-        return None
-    if origin is None:
-        strand = current_strand()
-        if strand is None or strand.is_real or _is_in_task():
-            return None
-        return next((session for session in SCOPES.open() if session.strands is strand.strands), None)
-    found: Session | None = origin.membership.innermost() if origin.crossing is None else None
-    return found
-
-
-def _is_in_task() -> bool:
-    """Return whether the caller runs in a task: one without a session is older than that, or of somebody else."""
-    return in_loop() and asyncio.current_task() is not None
+    owner: Session | None = SCOPES.owner()
+    return owner
 
 
 def executing_of(session: Session) -> bool:
@@ -92,147 +29,3 @@ def executing_of(session: Session) -> bool:
     if crossing is not None:
         return crossing.session is session and (crossing.reaches_out() or (crossing.is_real and is_passed_on()))
     return owning_session() is None and session.executes_now()
-
-
-class _Starts:
-    """The method that starts threads, wrapped while anybody needs it."""
-
-    def __init__(self) -> None:
-        self._uses = 0
-        self._lock = Lock()
-        self._wrapper = ExitStack()
-
-    def wrap(self) -> None:
-        with self._lock:
-            if not self._uses:
-                patch(self._wrapper, Thread, "__init__", _noting)
-                patch(self._wrapper, Thread, "start", _remembering)
-                patch(self._wrapper, Future, "add_done_callback", _calling_back)
-                patch(self._wrapper, _thread, "start_new_thread", _starting_by_hand)
-            self._uses += 1
-
-    def unwrap(self) -> None:
-        with self._lock:
-            self._uses -= 1
-            if not self._uses:
-                self._wrapper.close()
-
-
-_starts = _Starts()
-
-
-@contextmanager
-def remembering_threads() -> Iterator[None]:
-    """Let every thread remember the session that it is started in, while inside."""
-    _starts.wrap()
-    try:
-        yield
-    finally:
-        _starts.unwrap()
-
-
-def _noting(real: Callable[..., None]) -> Callable[..., None]:
-    """Let a thread know the session that it is made in: it may be started after its end, by somebody else."""
-
-    @functools.wraps(real)
-    def __init__(self: Thread, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
-        real(self, *args, **kwargs)
-        membership = SCOPES.membership()
-        if membership is not None:
-            vars(self)[_MADE_IN] = membership
-
-    return __init__
-
-
-_MADE_IN = "_agenttape_made_in"
-
-
-def _origin_of_making(thread: Thread) -> Origin | None:
-    """Return the beginning of a thread that is started where no session is, and was made in a replay that has ended."""
-    membership = vars(thread).get(_MADE_IN)
-    if membership is None or not membership.session.closed or not membership.session.is_replay:
-        return None
-    return Origin(membership, None, is_work=False)
-
-
-def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
-    @functools.wraps(real)
-    def start(self: Thread) -> None:
-        serves_a_pool = getattr(getattr(self, "_target", None), "__module__", "") == _POOLS
-        if serves_a_pool:
-            _let_initializer_remember(self)
-        origin = None if serves_a_pool else origin_here(is_work=False) or _origin_of_making(self)
-        vars(self).pop(_MADE_IN, None)
-        if origin is not None:
-            _give(self, origin, begun_here(code_of(self)))
-        with starting():
-            real(self)
-
-    return start
-
-
-class _Once:
-    """A function that is called once, in a thread of others, and has an origin there.
-
-    Args:
-        function: The function.
-        origin: Its origin, which it forgets when it is called: a future keeps its callbacks.
-    """
-
-    __slots__ = ("_function", "_origin")
-
-    def __init__(self, function: Callable[..., Any], origin: Origin | None) -> None:
-        self._function = function
-        self._origin = origin
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        origin, self._origin = self._origin, None
-        if origin is None or SCOPES.membership() is not None:
-            return self._function(*args, **kwargs)
-        with SCOPES.beginning(origin):
-            return self._function(*args, **kwargs)
-
-
-def _calling_back(real: Callable[[Any, Callable[..., Any]], None]) -> Callable[..., None]:
-    """Let what the program wants to be called with a result remember the session: a pool calls it after the work."""
-
-    @functools.wraps(real)
-    def add_done_callback(self: Any, fn: Callable[..., Any]) -> None:
-        origin = origin_here(is_work=True) if is_of_program(fn) else None
-        real(self, fn if origin is None else _Once(fn, origin))
-
-    return add_done_callback
-
-
-def _starting_by_hand(real: Callable[..., int]) -> Callable[..., int]:
-    @functools.wraps(real)
-    def start_new_thread(function: Callable[..., Any], /, *args: Any) -> int:
-        return real(_Once(function, origin_here(is_work=False)), *args)
-
-    return start_new_thread
-
-
-_INITIALIZER = 2
-"""The place of the initializer of a pool among the arguments of its threads."""
-
-
-def _let_initializer_remember(thread: Any) -> None:
-    """Let the function that a pool begins each of its threads with remember the session of whoever needs the thread."""
-    args = thread._args  # noqa: SLF001 - a pool tells it to nobody else
-    function = args[_INITIALIZER] if len(args) > _INITIALIZER else None
-    if callable(function) and (origin := origin_here(is_work=True)) is not None:
-        thread._args = (*args[:_INITIALIZER], _Once(function, origin), *args[_INITIALIZER + 1 :])  # noqa: SLF001
-
-
-def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
-    """Let a thread that is about to start begin by setting its origin, in its own context."""
-    run = thread.run
-
-    def run_from_origin() -> None:
-        vars(thread).pop("run", None)
-        SCOPES.begin(origin)  # also for what follows: hooks for errors, and what is deleted with the thread
-        with being(strand):
-            run()
-
-    thread.run = run_from_origin
-    setattr(thread, STRAND, strand)

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from agenttape_core.scheduling.handles import timers_of_ours
-from agenttape_core.scheduling.virtual_sleep import sleep_in_virtual_time, virtual_loop
+from agenttape_core.scheduling import sleep_in_virtual_time, timers_of_ours, virtual_loop
 from agenttape_core.schema import Timing
 
 

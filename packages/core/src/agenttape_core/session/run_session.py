@@ -173,7 +173,7 @@ class RunSession(BaseSession):
     def forget(self) -> None:
         """Forget what has happened: it is with the sink, and an observer never looks at it again."""
         self.ledger.forget()
-        self.schedule.forget()
+        self.scheduler.forget()
         self.report = self._new_report()
 
     # -- the end -----------------------------------------------------------------------------------------------

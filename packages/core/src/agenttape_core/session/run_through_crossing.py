@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import Candidate, CanonicalRequest, Position
-from agenttape_core.scheduling.call_turn import Turn
+from agenttape_core.scheduling import Awaited
 from agenttape_core.schema import Outcome
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import Boundary
@@ -50,9 +50,9 @@ class RunThroughCrossing(ExecutedCrossing):
         self.found = found
         super().__init__(session, boundary, request, position, number=number, owner=owner, parent=parent)
 
-    def in_turn(self) -> AbstractContextManager[Turn]:
-        """Return a turn that has come: the call ends when its code does."""
-        return self.session.schedule.running_through(self.session.source.interaction(self.found.number).address)
+    def awaiting(self) -> AbstractContextManager[Awaited]:
+        """Wait for nothing: the call ends when its code does."""
+        return self.arrivals.stepping_into(self.session.source.interaction(self.found.number).address)
 
     @property
     def is_of_program(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from asyncio import CancelledError
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -10,9 +9,7 @@ from typing import Any
 
 from agenttape_core.errors import DriftError, counted
 from agenttape_core.matching import Candidate, CanonicalRequest, IdMap, Position
-from agenttape_core.scheduling.call_turn import Turn
-from agenttape_core.scheduling.cancellation import Patience, until_cancelled
-from agenttape_core.scheduling.giving_up import auntil_given_up, current_work, until_given_up
+from agenttape_core.scheduling import Awaited, Ending
 from agenttape_core.schema import Outcome, Plain, RecordedError
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
@@ -38,7 +35,7 @@ class ServedCrossing(AnsweredCrossing):
         found: The recording.
     """
 
-    __slots__ = ("_outcome", "_raises", "found")
+    __slots__ = ("_outcome", "_raises", "found", "recording")
 
     def __init__(
         self,
@@ -52,6 +49,7 @@ class ServedCrossing(AnsweredCrossing):
     ) -> None:
         super().__init__(session, boundary, request, position, owner=owner)
         self.found = found
+        self.recording: int = found.number
         self._outcome: Outcome | None = None
         self._raises: Exception | None = None
 
@@ -69,20 +67,18 @@ class ServedCrossing(AnsweredCrossing):
         with session.latching():
             return Paced(session.pace or Tempo(0, {}), original(session.source, number), late=late)
 
-    def in_turn(self) -> AbstractContextManager[Turn]:
+    def awaiting(self) -> AbstractContextManager[Awaited]:
         """Give the call its place among all that its event loop waits for, while inside."""
-        return self._in_turn(is_opening=False)
+        return self._awaiting(is_opening=False)
 
-    def opening(self) -> AbstractContextManager[Turn]:
+    def opening(self) -> AbstractContextManager[Awaited]:
         """Give a stream that is awaited before it is read its place meanwhile; while it is read, it has another one."""
-        return self._in_turn(is_opening=True)
+        return self._awaiting(is_opening=True)
 
-    def _in_turn(self, *, is_opening: bool) -> AbstractContextManager[Turn]:
+    def _awaiting(self, *, is_opening: bool) -> AbstractContextManager[Awaited]:
         address = self.session.source.interaction(self.found.number).address  # not where it is made in this run
         answers = len(self.outcome().chunks or ()) + 1 if self.outcome().effects else 0
-        return self.session.schedule.turn(
-            self, address, is_executed=False, answers=answers, is_opening=is_opening, during=self._under_way
-        )
+        return self.arrivals.awaiting(self, address, answers=answers, is_opening=is_opening, during=self._under_way)
 
     def _under_way(self) -> AbstractContextManager[None]:
         return under_way(self.session)
@@ -112,16 +108,11 @@ class ServedCrossing(AnsweredCrossing):
 
     async def await_cancellation(self) -> None:
         """Wait until the call is cancelled as the recorded one was. Return if that does not happen."""
-        session = self.session
-        with under_way(session):
-            await until_cancelled(self._patience(), passes_time=self._passes_time())
+        with under_way(self.session):
+            await self.arrivals.until_cancelled(self._ending())
 
-    def come(self) -> None:
-        """Wait until the call is to be answered, or the next chunk of it, where somebody chooses that for threads."""
-        self.session.strands.answer(self.found.number)
-
-    def wait_to_be_given_up(self, after: int | None = None) -> None:
-        """Wait until the work of this thread is given up, if the recorded one was during the call.
+    def wait_to_be_abandoned(self, after: int | None = None) -> None:
+        """Wait until nobody waits for this thread any more, if nobody did during the recorded call.
 
         Args:
             after: Only if it was when so many chunks of a stream had arrived; by default in any case.
@@ -129,10 +120,10 @@ class ServedCrossing(AnsweredCrossing):
         Raises:
             CassetteMissError: If it is not: the answer came too late when it was recorded.
         """
-        if self._was_given_up(after):
+        if self._was_abandoned(after):
             with under_way(self.session):
-                if not until_given_up(self._patience(), passes_time=self._passes_time()):
-                    raise self._not_given_up()
+                if not self.arrivals.until_abandoned(self._ending()):
+                    raise self._not_abandoned()
 
     def wait_to_be_left(self, after: int) -> None:
         """Wait in a thread that works for an event loop, if the recorded reader of the stream left it here.
@@ -146,37 +137,23 @@ class ServedCrossing(AnsweredCrossing):
         Raises:
             CancelledError: If the program leaves it, or the session ends: nobody waits for the thread any more.
         """
-        work = current_work()
-        if work is None or work.loop is None or not self.is_left_after(after):
-            return
-        over = threading.Event()
-        end = over.set
-        self.session.watch(end)
-        try:
+        if self.arrivals.works_for_loop() and self.is_left_after(after):
             with under_way(self.session):
-                is_left = until_given_up(self._patience(), passes_time=self._passes_time(), over=over)
-        finally:
-            self.session.unwatch(end)
-        if is_left or self.session.closed:
-            raise CancelledError
+                self.arrivals.until_left(self.session, self._ending())
 
-    async def await_to_be_given_up(self, after: int | None = None) -> None:
-        """Like `wait_to_be_given_up`, in an event loop that runs in the thread."""
-        if self._was_given_up(after):
+    async def await_to_be_abandoned(self, after: int | None = None) -> None:
+        """Like `wait_to_be_abandoned`, in an event loop that runs in the thread."""
+        if self._was_abandoned(after):
             with under_way(self.session):
-                if not await auntil_given_up(self._patience(), passes_time=self._passes_time()):
-                    raise self._not_given_up()
+                if not await self.arrivals.auntil_abandoned(self._ending()):
+                    raise self._not_abandoned()
 
-    def _passes_time(self) -> bool:
-        """Return True if time passes in event loops for those who wait for it, and for nobody else."""
-        return self.session.pace is None and not self.session.schedule.is_virtual
-
-    def _was_given_up(self, after: int | None) -> bool:
+    def _was_abandoned(self, after: int | None) -> bool:
         when = self.outcome().given_up
         return when is not None and after in (None, when)
 
-    def _patience(self) -> Patience:
-        return self.session.patience_of(self.found.number)
+    def _ending(self) -> Ending:
+        return self.session.ending_of(self.found.number)
 
     def replay(self) -> Any:
         """Return the recorded value, or raise the recorded error.
@@ -248,11 +225,11 @@ class ServedCrossing(AnsweredCrossing):
             raise self.session.miss(self.request, self.position, reason)
 
     def _cut_short(self, outcome: Outcome) -> BaseException:
-        """Return what ends a call that was given up and had not ended with the session, or else was cancelled."""
+        """Return what ends a call that was abandoned and had not ended with the session, or else was cancelled."""
         return CancelledError() if outcome.given_up is not None else self._not_cancelled(outcome)
 
-    def _not_given_up(self) -> DriftError:
-        """Raise the miss of a call that is not given up, or return the error that stands for it."""
+    def _not_abandoned(self) -> DriftError:
+        """Raise the miss of a call whose thread is waited for, or return the error that stands for it."""
         took = f"{self.session.seconds_of(self.found.number):.3g} s"
         reason = (
             f"the program had given up the thread of the recorded call when it ended after {took}, and does not give up"

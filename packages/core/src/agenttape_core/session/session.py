@@ -21,9 +21,8 @@ from agenttape_core.matching import (
     Position,
     task_branch,
 )
-from agenttape_core.scheduling.giving_up import current_work
-from agenttape_core.scheduling.scopes import SCOPES as _SCOPES
-from agenttape_core.scheduling.scopes import Scopes
+from agenttape_core.scheduling import SCOPES as _SCOPES
+from agenttape_core.scheduling import Scopes
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import Candidate as TriedCandidate
@@ -91,7 +90,7 @@ class Session(EnteredSession):
         """
         if self._has_left and self.is_replay:
             self._refuse_late(boundary.kind, name)
-        self.strands.begin_call()
+        self.scheduler.begins_call()
         frozen = self.frozen_here()
         if frozen is not None:
             frozen.progressed()
@@ -123,7 +122,7 @@ class Session(EnteredSession):
             self._tell("call.served", served)
             self.ledger.served_at.setdefault(found.number, position.order)
             self._note_asked(request, found)
-            self._note_thread(found)
+            self.scheduler.serves(found.number)
             return begun(ServedCrossing(self, boundary, request, position, owner=owner, found=found))
         if isinstance(decision, RunThrough):
             found = decision.found
@@ -142,7 +141,7 @@ class Session(EnteredSession):
             )
         if isinstance(decision, Refuse):
             return self._refused(boundary, request, position, decision, (owner, body, number, parent))
-        self.strands.depart()
+        self.scheduler.depart()
         self._departed("executed", request, position)
         self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
         crossing = ExecutedCrossing(self, boundary, request, position, number=number, owner=owner, parent=parent)
@@ -197,19 +196,6 @@ class Session(EnteredSession):
             self.ledger.asked.setdefault(found.number, Asked(request, found.same))
         if self.policy.updates and self.ledger.texts is not None:
             self.ledger.texts.note(self.source.interaction(found.number))
-
-    def _note_thread(self, found: Candidate) -> None:
-        """Note that a call is served in a thread, where somebody chooses the order of calls."""
-        if self._setup.choices is None:
-            return
-        work = current_work()
-        if work is not None:
-            work.is_served(found.number)
-        is_of_loop = work is not None and work.line is not None
-        is_held = self.strands.are_chosen and (work is None or work.strand is not None)
-        is_beside = self.strands.are_several_here or (work is not None and work.strand is None)
-        if is_beside and not is_of_loop and not is_held:
-            self._setup.choices.in_threads.add(found.number)
 
     def unreported_crossing(
         self,

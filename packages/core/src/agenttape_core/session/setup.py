@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -12,8 +12,8 @@ from agenttape_core.engine import Policy
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import NOTHING, Ignored, Position
 from agenttape_core.redaction import Redactor
-from agenttape_core.scheduling.choices import Choices
-from agenttape_core.schema import Scheduled, Step, Timing
+from agenttape_core.scheduling import Scheduler
+from agenttape_core.schema import Step, Timing
 from agenttape_core.session.candidates import Candidates
 from agenttape_core.session.events import Events
 from agenttape_core.session.pacing import Tempo
@@ -48,14 +48,8 @@ class Setup:
         frozen: The clock, ids and random numbers kept fixed for the session; `None` if nothing is.
         timings: Returns the recorded times by the numbers of their interactions. Called when they are first needed,
             because most replays never need them.
-        scheduled: The order of what event loops waited for, where one was recorded.
         keeps_input: Whether the input that the run began with is kept.
-        is_current: Whether a context enters the session, so that loops can be followed.
         takes_strays: Whether a thread without a context belongs to the session where it is the only open one.
-        threads: The order in which threads came to what others could see, where it was recorded.
-        loose: The labels of what threads did in no order then.
-        imposes_threads: Whether this run is to follow it.
-        goes_by_times: Whether threads are answered in the order of recorded times, if the run was only observed.
         root: The position below which the run stands.
         hash_seed: The hash seed of the process that recorded, as far as it is known.
         began: When the recording began, by `time.perf_counter()`; calls and steps are timed from here.
@@ -66,7 +60,7 @@ class Setup:
         fakes: Functions that answer calls without a recording, by the name of the boundary.
         unavailable: The words of the error result of a tool that has no recording.
         notes_departures: Whether calls that are not as they were recorded are noted in the report.
-        choices: The order in which calls that wait are answered, if somebody chooses it.
+        scheduler: Decides when what comes from outside reaches the program; one that keeps no order by default.
     """
 
     path: Path | str
@@ -83,14 +77,8 @@ class Setup:
     tapes_http: Callable[[str, int | None], bool] | None = None
     frozen: Frozen | None = None
     timings: Callable[[], Mapping[int, Timing]] = dict
-    scheduled: Sequence[Scheduled] = ()
     keeps_input: bool = True
-    is_current: bool = True
     takes_strays: bool = True
-    threads: str = ""
-    loose: str = ""
-    imposes_threads: bool = False
-    goes_by_times: bool = False
     root: Position = field(default_factory=Position)
     hash_seed: int | None = None
     began: float = field(default_factory=perf_counter)
@@ -101,4 +89,4 @@ class Setup:
     fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     unavailable: str = UNAVAILABLE
     notes_departures: bool = False
-    choices: Choices | None = None
+    scheduler: Scheduler = field(default_factory=Scheduler)

@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import Context
 from threading import Lock
-from types import FrameType
 from typing import Any, cast
 
 from agenttape_core.freeze import current
 from agenttape_core.matching import Branch, current_branch, enter_branch
-from agenttape_core.scheduling.giving_up import Work, submitting
-from agenttape_core.scheduling.scopes import Origin
-from agenttape_core.scheduling.strands import current_strand, in_loop
-from agenttape_core.scheduling.unread import UNREAD
+from agenttape_core.scheduling import SCOPES, UNREAD, Origin, origin_here, submitted, submitting
 from agenttape_core.session.context import current_session
-from agenttape_core.session.origins import origin_here
 from agenttape_core.session.positions import here, scope_seen
-from agenttape_core.session.session import SCOPES
 
 
 class _Wrapped:
@@ -54,10 +47,6 @@ class _Wrapped:
         else:
             self._cls.submit = self._before
 
-
-_SUBMITTING = asyncio.BaseEventLoop.run_in_executor.__code__
-_NEAR = 8
-"""Frames between a pool and the event loop that submits to it: those of classes of pools that others write."""
 
 _lock = Lock()
 _wrapped: dict[type, _Wrapped] = {}
@@ -108,7 +97,7 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
     @functools.wraps(real)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if wrapped.is_base:
-            work = _work(self, functools.partial(fn, *args) if args else fn)
+            work = submitted(self, functools.partial(fn, *args) if args else fn, scope_seen)
             with submitting(work):
                 future = begin(self, fn, functools.partial(work.do, fn), args, kwargs)
             work.watch(future)
@@ -135,28 +124,6 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
 
     submit.wrapped = wrapped  # type: ignore[attr-defined]
     return submit
-
-
-def _work(pool: Any, code: Any) -> Work:
-    """Return a piece of work that is submitted now; a strand, if what submits it comes in an order that is recorded.
-
-    A thread in which an event loop runs has no turns. What the loop itself submits is in the order of its tasks; what a
-    task submits and waits for in the thread of the loop depends on which piece of work is done first, by chance.
-    """
-    if current_strand() is None or not in_loop():
-        return Work(pool, code)
-    return Work(pool, code, scope_seen(), is_strand=_is_submitted_by_loop())
-
-
-def _is_submitted_by_loop() -> bool:
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
-    for _ in range(_NEAR):
-        if frame is None:
-            return False
-        if frame.f_code is _SUBMITTING:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _then(work: Callable[..., Any], ended: Callable[[], None]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
-from agenttape_core.scheduling.handles import Looking
+from agenttape_core.scheduling import Looking
 from agenttape_core.schema import Scheduled, of_at_once
 
 _NOWHERE = Context()

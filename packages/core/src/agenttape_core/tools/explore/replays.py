@@ -15,8 +15,8 @@ from agenttape_core.lifecycle.ordering import imposing
 from agenttape_core.lifecycle.request import no_remedy
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.matching import differences
+from agenttape_core.scheduling import ChoicePoint
 from agenttape_core.schema import IndexRow
-from agenttape_core.session import ChoicePoint
 from agenttape_core.tools.explore.result import What
 from agenttape_core.tools.verify.ending import Ending, ended
 

@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from agenttape_core.session import ChoicePoint
+from agenttape_core.scheduling import ChoicePoint
 
 Order = tuple[int, ...]
 Pick = Callable[[Sequence[int]], int]

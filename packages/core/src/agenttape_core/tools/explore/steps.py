@@ -14,8 +14,9 @@ from typing import Any
 from agenttape_core.errors import ConfigurationError, SessionStateError, UnusedInteractionsError, shown_path
 from agenttape_core.lifecycle.imposing import Imposing, recorded_first
 from agenttape_core.lifecycle.project import this_project
+from agenttape_core.scheduling import ChoicePoint, parsed_order
 from agenttape_core.schema import IndexRow
-from agenttape_core.session import ChoicePoint, current_session, parsed_order
+from agenttape_core.session import current_session
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.explore.replays import Replay, change_of, ended_in, refuse_unopened, replayed
 from agenttape_core.tools.explore.result import Call, Exploration, Finding, What

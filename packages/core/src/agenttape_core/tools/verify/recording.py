@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agenttape_core.session import BaseSession, Crossing, ServedCrossing, current_strand
+from agenttape_core.scheduling import is_in_run
+from agenttape_core.session import BaseSession, Crossing, ServedCrossing
 from agenttape_core.tools.verify.written import written_otherwise
 
 _SAME_MOMENT_MS = 1.0
@@ -69,7 +70,7 @@ class WithRecording:
             order = self._orders.setdefault(crossing.session, _Order())
             if _runs_loop():
                 order.in_loops.append(address)
-            elif current_strand() is not None:
+            elif is_in_run():
                 order.in_threads.append(_Moment(address, what, number))
 
     def departures(self, session: BaseSession) -> Departures:
@@ -101,7 +102,7 @@ def _runs_loop() -> bool:
 def _answers(session: BaseSession, answered: Sequence[str]) -> list[str]:
     """Return the first recorded order of answers that is another now, of calls that are alone at their address."""
     times = Counter(answered)
-    for group in session.schedule.recorded:
+    for group in session.scheduler.recorded.loops:
         ended = {d.which: place for place, d in enumerate(group.deliveries()) if d.sender == "call"}
         addresses = [group.calls[which] for which in sorted(ended, key=ended.__getitem__)]
         alone = {at for at, count in Counter(addresses).items() if count == times[at] == 1}
@@ -113,7 +114,7 @@ def _answers(session: BaseSession, answered: Sequence[str]) -> list[str]:
 
 def _threads(session: BaseSession, moments: Sequence[_Moment]) -> list[str]:
     """Return what threads did in another order than in the recording, if it holds an order."""
-    if not session.strands.recorded:
+    if not session.scheduler.recorded.threads:
         return []
     known = [(moment, at) for moment in moments if (at := _recorded_at(session, moment)) is not None]
     latest: tuple[_Moment, float] | None = None

@@ -1,9 +1,10 @@
-"""The turn of an awaited call: its place among all that its event loop waits for."""
+"""The arrivals of an awaited call, at its place among all that its event loop waits for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from agenttape_core.scheduling.delivery_log import Logged
@@ -13,14 +14,24 @@ from agenttape_core.scheduling.phases import Phase
 from agenttape_core.schema import Sender
 
 
-class Turn(Protocol):
-    """The place of one awaited call among all that its event loop waits for."""
+class Awaited(Protocol):
+    """The arrivals of one awaited call: its chunks, its effects, its answer, each at its place in its event loop."""
 
-    def waits(self) -> None:
-        """Note that the call is awaited now, or the next chunk of its stream."""
+    @property
+    def knows_effects(self) -> bool:
+        """True if the recording says when the effects of the call came; otherwise they come with its answer."""
 
-    def came(self) -> None:
-        """Note that the answer has come, the chunk, or the end of the stream."""
+    async def next(self) -> None:
+        """Wait for the moment at which the answer came in the recording, the chunk, an effect, or the end."""
+
+    async def cancelled(self) -> None:
+        """Wait for the moment at which the call, which has been cancelled or left, ended in the recording."""
+
+    def arriving(self) -> AbstractContextManager[None]:
+        """Await the real code of a call inside: what it brings has come at the end, unless it's cancelled."""
+
+    def leaving(self) -> AbstractContextManager[None]:
+        """Let the code of a stream end inside, which its reader has left: that may take a while."""
 
     def effected(self) -> None:
         """Note that the call has just had an effect. Thread-safe."""
@@ -28,52 +39,33 @@ class Turn(Protocol):
     def told(self) -> None:
         """Note that the code of the call tells the program of what has come, before it returns that. Thread-safe."""
 
-    @property
-    def knows_effects(self) -> bool:
-        """True if the recording says when the effects of the call came; otherwise they come with its answer."""
 
-    async def comes(self) -> None:
-        """Wait for the moment at which the answer came in the recording, the chunk, an effect, or the end."""
+class _RightAway:
+    """The arrivals of a call that runs by itself: nothing of it comes from outside."""
 
-    async def was_cancelled(self) -> None:
-        """Wait for the moment at which the call, which has been cancelled or left, ended in the recording."""
+    knows_effects = False
 
-    def leaves(self) -> None:
-        """Note that the reader of a stream leaves it: its code ends now, which may take a while."""
+    async def next(self) -> None: ...
 
-    def has_left(self) -> None:
-        """Note that the code of a stream has ended that its reader has left."""
+    async def cancelled(self) -> None: ...
 
+    def arriving(self) -> AbstractContextManager[None]:
+        return _NOTHING
 
-class _NoTurn:
-    """The turn of a call that runs by itself: nothing of it comes from outside."""
-
-    def waits(self) -> None: ...
-
-    def came(self) -> None: ...
+    def leaving(self) -> AbstractContextManager[None]:
+        return _NOTHING
 
     def effected(self) -> None: ...
 
     def told(self) -> None: ...
 
-    @property
-    def knows_effects(self) -> bool:
-        return False
 
-    async def comes(self) -> None: ...
-
-    async def was_cancelled(self) -> None: ...
-
-    def leaves(self) -> None: ...
-
-    def has_left(self) -> None: ...
-
-
-NO_TURN: Turn = _NoTurn()
+_NOTHING = nullcontext()
+RIGHT_AWAY: Awaited = _RightAway()
 
 
 class LineTurn:
-    """The turn of a call in a loop; see `Turn` for its methods.
+    """The turn of a call in a loop; see `Awaited` for its methods.
 
     Args:
         line: The line of the loop.
@@ -99,18 +91,18 @@ class LineTurn:
         self._phase = phase
         self._since: int | None = None
 
-    def waits(self) -> None:
-        """See `Turn`."""
+    def _waits(self) -> None:
+        """Note that the call is awaited now, or the next chunk of its stream."""
         self._since = self._line.waits(self._call)
 
-    def came(self) -> None:
-        """See `Turn`."""
+    def _came(self) -> None:
+        """Note that the answer has come, the chunk, or the end of the stream."""
         if self._since is not None:
             self._line.came(self._call, self._since)
             self._since = None
 
     def effected(self) -> None:
-        """See `Turn`."""
+        """See `Awaited`."""
         if self._line.is_here():
             self._has_effected()
         else:
@@ -119,34 +111,46 @@ class LineTurn:
     def _has_effected(self) -> None:
         if self._since is not None:
             self._line.came(self._call, self._since, is_effect=True)
-            self.waits()
+            self._waits()
 
     def told(self) -> None:
-        """See `Turn`."""
+        """See `Awaited`."""
         if self._line.is_here():
-            self.came()
+            self._came()
 
-    async def comes(self) -> None:
-        """See `Turn`."""
-        self.waits()
+    async def next(self) -> None:
+        """See `Awaited`."""
+        self._waits()
         if self._phase is None or not next(self._phase.at_once, False):
             await self._comes("call")
-        self.came()
+        self._came()
         self._line.schedule.answered(self._call.address, self._phase)
 
-    async def was_cancelled(self) -> None:
-        """See `Turn`."""
+    async def cancelled(self) -> None:
+        """See `Awaited`."""
         if self._line.knows_end_of(self._call):
-            self.waits()
+            self._waits()
             await self._comes("cancelled")
 
-    def leaves(self) -> None:
-        """See `Turn`."""
-        self._call.is_left = True
-        self.waits()
+    @contextmanager
+    def arriving(self) -> Iterator[None]:
+        """See `Awaited`."""
+        self._waits()
+        try:
+            yield
+        except CancelledError:  # what is cancelled has not come
+            raise
+        except Exception:
+            self._came()
+            raise
+        self._came()
 
-    def has_left(self) -> None:
-        """See `Turn`."""
+    @contextmanager
+    def leaving(self) -> Iterator[None]:
+        """See `Awaited`."""
+        self._call.is_left = True
+        self._waits()
+        yield
         if self._since is not None and self._line.is_at_once(self._since):
             self._since = None
 
