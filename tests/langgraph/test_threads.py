@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing.pool
 import secrets
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -207,3 +209,51 @@ def test_a_replayed_thread_has_its_config_again(world: World, toned_run: Path) -
     """`replay_thread` needs no config for what was recorded of it."""
     replayed = replay_thread(toned_run, toned(world))
     assert len(replayed.report.served) == 1
+
+
+def one_after_another(work: Callable[[int], Any]) -> list[Any]:
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(work, range(5)))
+
+
+def in_threads(work: Callable[[int], Any]) -> list[Any]:
+    made: dict[int, Any] = {}
+    threads = [threading.Thread(target=lambda n=n: made.update({n: work(n)})) for n in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return [made[n] for n in range(5)]
+
+
+@pytest.mark.parametrize("run", [one_after_another, in_threads])
+def test_graphs_in_plain_threads_have_the_recorded_ids(
+    run: Callable[[Callable[[int], Any]], list[Any]], tmp_path: Path, world: World
+) -> None:
+    """Ids of messages and checkpoints, and their times, are those of the recording in threads without a context."""
+    graph: Any = None
+
+    def one(number: int) -> Any:
+        thread = config_of(str(number))
+        said = graph.invoke(GIVEN, thread)["messages"]
+        state = graph.get_state(thread)
+        return [message.id for message in said], state.config["configurable"]["checkpoint_id"], state.created_at
+
+    path = tmp_path / "threads.yaml"
+    graph = graph_of(world)
+    with use_cassette(path, mode="all"):
+        recorded = run(one)
+    for _ in range(3):
+        graph = graph_of(world)
+        with use_cassette(path) as cassette:
+            assert run(one) == recorded
+        assert (cassette.report.disorder, cassette.report.real) == ((), ())
+
+
+def test_a_replay_names_what_a_library_draws_for_real(tmp_path: Path, world: World) -> None:
+    """In a pool whose threads take what comes, the ids that LangGraph draws are real, and the replay reports them."""
+    graph, path = graph_of(world), tmp_path / "threads.yaml"
+    for mode in ("all", "none"):
+        with use_cassette(path, mode=mode) as cassette, multiprocessing.pool.ThreadPool(1) as pool:
+            pool.apply(graph.invoke, (GIVEN, config_of("ann")))
+    assert any("ids in a thread without a context are real" in line for line in cassette.report.real)

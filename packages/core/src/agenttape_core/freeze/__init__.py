@@ -34,7 +34,7 @@ Limits. C code that asks the system cannot be reached, such as pydantic's `PastD
 """
 
 from agenttape_core.freeze.backoff import has_turn, register_backoff
-from agenttape_core.freeze.callers import is_drawn_by_program
+from agenttape_core.freeze.callers import is_drawn_by_program, is_drawn_for_run
 from agenttape_core.freeze.collecting import is_collecting
 from agenttape_core.freeze.drawers import drawer, register_run_ids
 from agenttape_core.freeze.environment import Environment
@@ -42,16 +42,19 @@ from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.frozen_function import Replacement, current, register_real_draws
 from agenttape_core.freeze.install import freezing, register_seam
 from agenttape_core.freeze.kinds import DEFAULT_KINDS, KINDS, TICKING, Kind, check_kinds
+from agenttape_core.freeze.strands import BegunWork, begun_scope
 
 __all__ = [
     "DEFAULT_KINDS",
     "KINDS",
     "TICKING",
+    "BegunWork",
     "Environment",
     "Frozen",
     "Kind",
     "Lookup",
     "Replacement",
+    "begun_scope",
     "check_kinds",
     "current",
     "drawer",
@@ -59,6 +62,7 @@ __all__ = [
     "has_turn",
     "is_collecting",
     "is_drawn_by_program",
+    "is_drawn_for_run",
     "register_backoff",
     "register_real_draws",
     "register_run_ids",

@@ -69,13 +69,27 @@ def is_of_a_library() -> bool:
 
 def is_drawn_by_program() -> bool:
     """Return True if the code that draws an id, a number or a time here is the program's own, not a library's."""
-    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - see calling_module
+    frame = _drawing_frame()
+    return frame is not None and not is_library(frame.f_code.co_filename) and _is_of_run(frame)
+
+
+def is_drawn_for_run() -> bool:
+    """Return True if the code that draws here is the program's, or that of a library which may draw for it."""
+    frame = _drawing_frame()
+    return frame is not None and _is_of_run(frame)
+
+
+def _drawing_frame() -> types.FrameType | None:
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - see calling_module
     while frame is not None:
-        file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
-        if not file.startswith(OURS) and name not in MAKERS:
-            return not is_library(file) and name.partition(".")[0] not in MACHINERY
+        if not frame.f_code.co_filename.startswith(OURS) and frame.f_globals.get("__name__") not in MAKERS:
+            return frame
         frame = frame.f_back
-    return False
+    return None
+
+
+def _is_of_run(frame: types.FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] not in MACHINERY
 
 
 def imports_under_way() -> int:

@@ -15,7 +15,7 @@ from agenttape_core.freeze.kinds import TICKING, check_kinds, family
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.reentrancy import ask
 from agenttape_core.freeze.spinning import Spinning
-from agenttape_core.freeze.strands import Strand, Strands
+from agenttape_core.freeze.strands import BegunWork, Strand, Strands, begun_scope, label_of
 from agenttape_core.freeze.streams import Stream
 from agenttape_core.freeze.struct_time import TIME_ORDERED, VERSIONS, uuid_from
 from agenttape_core.freeze.time_machine import travelled_time
@@ -71,6 +71,7 @@ class Frozen:
             run does between two waits happens at one moment, in every run. `clock:ticking` runs on as fast as the
             monotonic clock does.
         scope: Gives the scope of the calling context.
+        scope_seen: Gives a name of that scope, and begins no branch.
         environment: What the session knows of environment variables, when `env` is frozen.
         skips_backoff: Whether frameworks do not really sleep between two attempts. See `backoff`.
         outer: For the code of a tool: what is kept fixed around it. See `within`.
@@ -90,6 +91,7 @@ class Frozen:
         seed: str,
         clock: float,
         scope: Callable[[], str],
+        scope_seen: Callable[[], str] = str,
         environment: Environment | None = None,
         skips_backoff: bool = False,
         outer: Frozen | None = None,
@@ -117,9 +119,10 @@ class Frozen:
         self._strands: Strands = outer._strands if outer is not None else Strands()  # noqa: SLF001 - its own class
         self._log: ReadingLog = outer._log if outer is not None else ReadingLog(readings)  # noqa: SLF001 - its own class
         self._readings = self._log.readings(place)
-        self._scope = scope
+        self._scope, self._scope_seen = scope, scope_seen
         self._streams: dict[tuple[str, str], Stream] = {}
         self._ticks: Counter[str] = Counter()
+        self._works: Counter[str] = Counter()
         self._sources: dict[tuple[str, str], Any] = {}
         # Reentrant: a finalizer or signal handler may ask for an id in the middle of another request for one.
         self._lock = threading.RLock()
@@ -154,6 +157,7 @@ class Frozen:
             seed=f"{self.seed}:{place}:{nonce}",
             clock=moment,
             scope=self._scope,
+            scope_seen=self._scope_seen,
             environment=self.environment,
             outer=self,
             is_under_way=self._is_under_way,
@@ -208,6 +212,20 @@ class Frozen:
         if "clock" in self.kinds and not self._is_ticking:
             return self._strands.prepare(context, work).set
         return lambda: None
+
+    def begin_work(self, work: Any) -> BegunWork:
+        """Give work that will run without a context a scope and a strand of its own, counted here.
+
+        Args:
+            work: The function.
+        """
+        label = label_of(work)
+        begun = f"{begun_scope()}>{ask(self._scope_seen)}>{label}"
+        with self._lock:
+            self._works[begun] += 1
+            number = self._works[begun]
+        is_standing = "clock" in self.kinds and not self._is_ticking
+        return BegunWork(f"{begun}#{number}", self._strands.fork(label) if is_standing else None)
 
     @property
     def clock_ns(self) -> int:

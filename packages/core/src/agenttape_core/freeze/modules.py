@@ -56,9 +56,17 @@ _SETTING_CLOCKS = frozenset({"freezegun", "time_machine"})
 """Tools that set the clock themselves, and hold the real functions on purpose."""
 
 
+_RUNNING_WORK = frozenset(
+    {"Thread.run", "Timer.run", "_WorkItem.run", "Work.do", "_FromOrigin.__call__", "_Once.__call__"}
+)
+"""The functions of `threading`, `concurrent` and ours that call what the program gave them, and nothing else."""
+
+
 def keeps_real(frame: types.FrameType) -> bool:
     """Return True for code that has the real functions by references that it took before a session."""
     top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    if frame.f_code.co_qualname in _RUNNING_WORK:
+        return False
     return top in SKIPPED or top in _SETTING_CLOCKS
 
 

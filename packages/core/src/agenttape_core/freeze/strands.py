@@ -62,6 +62,50 @@ class Strand:
 
 
 _strand: ContextVar[Strand | None] = ContextVar("agenttape_strand", default=None)
+_begun: ContextVar[str] = ContextVar("agenttape_begun_scope", default="")
+
+
+class BegunWork:
+    """The scope and the strand of a thread without a context, or of a piece of work in one, from which it draws.
+
+    Both are counted where it is begun, as threads begin to run in any order. Enter it in the thread.
+
+    Args:
+        scope: Its scope, which is the same in every run.
+        strand: Its strand; `None` where nothing is read from a standing clock.
+    """
+
+    __slots__ = ("_before", "_over", "_scope", "_strand")
+
+    def __init__(self, scope: str, strand: Strand | None) -> None:
+        self._scope, self._strand = scope, strand
+        self._over = threading.Event()
+        if strand is not None:
+            strand.is_over = self._over.is_set
+
+    def __enter__(self) -> None:
+        self._before = _strand.get(), _begun.get()
+        self.begin()
+
+    def __exit__(self, *_: object) -> None:
+        strand, scope = self._before
+        _strand.set(strand)
+        _begun.set(scope)
+        self.end()
+
+    def begin(self) -> None:
+        """Let the rest of the caller's context draw from here."""
+        _strand.set(self._strand)
+        _begun.set(self._scope)
+
+    def end(self) -> None:
+        """Note that the work has ended; what follows in its context draws from here all the same."""
+        self._over.set()
+
+
+def begun_scope() -> str:
+    """Return the scope of the thread or the work that the caller runs in, if that had no context; else an empty one."""
+    return _begun.get()
 
 
 class Strands:
@@ -133,11 +177,15 @@ class Strands:
         Returns:
             To be set when the work has ended.
         """
-        strand, over = self.here().began(self, _label(work), None), threading.Event()
+        strand, over = self.fork(label_of(work)), threading.Event()
         strand.is_over = over.is_set
         with suppress(RuntimeError):  # a context that is in use already, for several pieces of work
             context.run(_strand.set, strand)
         return over
+
+    def fork(self, label: str) -> Strand:
+        """Return a strand for what the caller begins, in a thread of its own."""
+        return self.here().began(self, label, None)
 
     def _above(self) -> Strand:
         strand = _strand.get()
@@ -169,10 +217,11 @@ def _is_in_loop() -> bool:
 
 
 def _name_of(task: asyncio.Task[Any]) -> str:
-    return _label(task.get_coro())
+    return label_of(task.get_coro())
 
 
-def _label(work: Any) -> str:
+def label_of(work: Any) -> str:
+    """Return the name of what some work runs, the same in every run."""
     while isinstance(work, functools.partial):
         bound = getattr(work.func, "__self__", None)
         work = work.args[0] if isinstance(bound, Context) and work.args else work.func

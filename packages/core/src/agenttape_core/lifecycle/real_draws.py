@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from agenttape_core.freeze import drawer, is_collecting, is_drawn_by_program, register_real_draws
+from agenttape_core.freeze import (
+    drawer,
+    is_collecting,
+    is_drawn_by_program,
+    is_drawn_for_run,
+    register_real_draws,
+)
 from agenttape_core.scheduling import session_of_bare_thread
 from agenttape_core.session import Session, context_session, executing_of
 
@@ -27,7 +33,7 @@ def _is_drawn(kind: str) -> None:
             session.report.add_real(_REAL[kind])
     elif session.frozen.was_observed:
         _is_unseen(session, kind)
-    elif (bare is not None or is_collecting()) and kind in session.frozen.kinds and is_drawn_by_program():
+    elif kind in session.frozen.kinds and (is_drawn_by_program() if is_collecting() else bare and is_drawn_for_run()):
         line = (_GARBAGE if is_collecting() else _BARE).format(drawn=_DRAWN[kind])
         session.report.add_real(line, moves_calls=True)
 

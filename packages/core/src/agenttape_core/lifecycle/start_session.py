@@ -40,6 +40,7 @@ from agenttape_core.session import (
     call_is_under_way,
     compared_by,
     current_scope,
+    scope_seen,
 )
 from agenttape_core.storage import (
     Journal,
@@ -263,6 +264,7 @@ def _frozen(prepared: Prepared) -> Frozen | None:
         seed=f"{freeze.seed}:{process}" if process else freeze.seed,  # or all processes would make the same ids
         clock=volatile.clock if volatile.clock is not None else time.time(),
         scope=current_scope,
+        scope_seen=scope_seen,
         environment=Environment(environment, learns=not policy.offline),
         skips_backoff=policy.offline,
         is_under_way=call_is_under_way,

@@ -28,6 +28,7 @@ from agenttape_core.session import (
     Session,
     context_session,
     executing_of,
+    frozen_of_bare_thread,
     owning_session,
     recording_acts,
     remembering_pools,
@@ -262,11 +263,14 @@ def _being_of_process(session: Session) -> Iterator[None]:
 def _frozen_here() -> Frozen | None:
     """Return what is frozen for the caller.
 
-    In threads without a context, time and ids are real: a server that the test runs beside the agent must not draw
-    from the agent's ids. Where the session is that of the process, such as that of a command, there is nothing beside
-    it: the threads of a server are its own.
+    A thread without a context that the program has begun in the session draws from a scope of its own. In older ones,
+    time and ids are real: a server that the test runs beside the agent must not draw from the agent's ids. Where the
+    session is that of the process, such as that of a command, there is nothing beside it: the threads of a server are
+    its own.
     """
     session = context_session()
+    if session is None and (frozen := frozen_of_bare_thread()) is not None:
+        return frozen
     if session is None and _of_process and _of_process[-1].has(threading.current_thread()):
         session = _of_process[-1].session
     return session.frozen_here() if session is not None else None

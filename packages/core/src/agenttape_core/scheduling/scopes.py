@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar
 from threading import Lock
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -81,11 +81,13 @@ class Origin(NamedTuple):
         membership: The session of whoever began it.
         crossing: The boundary that was being executed there, if there was one.
         is_work: True for work that was handed to a thread pool, false for the thread as a whole.
+        draws: Entered in the thread: what it draws from, as `freeze.BegunWork`; `None` where time and ids are real.
     """
 
     membership: Membership[Any]
     crossing: Any
     is_work: bool
+    draws: Any = None
 
 
 def _here() -> tuple[int, ref[Any] | None, ref[Any] | None]:
@@ -209,6 +211,8 @@ class Scopes(Generic[S]):
     def begin(self, origin: Origin) -> None:
         """Let the caller's thread have an origin until its end."""
         self._origin.set(origin)
+        if origin.draws is not None:
+            origin.draws.begin()
 
     @contextmanager
     def beginning(self, origin: Origin) -> Iterator[None]:
@@ -216,9 +220,13 @@ class Scopes(Generic[S]):
         before = self._origin.get()
         self._origin.set(origin)
         try:
-            yield
+            # A pool of another class may have given the work a context of the session, which it draws from.
+            with (origin.draws if self.variable.get() is None else None) or nullcontext():
+                yield
         finally:
             self._origin.set(before)
+            if origin.draws is not None:
+                origin.draws.end()
 
 
 def _first(membership: Membership[S] | None) -> S | None:

@@ -12,10 +12,11 @@ import asyncio
 import functools
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from threading import Lock, Thread
 from typing import Any
 
+from agenttape_core.freeze import BegunWork, current
 from agenttape_core.guard.patching import patch
 from agenttape_core.scheduling.executing import EXECUTING
 from agenttape_core.scheduling.older_threads import STRAND, code_of
@@ -32,20 +33,30 @@ from agenttape_core.scheduling.strands import (
 from agenttape_core.scheduling.unread import UNREAD
 
 _POOLS = "concurrent.futures.thread"
+_SERVING = frozenset({"multiprocessing.pool"})
+"""The modules whose threads serve whoever comes."""
 
 
-def origin_here(*, is_work: bool) -> Origin | None:
+def origin_here(code: Any, *, is_work: bool) -> Origin | None:
     """Return the origin of what the caller begins now; `None` if the caller belongs to no session.
 
     Args:
+        code: The function that it runs; `None` if it serves whoever comes, so that its time and ids stay real.
         is_work: Whether it is work for a thread pool; else it is a thread.
     """
     membership, above = SCOPES.membership(), SCOPES.origin()
     if membership is None and above is None:
         membership = UNREAD.membership()
     if membership is not None:
-        return Origin(membership, EXECUTING.get(), is_work)
-    return above._replace(crossing=EXECUTING.get() or above.crossing, is_work=is_work) if above is not None else None
+        return Origin(membership, EXECUTING.get(), is_work, _draws(code))
+    if above is None:
+        return None
+    return above._replace(crossing=EXECUTING.get() or above.crossing, is_work=is_work, draws=_draws(code))
+
+
+def _draws(code: Any) -> BegunWork | None:
+    frozen = current() if code is not None else None
+    return frozen.begin_work(code) if frozen is not None else None
 
 
 def session_of_bare_thread() -> Any:
@@ -137,10 +148,13 @@ def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
         serves_a_pool = getattr(getattr(self, "_target", None), "__module__", "") == _POOLS
         if serves_a_pool:
             _let_initializer_remember(self)
-        origin = None if serves_a_pool else origin_here(is_work=False) or _origin_of_making(self)
+        code = code_of(self)
+        serves_all = getattr(code, "__module__", "") in _SERVING  # which of its threads does what is decided by speed
+        origin = None if serves_a_pool else origin_here(None if serves_all else code, is_work=False)
+        origin = origin or (None if serves_a_pool else _origin_of_making(self))
         vars(self).pop(_MADE_IN, None)
         if origin is not None:
-            _give(self, origin, begun_here(code_of(self)))
+            _give(self, origin, begun_here(code))
         with starting():
             real(self)
 
@@ -163,8 +177,11 @@ class _Once:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         origin, self._origin = self._origin, None
-        if origin is None or SCOPES.membership() is not None:
+        if origin is None:
             return self._function(*args, **kwargs)
+        if SCOPES.membership() is not None:  # called right away, as the future was done
+            with origin.draws or nullcontext():
+                return self._function(*args, **kwargs)
         with SCOPES.beginning(origin):
             return self._function(*args, **kwargs)
 
@@ -174,7 +191,7 @@ def _calling_back(real: Callable[[Any, Callable[..., Any]], None]) -> Callable[.
 
     @functools.wraps(real)
     def add_done_callback(self: Any, fn: Callable[..., Any]) -> None:
-        origin = origin_here(is_work=True) if is_of_program(fn) else None
+        origin = origin_here(fn, is_work=True) if is_of_program(fn) else None
         real(self, fn if origin is None else _Once(fn, origin))
 
     return add_done_callback
@@ -183,7 +200,7 @@ def _calling_back(real: Callable[[Any, Callable[..., Any]], None]) -> Callable[.
 def _starting_by_hand(real: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(real)
     def start_new_thread(function: Callable[..., Any], /, *args: Any) -> int:
-        return real(_Once(function, origin_here(is_work=False)), *args)
+        return real(_Once(function, origin_here(function, is_work=False)), *args)
 
     return start_new_thread
 
@@ -196,7 +213,7 @@ def _let_initializer_remember(thread: Any) -> None:
     """Let the function that a pool begins each of its threads with remember the session of whoever needs the thread."""
     args = thread._args  # noqa: SLF001 - a pool tells it to nobody else
     function = args[_INITIALIZER] if len(args) > _INITIALIZER else None
-    if callable(function) and (origin := origin_here(is_work=True)) is not None:
+    if callable(function) and (origin := origin_here(function, is_work=True)) is not None:
         thread._args = (*args[:_INITIALIZER], _Once(function, origin), *args[_INITIALIZER + 1 :])  # noqa: SLF001
 
 
@@ -207,8 +224,12 @@ def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
     def run_from_origin() -> None:
         vars(thread).pop("run", None)
         SCOPES.begin(origin)  # also for what follows: hooks for errors, and what is deleted with the thread
-        with being(strand):
-            run()
+        try:
+            with being(strand):
+                run()
+        finally:
+            if origin.draws is not None:
+                origin.draws.end()
 
     thread.run = run_from_origin
     setattr(thread, STRAND, strand)

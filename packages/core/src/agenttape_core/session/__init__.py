@@ -60,11 +60,11 @@ from agenttape_core.session.intercept import (
 )
 from agenttape_core.session.kept_parts import redacted_effects
 from agenttape_core.session.miss import register_address_reader, register_run_reader
-from agenttape_core.session.origins import executing_of, owning_session
+from agenttape_core.session.origins import executing_of, frozen_of_bare_thread, owning_session
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.passed_on import is_passed_on, passing_on
 from agenttape_core.session.ports import Sink, Source
-from agenttape_core.session.positions import below, current_scope, here, register_position, register_scope
+from agenttape_core.session.positions import below, current_scope, here, register_position, register_scope, scope_seen
 from agenttape_core.session.program_calls import ProgramCall, program_call
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
@@ -147,6 +147,7 @@ __all__ = [
     "executing",
     "executing_of",
     "forking_pools",
+    "frozen_of_bare_thread",
     "hash_seed",
     "here",
     "intercept",
@@ -174,6 +175,7 @@ __all__ = [
     "register_scope",
     "remembering_pools",
     "rewritten",
+    "scope_seen",
     "serve",
     "serve_stream",
     "served_not_run",

@@ -32,7 +32,9 @@ def call_is_under_way() -> bool:
 
     It is executed, or is decided, or is served and waits for its answer.
     """
-    session, around = SCOPES.innermost(), executing()
+    session, around, origin = SCOPES.innermost(), executing(), SCOPES.origin()
+    if session is None and origin is not None:
+        session, around = origin.membership.innermost(), around or origin.crossing
     if session is None:
         return False
     running = session.extension(RUNNING)[:]

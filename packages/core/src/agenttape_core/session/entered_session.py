@@ -15,7 +15,7 @@ from agenttape_core.matching import Branch, current_branch, enter_branch, new_br
 from agenttape_core.scheduling import SCOPES, UNREAD, Collections, Membership, collections
 from agenttape_core.schema import GAP
 from agenttape_core.session.executed_around import executing
-from agenttape_core.session.executed_crossing import IN_THREADS
+from agenttape_core.session.executed_crossing import IN_THREADS, ExecutedCrossing
 from agenttape_core.session.run_session import RunSession
 from agenttape_core.session.setup import Setup
 
@@ -121,9 +121,13 @@ class EnteredSession(RunSession):
         self.has_aftermath = True
         return Aftermath(self._membership.afterwards())
 
-    def frozen_here(self) -> Frozen | None:
-        """Return what is kept fixed for the code that runs here: around a boundary, or inside one that is executed."""
-        around = executing()
+    def frozen_here(self, begun_in: ExecutedCrossing | None = None) -> Frozen | None:
+        """Return what is kept fixed for the code that runs here: around a boundary, or inside one that is executed.
+
+        Args:
+            begun_in: The boundary that was being executed where a thread without a context was begun.
+        """
+        around = executing() or begun_in
         if around is None:
             return self.frozen
         return around.frozen_inside() if around.session is self else None

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from agenttape_core.freeze import Frozen
 from agenttape_core.scheduling import SCOPES
 from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import ExecutedCrossing
 from agenttape_core.session.passed_on import is_passed_on
 from agenttape_core.session.session import Session
+
+
+def frozen_of_bare_thread() -> Frozen | None:
+    """Return what is kept fixed for a thread without a context, or work in one, that a session's program has begun."""
+    origin = SCOPES.origin()
+    if origin is None or origin.draws is None:
+        return None
+    session: Session | None = origin.membership.innermost()
+    return session.frozen_here(origin.crossing) if session is not None else None
 
 
 def owning_session() -> Session | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from agenttape_core.freeze import begun_scope
 from agenttape_core.matching import Position, current_branch, rank_name, task_branch
 from agenttape_core.session.context import context_session, current_session
 from agenttape_core.session.executed_around import executing
@@ -78,6 +79,11 @@ def scope_seen() -> str:
 
 def current_scope() -> str:
     """Return the name of the sequential branch of the run that the caller is in, the same in every run."""
+    begun = begun_scope()
+    return f"{begun}>{_scope_of_run()}" if begun else _scope_of_run()
+
+
+def _scope_of_run() -> str:
     for provider in _scopes:
         scope = provider()
         if scope is not None:

@@ -117,7 +117,7 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
             if frozen is not None:
                 work = _then(work, frozen.prepare(context, args[0] if args else fn))
             return real(self, work, *args, **kwargs)
-        origin = origin_here(is_work=True)
+        origin = origin_here(fn, is_work=True)
         if fork is None and origin is None:
             return real(self, work, *args, **kwargs)
         return real(self, _FromOrigin(work, fork, origin), *args, **kwargs)
