@@ -189,7 +189,6 @@ def test_in_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("a", "d/a.yaml"),
         ("a/b", "d/a/b.yaml"),
         ("v1.2", "d/v1.2.yaml"),
-        ("a.json", "d/a.json.yaml"),
         ("a.yaml", "a.yaml"),
         ("x/a.yml", "x/a.yml"),
         ("a.jsonl", "a.jsonl"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,8 @@ import yaml
 from agenttape_core import convert, open_cassette, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import CassetteFormatError
+from agenttape_core.schema import Header, Volatile
+from agenttape_core.storage import write_cassette
 from agenttape_core.tools.git.automation import hooks, install_steps, steps_for, with_hooks, workflow
 from agenttape_core.tools.git.origin import are_local, steps_from
 from agenttape_core.tools.git.texts import diffable
@@ -402,10 +405,15 @@ def test_a_checkout_with_other_ends_of_lines(repository: Repository, monkeypatch
         look_up("Paris")
 
 
-def test_ci_writes_what_the_docs_show(repository: Repository) -> None:
+LOCAL = {"agenttape-core": {"url": "file:///src/core", "dir_info": {}}}
+
+
+def test_ci_writes_what_the_docs_show(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """The workflow and the hooks are valid, are shown in the docs, and name no registry."""
+    monkeypatch.setattr("agenttape_core.tools.git.automation.installed_origins", lambda: LOCAL)
     Path("pyproject.toml").write_text(
-        '[project]\nname = "a"\nversion = "1"\ndependencies = ["langchain"]\n[dependency-groups]\ndev = ["pytest"]\n'
+        '[project]\nname = "a"\nversion = "1"\ndependencies = ["langchain[openai]"]\n'
+        '[dependency-groups]\ndev = ["pytest"]\n'
     )
     assert run(["init", "--ci"]) == 0
     workflow = (repository.folder / ".github/workflows/agenttape.yml").read_text()
@@ -417,6 +425,7 @@ def test_ci_writes_what_the_docs_show(repository: Repository) -> None:
     assert [step["run"].split()[:2] for step in steps[2:]] == [
         ["pip", "install"],
         ["pip", "install"],
+        ["echo", '"OPENAI_API_KEY=no-key"'],
         ["agenttape", "validate"],
         ["agenttape", "scan"],
         ["pytest", "--cassette-mode=none"],
@@ -595,6 +604,33 @@ def test_a_workflow_installs_what_the_project_needs(declared: Any, files: Any, i
     assert any("Add what your tests import" in line for line in before) is not is_told
     assert any("upgrade pip" in line for line in before) is ("--group" in installed)
     yaml.safe_load(workflow([*before, last], "cassettes", PurePath()))
+
+
+@pytest.mark.parametrize(
+    ("declared", "recorded", "keys"),
+    [
+        (["langchain-openai"], [], ["OPENAI_API_KEY"]),
+        (["langchain[anthropic, groq]>=1"], [], ["ANTHROPIC_API_KEY", "GROQ_API_KEY"]),
+        (["llama-index-llms-google-genai"], [], ["GOOGLE_API_KEY"]),
+        ([], ["openai", "mistralai"], ["OPENAI_API_KEY", "MISTRAL_API_KEY"]),
+        (["openai"], ["openai"], ["OPENAI_API_KEY"]),
+        (["langchain"], ["langchain-core"], []),
+    ],
+)
+def test_a_workflow_gives_clients_keys_of_no_use(
+    declared: list[str], recorded: list[str], keys: list[str], repository: Repository
+) -> None:
+    """Each provider that the requirements or the recordings name has a key of no use, so that its client is made."""
+    Path("pyproject.toml").write_text(f'[project]\nname = "a"\nversion = "1"\ndependencies = {json.dumps(declared)}\n')
+    packages = dict.fromkeys(recorded, "1")
+    write_cassette(Path("cassettes/seen.yaml"), Header(name="seen", volatile=Volatile(packages=packages)), [])
+    Path("cassettes/broken.yaml").write_text("agenttape: 1\nname: [\n")
+    assert run(["init", "--ci"]) == 0
+    text = (repository.folder / ".github" / "workflows" / "agenttape.yml").read_text()
+    steps = yaml.safe_load(text)["jobs"]["replay"]["steps"]
+    echoed = [line for step in steps for line in step.get("run", "").splitlines() if "GITHUB_ENV" in line]
+    assert echoed == [f'echo "{key}=no-key" >> "$GITHUB_ENV"' for key in keys]
+    assert [step.get("run") for step in steps][-1] == "pytest --cassette-mode=none"
 
 
 def test_what_a_workflow_installs_is_the_projects_own(repository: Repository, command: Any) -> None:

@@ -259,6 +259,19 @@ def load_settings(
         raise ConfigurationError(f"{origins.get(key, key)}: {first['msg']}; known settings: {known}") from None
 
 
+def given_cassette_dir(start: Path, otherwise: Path) -> str | None:
+    """Return the folder of cassettes that a variable or a file of settings names; `None` if neither does.
+
+    A relative one of the variable stays relative. See `load_settings`.
+    """
+    if (given := os.environ.get(f"{_PREFIX}CASSETTE_DIR")) is not None:
+        return given
+    values, origins = _from_pyproject(start)
+    if not origins:
+        values, origins = _from_pyproject(otherwise)
+    return values["cassette_dir"] if "cassette_dir" in origins else None
+
+
 def _from_pyproject(start: Path) -> tuple[dict[str, Any], dict[str, str]]:
     for above, path in _files_above(start):
         if os.path.isfile(path):  # noqa: PTH113 - in text: this is done for each session, up to the root of the disk

@@ -27,7 +27,7 @@ from agenttape_core.lifecycle.use_cassette import CassetteBlock
 from agenttape_core.lifecycle.without_content import Payload
 from agenttape_core.redaction import Rule
 from agenttape_core.session import Session, StepEvent, current_session, record_step
-from agenttape_core.settings import explicit, load_settings
+from agenttape_core.settings import explicit, given_cassette_dir, load_settings
 
 CORRELATION = ("x-workflow-id", "x-correlation-id", "x-request-id")
 """Headers by which systems join what belongs together."""
@@ -47,7 +47,8 @@ class TapeInbound:
 
     Args:
         app: The application.
-        folder: The folder of the cassettes; each is named after the id of its run.
+        folder: The folder of the cassettes; each is named after the id of its run. By default that of the project, if a
+            setting or a variable names one (`cassette_dir`), or else `runs`.
         headers: Headers that are kept besides those that a request needs to be understood, such as ids of workflows.
         when: Returns whether a request is recorded, given its ASGI scope; by default each is.
         patience: Seconds for which what outlives an answer is recorded.
@@ -67,7 +68,7 @@ class TapeInbound:
     def __init__(
         self,
         app: App,
-        folder: str | Path = "runs",
+        folder: str | Path | None = None,
         *,
         headers: Collection[str] = CORRELATION,
         when: Callable[[Mapping[str, Any]], bool] = lambda _: True,
@@ -80,7 +81,7 @@ class TapeInbound:
         events: EventsOption | None = None,
     ) -> None:
         self._app = app
-        self._folder = Path(folder).absolute()
+        self._folder = _folder_of(folder)
         self._headers = frozenset(name.lower() for name in (*headers, *_NEEDED))
         self._when = when
         self._patience = patience
@@ -292,3 +293,10 @@ async def _closed(block: CassetteBlock, failed: BaseException | None) -> None:
 
 def _could_not(path: object, error: BaseException) -> None:
     _log.error("TapeInbound could not record %s: %s", path, error)
+
+
+def _folder_of(given: str | Path | None) -> Path:
+    folder = given if given is not None else given_cassette_dir(Path.cwd(), Path.cwd()) or "runs"
+    if "://" in str(folder):
+        raise ConfigurationError(f"{folder} is no local folder: give TapeInbound another as folder=")
+    return Path(folder).absolute()

@@ -11,7 +11,7 @@ import click
 
 from agenttape_core.errors import shown_path
 from agenttape_core.settings import load_settings
-from agenttape_core.storage import GOLDEN, SUFFIXES, is_cassette, is_pending, stem_of
+from agenttape_core.storage import GOLDEN, SUFFIXES, cassette_path, is_cassette, is_pending, stem_of
 
 _SHOWN, _NEAR = 4, 3
 _OF_OTHERS = frozenset({"__pycache__", "node_modules", "site-packages"})
@@ -32,17 +32,19 @@ def named(name: str, begun: Iterable[Path] = ()) -> Path | None:
     Raises:
         UsageError: If several have it.
     """
-    configured = Path(shown_path(load_settings().cassette_dir)) / f"{name}.yaml"
-    if configured.is_file():
+    configured = cassette_path(name, shown_path(load_settings().cassette_dir))
+    if isinstance(configured, Path) and configured.is_file():
         return configured
     found = dict.fromkeys(path for path in begun if _is_called(path, name))
     found |= dict.fromkeys(path for path in _below() if _is_called(path, name) and is_cassette(path))
-    if len(found) > 1 and configured not in found:
+    if isinstance(configured, Path) and configured in found:
+        return configured
+    if len(found) > 1:
         shown = list(map(shown_path, found))
         lines = [f"{name} is the name of {len(found)} cassettes; name one by its path:", *shown[:_SHOWN]]
         more = [f"and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
         raise click.UsageError("\n  ".join([*lines, *more]))
-    return configured if configured in found else next(iter(found), None)
+    return next(iter(found), None)
 
 
 def alike(name: str) -> str:

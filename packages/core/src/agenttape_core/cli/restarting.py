@@ -15,7 +15,7 @@ from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_pa
 from agenttape_core.lifecycle.restarting import source_of
 from agenttape_core.matching import bare_step
 from agenttape_core.settings import load_settings
-from agenttape_core.storage import Cassette
+from agenttape_core.storage import Cassette, cassette_path
 from agenttape_core.tools.processes.command import Command
 from agenttape_core.tools.processes.restart_api import SESSION, RestartSpec
 from agenttape_core.tools.verify.target import target_of
@@ -113,8 +113,10 @@ def _json(given: str | None) -> object:
 
 def _is_named(source: str) -> bool:
     """Return True for what names a file, and is no id of a run."""
-    folder = Path(str(load_settings().cassette_dir))
-    return _RUN_ID.fullmatch(source) is None or Path(source).exists() or (folder / f"{source}.yaml").is_file()
+    if _RUN_ID.fullmatch(source) is None or Path(source).exists():
+        return True
+    path = cassette_path(source, load_settings().cassette_dir)
+    return isinstance(path, Path) and path.is_file()
 
 
 def _of_run(run_id: str) -> Path:

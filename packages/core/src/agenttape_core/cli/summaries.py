@@ -8,7 +8,7 @@ SUMMARIES: Mapping[str, str] = {
     "accept": "Let calls of a new recording take the place of the recorded ones.",
     "adequacy": "Edit prompts, tools, schemas and code, one at a time, and list the edits that no cassette notices.",
     "check": "Check recorded runs: which tools, in which order, for how many tokens, with which answer.",
-    "convert": "Convert a cassette to the layout and packing of TARGET's suffix, without loss. SOURCE is kept.",
+    "convert": "Convert a cassette to the layout and packing of TARGET's suffix, without loss.",
     "coverage": "Show the parts of a program that recorded runs have exercised: tools, their errors, "
     "nodes, edges, interrupts.",
     "diff": "Compare two cassettes: print the first divergence, then each record that differs, word by word.",

@@ -12,6 +12,7 @@ from agenttape_core.lifecycle.commit import settle
 from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.judgement import judged
 from agenttape_core.lifecycle.missing import missing_integration
+from agenttape_core.lifecycle.remedy import note_missing_key
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.lifecycle.surroundings import Surroundings
@@ -149,6 +150,7 @@ class CassetteInUse:
             note = note_of_unrestored(self.session, self._source)
             if note is not None:
                 error.add_note(f"AgentTape: {note}")
+            note_missing_key(error)
         failed = [failure for failure in (self.session.failure, self._problem) if not _is_same(failure, error)]
         for failure in failed:
             if failure is not None and (error is None or not _fails_the_program(error)):

@@ -13,7 +13,7 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import shown_path
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.settings import Settings, load_settings
-from agenttape_core.storage import CassetteUrl, Location, cassette_path
+from agenttape_core.storage import Location, cassette_path
 
 if TYPE_CHECKING:
     from agenttape_core.session import Session
@@ -60,8 +60,8 @@ class Project(NamedTuple):
         Raises:
             ConfigurationError: If it names no file.
         """
-        path = cassette_path(name_or_path, shown_path(cassette_dir) if self.folder is None else cassette_dir)
-        return path if self.folder is None or isinstance(path, CassetteUrl) else self.folder / path
+        folder = shown_path(cassette_dir) if self.folder is None else cassette_dir
+        return cassette_path(name_or_path, folder, self.folder)
 
     def written(self, name_or_path: str | Path, cassette_dir: str) -> Location:
         """Return the file of a cassette that is written and not read: where the program works.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +13,15 @@ from types import FrameType
 from agenttape_core.redaction import Redactor, new_key
 
 _MAX_COMMAND = 200
+_NO_KEY = re.compile(
+    r"missing credentials|could not resolve authentication|did not find \w*api_?key|\bno api[ _-]?key"
+    r"|\bapi[ _-]?key\b.{0,80}\b(?:must be|required|missing|not (?:found|set|provided))",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The words in which clients of providers refuse to be made without a key."""
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_API_KEY\b")
+NO_KEY = "no-key"
+"""A key of no use: whoever reads it in a workflow knows what it is."""
 
 
 def caller() -> str:
@@ -55,6 +65,34 @@ def remedy_for(explicit_at: str | None) -> Remedy:
         ]
 
     return remedy
+
+
+def remedy_for_key(error: BaseException | None) -> str:
+    """Return what to do where a client of a provider couldn't be made in a replay, for want of a key.
+
+    To record again would cost money, and help nobody: the client would still have no key where it's replayed.
+
+    Args:
+        error: What the program raised.
+
+    Returns:
+        A sentence with the variable that the error names; empty for any other error.
+    """
+    seen: set[int] = set()
+    while isinstance(error, Exception) and id(error) not in seen:
+        seen.add(id(error))
+        if _NO_KEY.search(said := str(error)):
+            variable = next(iter(_VARIABLE.findall(said)), "its variable")
+            return f"in a replay any text will do as a key, since no call is sent: set {variable}={NO_KEY}"
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def note_missing_key(error: Exception) -> None:
+    """Add a note to an error for want of a key, which says what to do in a replay."""
+    note = f"AgentTape: {said}" if (said := remedy_for_key(error)) else ""
+    if note and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def _this_command() -> str:

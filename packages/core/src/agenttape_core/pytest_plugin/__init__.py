@@ -319,6 +319,13 @@ def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> Non
         note_reported(call.excinfo.value)
 
 
+def _note_missing_key(item: pytest.Item, call: pytest.CallInfo[None], running: Running | None) -> None:
+    if call.excinfo is not None and isinstance(call.excinfo.value, Exception):
+        from agenttape_core.pytest_plugin.failures import note_missing_key_of
+
+        note_missing_key_of(item, call.excinfo.value, running.opened if running is not None else None)
+
+
 def _note_plans(item: pytest.Item, report: pytest.TestReport, running: Running | None) -> None:
     """Pass over a test that failed in a plan, and keep in its last report what is to be healed of its own sessions."""
     test = this_test()
@@ -355,10 +362,24 @@ def _show_ours(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Te
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Say what to do where a module can't be imported without a key: its clients are made before any test runs."""
+    report = yield
+    call = getattr(report, "call", None)
+    if report.failed and call is not None and call.excinfo is not None:
+        from agenttape_core.pytest_plugin.failures import missing_key
+
+        if remedy := missing_key(collector.config, call.excinfo.value):
+            report.sections.append(("AgentTape", remedy))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Show our errors as their messages, at the lines of the user's code, and pass on the verdict."""
-    report = yield
     running = item.stash.get(RUNNING, None)
+    _note_missing_key(item, call, running)
+    report = yield
     if item.config.option.rerecord == "plan":
         _note_plans(item, report, running)
     if hasattr(report, "wasxfail") and _may_be_ours(call):

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.lifecycle.use_cassette import use_cassette
-from agenttape_core.pytest_plugin.naming import cassette_of, named_cassette
+from agenttape_core.pytest_plugin.naming import cassette_of, folder_of, named_cassette
 from agenttape_core.redaction.places import BASETEMP, TMP_PATH
-from agenttape_core.storage import Location, derived_path, open_cassette
+from agenttape_core.settings import given_cassette_dir
+from agenttape_core.storage import Location, derived_path, location_of, open_cassette
 from agenttape_core.tools.upkeep.age import age_of, parse_age
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Chosen(NamedTuple):
         options: Options of `use_cassette`.
     """
 
-    path: Path | str
+    path: Location
     is_named: bool
     options: dict[str, Any]
 
@@ -45,14 +46,20 @@ def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
         ConfigurationError: If a marker has an unknown option or more than a name.
     """
     name: str | Path | None = None
+    if "cassette_dir" in config:
+        raise ConfigurationError(
+            "the fixture cassette_config: cassette_dir is known before fixtures run\n"
+            "  give it to the marker, or set cassette_dir in [tool.agenttape] or AGENTTAPE_CASSETTE_DIR"
+        )
     options = _known(dict(config), "the fixture cassette_config")
     for _, marker in reversed(list(item.iter_markers_with_node("cassette"))):
         own = dict(marker.kwargs)
         if len(marker.args) > 1 or ("name" in own and marker.args):
             raise ConfigurationError(f"pytest.mark.cassette{marker.args}: expected at most one name, then options")
         name = own.pop("name", marker.args[0] if marker.args else None) or name
+        own.pop("cassette_dir", None)
         options.update(_known(own, "pytest.mark.cassette"))
-    path = named_cassette(item.path, name) if name is not None else own_cassette(item)
+    path = named_cassette(item.path, given_dir(item), name) if name is not None else own_cassette(item)
     return Chosen(path, name is not None, options)
 
 
@@ -88,11 +95,38 @@ def places_among(fixtures: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def own_cassette(item: pytest.Item) -> Path:
-    """Return the file of a test without a name in its marker."""
+def own_cassette(item: pytest.Item) -> Location:
+    """Return the file of a test without a name in its marker.
+
+    Raises:
+        ConfigurationError: If there are several of its name, in several formats.
+    """
     chain = item.listchain()
     inside = [node.name for node in chain[:-1] if node.path == item.path and "::" in node.nodeid]
-    return cassette_of(item.path, (*inside, item.name))
+    return cassette_of(module_folder(item), (*inside, item.name))
+
+
+def module_folder(item: pytest.Item) -> Location:
+    """Return the folder of the cassettes that are named after the tests of an item's module."""
+    return folder_of(item.path, given_dir(item), item.config.rootpath)
+
+
+def given_dir(item: pytest.Item) -> Location | None:
+    """Return the folder that holds the cassettes of a test: of its nearest marker, a variable or a setting, if any.
+
+    A relative one starts from the folder of the module in a marker, and from the working folder in a variable.
+    """
+    for marker in item.iter_markers("cassette"):
+        if (own := marker.kwargs.get("cassette_dir")) is not None:
+            return _from_folder(item.path.parent, own)
+    started_in = item.config.invocation_params.dir
+    given = given_cassette_dir(item.path.parent, started_in)
+    return _from_folder(started_in, given) if given is not None else None
+
+
+def _from_folder(start: Path, folder: str | Path) -> Location:
+    where = location_of(folder)
+    return start / where if isinstance(where, Path) else where
 
 
 def _known(options: dict[str, Any], where: str) -> dict[str, Any]:

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
     from _pytest._code.code import TerminalRepr  # the type that `ExceptionInfo.getrepr` returns has no public name
 
-    from agenttape_core.session import Report
+    from agenttape_core.session import Report, Session
 
+KEYLESS = "agenttape.keyless"
+"""The property of a test that failed because a client had no key."""
 _OURS = "agenttape_"
 _PLUGIN = "agenttape_core.pytest_plugin"
 _INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))
@@ -43,6 +45,37 @@ def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | str 
         return "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
     alone = pytest.ExceptionInfo.from_exception(error.with_traceback(lines))
     return _named_shortly(alone.getrepr(style="short", funcargs=False, chain=False), type(error))
+
+
+def missing_key(config: pytest.Config, error: BaseException) -> str:
+    """Return what to do about an error for want of a key, in a run that only replays; empty for any other.
+
+    Args:
+        config: The configuration of the run.
+        error: The error.
+    """
+    option = config.option
+    if option.rerecord is not None or (option.cassette_mode or "none") not in {"none", "replay"}:
+        return ""
+    from agenttape_core.lifecycle.remedy import remedy_for_key
+
+    return remedy_for_key(error)
+
+
+def note_missing_key_of(item: pytest.Item, error: Exception, session: Session | None) -> None:
+    """Add what to do to an error for want of a key, and note that recording again is no remedy for this test.
+
+    Args:
+        item: The test.
+        error: The error.
+        session: The session of the test, if it has one.
+    """
+    is_replayed = session.is_replay if session is not None else bool(getattr(this_test(), "reports", ()))
+    if is_replayed and missing_key(item.config, error):
+        from agenttape_core.lifecycle.remedy import note_missing_key
+
+        note_missing_key(error)
+        item.user_properties.append((KEYLESS, True))
 
 
 def not_run(call: pytest.CallInfo[None]) -> list[tuple[str, str]]:

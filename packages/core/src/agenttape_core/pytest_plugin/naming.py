@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from agenttape_core.storage import SUFFIXES
+from agenttape_core.storage import Location, cassette_path, in_its_format
 
 FOLDER = "cassettes"
 _UNSAFE = re.compile(r"[^\w.\-\[\]=+,]", re.ASCII)
@@ -14,27 +14,51 @@ _LONGEST = 120
 """The most characters of a name: longer names of journals and assets beside it must fit into 255 bytes."""
 
 
-def cassette_of(module: Path, names: tuple[str, ...]) -> Path:
-    """Return the cassette of a test without a given name: beside its module, in a folder named after the module.
+def folder_of(module: Path, given: Location | None, root: Path) -> Location:
+    """Return the folder of the cassettes that are named after the tests of a module.
+
+    That is `cassettes/MODULE` next to the module. Below a folder that the project names, it has the path of the module,
+    so that modules of one name stay apart: from the folder around the project's, or else from the root.
 
     Args:
-        module: The file of the test.
+        module: The file of the tests.
+        given: The folder that a marker, a variable or a setting names; `None` if none does.
+        root: The root of all tests.
+    """
+    if given is None:
+        return module.parent / FOLDER / module.stem
+    starts = [given, given.parent, root] if isinstance(given, Path) else [root]
+    start = next((folder for folder in starts if module.is_relative_to(folder)), module.parent)
+    inside = module.relative_to(start).with_suffix("")
+    return given / inside if isinstance(given, Path) else given.joined(inside.as_posix())
+
+
+def cassette_of(folder: Location, names: tuple[str, ...]) -> Location:
+    """Return the cassette of a test without a given name.
+
+    Args:
+        folder: The folder of its module; see `folder_of`.
         names: The classes around the test, outermost first, and the test with its parameters: `test_a[1-x]`.
+
+    Raises:
+        ConfigurationError: If there are several of its name, in several formats.
     """
-    return module.parent / FOLDER / module.stem / f"{safe('.'.join(names))}.yaml"
+    name = f"{safe('.'.join(names))}.yaml"
+    return in_its_format(folder / name) if isinstance(folder, Path) else folder.joined(name)
 
 
-def named_cassette(module: Path, name: str | Path) -> Path | str:
-    """Return the cassette that a marker names: a bare name beside the module; a path, starting from its folder.
+def named_cassette(module: Path, given: Location | None, name: str | Path) -> Location:
+    """Return the cassette that a marker names: a path starts from the folder of the module, or is a URL.
 
     Args:
         module: The file of the test.
-        name: A name, a path that ends with one of `SUFFIXES`, or a URL.
+        given: The folder of bare names; by default `cassettes` next to the module.
+        name: A bare name, a path that ends with one of `SUFFIXES`, or a URL.
+
+    Raises:
+        ConfigurationError: If it names no cassette, or several.
     """
-    if "://" in str(name):
-        return str(name)
-    folder = module.parent
-    return folder / name if PurePath(name).suffix in SUFFIXES else folder / FOLDER / f"{name}.yaml"
+    return cassette_path(name, given if given is not None else FOLDER, module.parent)
 
 
 def safe(name: str) -> str:

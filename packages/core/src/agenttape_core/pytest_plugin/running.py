@@ -44,6 +44,7 @@ from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
 from agenttape_core.pytest_plugin.inside import run_inside
+from agenttape_core.pytest_plugin.naming import FOLDER, safe
 from agenttape_core.pytest_plugin.replayed import REPLAYED
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Aftermath, Report, Session
@@ -334,10 +335,11 @@ def _keep(verdict: Verdict, item: pytest.Item) -> None:
 
 def _path_of(item: pytest.Item) -> Path | str:
     """Return the cassette of a test, whether or not its markers are valid."""
-    try:
+    with suppress(ConfigurationError):
         return chosen_by(item, {}).path
-    except ConfigurationError:
+    with suppress(ConfigurationError):
         return own_cassette(item)
+    return item.path.parent / FOLDER / item.path.stem / f"{safe(item.name)}.yaml"  # several have its name
 
 
 def _command(item: pytest.Item) -> str:
@@ -373,7 +375,7 @@ def _moves(item: pytest.Item, chosen: Chosen) -> list[str]:
     pairs = [(old, chosen.path), *beside]
     folder = [] if chosen.path.parent.is_dir() else [f"mkdir -p {_shown(chosen.path.parent)}"]
     moves = " && ".join([*folder, *(f"mv {_shown(before)} {_shown(now)}" for before, now in pairs)])
-    return [f"or, if the test was renamed, move its cassette:  {moves}"]
+    return [f"or, if the test was renamed or its cassettes moved, move its cassette:  {moves}"]
 
 
 def _shown(path: Path) -> str:

@@ -47,6 +47,7 @@ class Verdict:
         proof: The result of running the test again at once after it has recorded: `same`, `differs`, or empty.
         difference: The difference that was found, a line each; empty if the test fails with these lines.
         renewable: Whether a cassette that was not opened would be, if it were recorded anew: it is broken, or too old.
+        keyless: Whether the test failed because a client of a provider had no key.
     """
 
     path: str
@@ -68,6 +69,7 @@ class Verdict:
     proof: str = ""
     difference: str = ""
     renewable: bool = False
+    keyless: bool = False
 
     @classmethod
     def of(

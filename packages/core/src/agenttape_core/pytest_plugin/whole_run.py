@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -114,6 +115,7 @@ class WholeRun:
             if verdict is not None and verdict.word == "served":
                 self._passed.append(report.nodeid)
             if verdict is not None:
+                verdict = replace(verdict, keyless="agenttape.keyless" in names)
                 self._found.append((self._places.get(report.nodeid, 0), verdict))
         if report.when == "teardown" and "agenttape.verified" in names:
             from agenttape_core.pytest_plugin.verifying import verified_in
@@ -313,10 +315,14 @@ def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[s
         again: Returns the command that runs the same tests with one more option.
     """
     missing = sum(verdict.word == "missing" for verdict in verdicts)
-    outdated = sum(verdict.word == "unused" or verdict.renewable for verdict in verdicts)
+    keyless = sum(verdict.keyless for verdict in verdicts)
+    outdated = sum((verdict.word == "unused" or verdict.renewable) and not verdict.keyless for verdict in verdicts)
     lines = [f"to record the {missing} that are missing:  {again('--cassette-mode=once')}"] if missing > 1 else []
     if outdated > 1:
         lines.append(f"to record anew what failed:  {again('--rerecord=failing')}")
+    if keyless:
+        tests = counted(keyless, "test")
+        lines.append(f"{tests} failed for want of a key; in a replay any text will do, and no call is sent")
     return lines
 
 

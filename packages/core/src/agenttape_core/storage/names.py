@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path, PurePath
 from typing import overload
 
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.storage.location import CassetteUrl, Location, location_of
 
 SUFFIXES = (".yaml", ".yml", ".jsonl", ".gz", ".zst")
 """The ends of names of cassette files."""
+_FORMATS = tuple(f"{layout}{packing}" for layout in (".yaml", ".yml", ".jsonl") for packing in ("", ".gz", ".zst"))
+"""The ends of whole names; a cassette that isn't there yet gets the first."""
+_FOREIGN = frozenset(
+    {".bz2", ".csv", ".db", ".har", ".html", ".json", ".log", ".md", ".ndjson", ".parquet", ".pickle", ".pkl", ".py"}
+    | {".sqlite", ".tar", ".tgz", ".toml", ".txt", ".xml", ".xz", ".zip"}
+)
+"""Suffixes of other sorts of files. A name with one is that of a file, and not the bare name of a cassette."""
 
 GOLDEN = ".golden.yaml"
 """The end of the names of golden values, which are no cassettes."""
 
 
-def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Location:
+def cassette_path(name_or_path: str | Path, cassette_dir: str | Path, start: Path | None = None) -> Location:
     """Return the file of a cassette: a path with one of `SUFFIXES` or a URL as it is, a bare name under the folder.
 
+    A bare name is that of the file which is there, in whatever format, or of a `.yaml` file if none is.
+
+    Args:
+        name_or_path: The name, the path or the URL.
+        cassette_dir: The folder of bare names.
+        start: The folder from which relative paths start; by default they stay relative to the working folder.
+
     Raises:
-        ConfigurationError: If it names no file, or is a URL with credentials in it.
+        ConfigurationError: If it names no file, several, one of another sort, or is a URL with credentials in it.
     """
     if not isinstance(name_or_path, str | Path) or PurePath(name_or_path).name in {"", ".."}:
         raise ConfigurationError(f"expected the name or the path of a cassette, found {name_or_path!r}")
@@ -28,13 +43,41 @@ def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Locatio
     path = location_of(name_or_path)
     if path.name == "":
         raise ConfigurationError(f"expected the URL of a cassette, found that of a folder: {path}")
-    if PurePath(path.name).suffix in SUFFIXES:
-        return path
+    suffix = PurePath(path.name).suffix
+    if suffix in SUFFIXES:
+        return start / path if start is not None and isinstance(path, Path) else path
+    if suffix in _FOREIGN:
+        raise ConfigurationError(
+            f"{path}: a cassette doesn't end with {suffix}\n"
+            f"  expected a bare name, or a path that ends with one of {', '.join(_FORMATS)}"
+        )
     named = path.with_name(f"{path.name}.yaml")
     if isinstance(named, CassetteUrl):
         return named
     folder = location_of(cassette_dir)
-    return folder / named if isinstance(folder, Path) else folder.joined(named.as_posix())
+    if not isinstance(folder, Path):
+        return folder.joined(named.as_posix())
+    return in_its_format(start / folder / named if start is not None else folder / named)
+
+
+def in_its_format(path: Path) -> Path:
+    """Return the file that is there of a bare name, in whatever format; the `.yaml` file if none is.
+
+    Args:
+        path: The file that the name has as `.yaml`.
+
+    Raises:
+        ConfigurationError: If there are several, as each may hold another recording.
+    """
+    stem = os.fspath(path).removesuffix(_FORMATS[0])
+    there = [f"{stem}{suffix}" for suffix in _FORMATS if os.path.isfile(f"{stem}{suffix}")]  # noqa: PTH113 - at each call
+    if len(there) > 1:
+        files = "\n  ".join(map(shown_path, there))
+        raise ConfigurationError(
+            f"{path.name.removesuffix(_FORMATS[0])} is the name of {len(there)} cassettes:\n  {files}\n"
+            "  name one by its path, or delete the others"
+        )
+    return Path(there[0]) if there else path
 
 
 def _refuse_odd(name: str) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from agenttape_core.errors import CassetteError
 from agenttape_core.session import HASH_SEED
+from agenttape_core.settings import given_cassette_dir
 from agenttape_core.storage import GOLDEN, SUFFIXES, is_pending, open_cassette
 
 _FOLDER = "cassettes"
@@ -36,7 +37,11 @@ def seed_of_tests(words: Sequence[str]) -> int | None:
         words: Files, folders and ids of tests, as pytest takes them; all below this folder if there are none.
     """
     paths = [path for word in words if (path := Path(word.partition("::")[0])).exists()]
-    files = dict.fromkeys(file for path in paths or [Path()] for file in _cassettes(path))
+    places = paths or [Path()]
+    given = given_cassette_dir(Path.cwd(), Path.cwd())
+    if given is not None and "://" not in given:
+        places.append(Path(given))
+    files = dict.fromkeys(file for path in places for file in _cassettes(path, given))
     seeds = {recorded_seed(file) for file in files} - {None}
     return seeds.pop() if len(seeds) == 1 else None
 
@@ -50,12 +55,13 @@ def with_seed(seed: int | None) -> dict[str, str]:
     return {} if seed is None else {HASH_SEED: str(seed)}
 
 
-def _cassettes(tests: Path) -> Iterator[Path]:
+def _cassettes(tests: Path, given: str | None) -> Iterator[Path]:
     """Yield the files that may be cassettes of a module, or of all modules in a folder."""
+    kept_in = {_FOLDER, PurePath(given or _FOLDER).name}
     top = tests if tests.is_dir() else tests.parent / _FOLDER
     for where, below, names in os.walk(top):  # which follows no links
         below[:] = sorted(name for name in below if not name.startswith("."))
-        if _FOLDER in Path(where).absolute().parts:
+        if not kept_in.isdisjoint(Path(where).absolute().parts):
             yield from (Path(where, name) for name in sorted(names) if _may_be(name))
 
 

@@ -11,7 +11,7 @@ from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.output import print_json, print_text, verb
 from agenttape_core.errors import shown_path
 from agenttape_core.settings import load_settings
-from agenttape_core.tools.git.origin import ELSEWHERE, are_local, installed_origins
+from agenttape_core.tools.git.origin import advice, installed_origins
 from agenttape_core.tools.git.settings import root_of
 from agenttape_core.tools.git.setup import (
     Change,
@@ -54,8 +54,8 @@ def init(*, automated: bool, reports: bool, generated: bool, as_json: bool) -> i
         _report(changes)
         if root is None:
             print_text(_NO_REPOSITORY)
-        if (automated or reports) and are_local(installed_origins().values()):
-            print_text(ELSEWHERE)
+        if (automated or reports) and (told := advice(installed_origins())):
+            print_text(told)
         if automated and not reports:
             print_text(_REPORTS)
     return FINDINGS if any(change.state == "left" for change in changes) else OK

@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any
 
 import yaml
 
-from agenttape_core.errors import ConfigurationError
-from agenttape_core.tools.git.origin import installed_origins, steps_from
+from agenttape_core.errors import CassetteError, ConfigurationError
+from agenttape_core.lifecycle.remedy import NO_KEY
+from agenttape_core.storage import SUFFIXES, is_cassette, open_cassette
+from agenttape_core.tools.git.origin import are_local, installed_origins, steps_from
 
 WORKFLOW_PATH = ".github/workflows/agenttape.yml"
 HOOKS_PATH = ".pre-commit-config.yaml"
@@ -187,6 +190,32 @@ _REQUIREMENTS = (
 _FILES = ("pyproject.toml", "setup.py", *_REQUIREMENTS)
 _INTEGRATIONS = {"langchain": "langchain", "langgraph": "langgraph", "llama-index": "llamaindex"}
 """The prefix of a framework's distributions, and the name of its integration."""
+_KEYS: Mapping[str, frozenset[str]] = {
+    f"{provider}_API_KEY": frozenset(
+        form for name in names for form in (name, f"langchain-{name}", f"llama-index-llms-{name}")
+    )
+    for provider, names in {
+        "OPENAI": ("openai", "llama-index", "llama-index-embeddings-openai"),
+        "AZURE_OPENAI": ("azure-openai", "llama-index-embeddings-azure-openai"),
+        "ANTHROPIC": ("anthropic",),
+        "GOOGLE": ("google-genai", "llama-index-embeddings-google-genai"),
+        "MISTRAL": ("mistralai", "llama-index-embeddings-mistralai"),
+        "COHERE": ("cohere", "llama-index-embeddings-cohere"),
+        "GROQ": ("groq",),
+        "FIREWORKS": ("fireworks", "fireworks-ai"),
+        "TOGETHER": ("together",),
+        "DEEPSEEK": ("deepseek",),
+        "XAI": ("xai", "xai-sdk"),
+        "PPLX": ("perplexity",),
+        "NVIDIA": ("nvidia-ai-endpoints", "nvidia"),
+        "VOYAGE": ("voyageai",),
+        "TAVILY": ("tavily", "tavily-python"),
+    }.items()
+}
+"""The variable of the key that the clients of each provider ask for, and the distributions that have such clients."""
+_EXTRAS = re.compile(r"\s*[A-Za-z0-9._-]+\s*\[([^\]]*)\]")
+WHEELS = "wheels"
+"""The folder of a project with wheels that are on no registry."""
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _UNKNOWN = "Add what your tests import besides: the files of the project do not say it in a way that pip knows."
 
@@ -212,15 +241,50 @@ def install_steps(project: Path) -> list[str]:
         declared = tomllib.loads(files.get("pyproject.toml", ""))
     except ValueError as error:
         raise ConfigurationError(f"{project / 'pyproject.toml'}: not valid TOML: {error}") from None
-    return [*steps_from(installed_origins()), *steps_for(declared, files)]
+    origins = installed_origins()
+    used = {*_with_extras(_requirements(declared, files)), *_recorded_with(project)}
+    steps = steps_for(declared, files, with_wheels=are_local(origins.values()))
+    return [*steps_from(origins), *steps, *key_steps(used)]
 
 
-def steps_for(declared: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[str]:
+def key_steps(used: Collection[str]) -> Iterator[str]:
+    """Yield the lines of the step that gives a key of no use to clients which refuse to be made without one.
+
+    Args:
+        used: The distributions that the project needs, or that its cassettes were recorded with.
+    """
+    variables = [name for name, packages in _KEYS.items() if not packages.isdisjoint(used)]
+    if variables:
+        yield "# Clients of providers aren't made without a key. In a replay any text will do: no call is sent."
+        yield "- run: |"
+        yield from (f'    echo "{name}={NO_KEY}" >> "$GITHUB_ENV"' for name in variables)
+
+
+def _with_extras(requirements: Iterable[str]) -> Iterator[str]:
+    """Yield the names of requirements; `langchain[openai]` also needs `langchain-openai`."""
+    for text in requirements:
+        name = _canonical(text)
+        yield name
+        extras = _EXTRAS.match(text)
+        yield from (f"{name}-{_canonical(each)}" for each in (extras[1].split(",") if extras is not None else ()))
+
+
+def _recorded_with(project: Path) -> Iterator[str]:
+    """Yield the distributions that cassettes below a project were recorded with."""
+    for path in sorted(project.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(project).parts)
+        if not hidden and path.name.endswith(SUFFIXES) and path.is_file() and is_cassette(path):
+            with suppress(CassetteError):  # validate says what is wrong with it
+                yield from open_cassette(path).preface.volatile.packages
+
+
+def steps_for(declared: Mapping[str, Any], files: Mapping[str, str], *, with_wheels: bool = False) -> Iterator[str]:
     """Yield the lines of the steps.
 
     Args:
         declared: What `pyproject.toml` holds.
         files: The texts of the files that are there, by their names.
+        with_wheels: Whether AgentTape is on no registry, so that its wheels are in the project.
     """
     extras = _chosen(_table(declared, "project", "optional-dependencies"))
     groups = _chosen(_table(declared, "dependency-groups"))
@@ -231,7 +295,10 @@ def steps_for(declared: Mapping[str, Any], files: Mapping[str, str]) -> Iterator
     words += [f"agenttape-{name}" for name in _missing(needed)]
     if "pytest" not in needed:
         words.append("pytest")
-    yield "# Your project with its tests; no key of a provider is needed."
+    if with_wheels:
+        yield f"# AgentTape's packages are on no registry: put their wheels into the folder `{WHEELS}`."
+        words.insert(0, f"--find-links {WHEELS}")
+    yield "# Your project with its tests."
     if not (extras or groups or set(listed) - {_BASE}):
         yield f"# {_UNKNOWN}"
     if groups:

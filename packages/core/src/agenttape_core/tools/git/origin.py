@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import distributions
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 Origin = Mapping[str, Any]
 """The content of `direct_url.json`; empty for a distribution from a registry."""
 
-ELSEWHERE = (
-    "AgentTape is installed here from local files, which the workflow does not have. Until its packages are on a "
-    "registry,\nput their wheels into your repository and install them in a step before the others, for example:\n"
-    "  - run: pip install wheels/agenttape_*.whl click rich"
-)
-"""The advice where nobody but this machine has the packages."""
+
+def advice(origins: Mapping[str, Origin]) -> str:
+    """Return how a workflow gets packages that are on this machine alone; empty if it needs no help.
+
+    Args:
+        origins: The origins of AgentTape's distributions by their names.
+    """
+    if not are_local(origins.values()):
+        return ""
+    folders = [url2pathname(urlsplit(str(one["url"])).path) for one in origins.values() if "dir_info" in one]
+    how = f":\n  pip wheel --no-deps -w wheels {shlex.join(folders)}" if folders else ""
+    return (
+        "AgentTape is installed here from local files, and is on no registry: put its wheels into the folder `wheels` "
+        f"of the project, and commit them{how}"
+    )
 
 
 def installed_origins() -> dict[str, Origin]:
