@@ -107,6 +107,19 @@ def test_a_request_that_was_not_confirmed_is_not_continued() -> None:
     assert compactor.add(1, {"messages": ["a", "b"]}) == Delta({"messages": ["a", "b"]})
 
 
+def test_old_conversations_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where requests of ever new conversations are stored, no more than a limit are held, and all come back."""
+    monkeypatch.setattr("agenttape_core.format.continuation._LISTS", 20)
+    requests = [{"messages": [f"turn {n // 3}", *range(n % 3)], "tools": TOOLS} for n in range(300)]
+    compactor, whole = Compactor(), list[dict[str, Any]]()
+    for number, request in enumerate(requests, start=1):
+        delta = compactor.add(number, request)
+        compactor.confirm()
+        assert len(compactor._prefixes) < 30
+        whole.append(resolve(whole[delta.continues - 1], delta) if delta.continues else delta.request)
+    assert whole == requests
+
+
 _messages: st.SearchStrategy[Any] = st.one_of(
     st.lists(st.sampled_from(["a", "b", 1, True, 1.0]), max_size=5), st.sampled_from(["text", None, {}])
 )

@@ -6,10 +6,13 @@ Read against langchain-core 1.8, tried on 1.4.7. Each function names what it rel
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
 from langchain_core.callbacks import manager as _events
@@ -41,7 +44,22 @@ class InlineHandler(BaseCallbackHandler):
 
     `AsyncCallbackManager.on_llm_start` of langchain-core up to 1.8 forgets all other handlers of a text model if one
     of them runs inline. To that function this handler denies it; the next function calls it inline all the same.
+
+    A program may copy or pickle what a handler is attached to: an agent, a config, a callback manager. A copy of the
+    handler is the handler itself, as two would record the same runs twice. In another process it observes nothing.
     """
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the name of the handler in this process."""
+        name = f"{os.getpid()} {vars(self).setdefault('_pickled_as', uuid4().hex)}"
+        _pickled[name] = self
+        return _unpickled, (name,)
 
     @property
     def run_inline(self) -> bool:  # type: ignore[override]
@@ -50,6 +68,15 @@ class InlineHandler(BaseCallbackHandler):
         if frame.f_code.co_name == "<listcomp>" and frame.f_back is not None:  # a frame of its own before Python 3.12
             frame = frame.f_back
         return frame.f_code is not _TEXT_MODEL_START
+
+
+_pickled: WeakValueDictionary[str, InlineHandler] = WeakValueDictionary()
+
+
+def _unpickled(name: str) -> BaseCallbackHandler:
+    """Return the handler that was pickled in this process, if it is still there; else one that does nothing."""
+    found = _pickled.get(name) if name.startswith(f"{os.getpid()} ") else None
+    return found if found is not None else BaseCallbackHandler()
 
 
 STREAMING: tuple[Any, str] = (_chat_models, "_StreamingCallbackHandler")

@@ -22,6 +22,9 @@ _BITS = 48
 """The bits of a number of a message; no program has so many."""
 _REMEMBERED = 10_000
 """The number of messages that are held to look them up."""
+_LISTS = 100_000
+"""The number of lists of messages that a request may continue. Beyond it all are forgotten: a service that is observed
+for months makes conversations without end, and an old one that continues after that is stored whole once more."""
 
 
 class Delta(NamedTuple):
@@ -51,6 +54,9 @@ class _Prefixes:
         """The number of a list, by that of the one it goes on from (the upper bits) and of its last message."""
         self._latest: list[_Seen | None] = [None]
         """The latest record that begins with a list, by its number; 0 is the list of no messages."""
+
+    def __len__(self) -> int:
+        return len(self._latest)
 
     def note(self, path: list[int], seen: _Seen) -> None:
         """Note that a record begins with all prefixes of a list, which is given by the numbers of its messages."""
@@ -101,6 +107,8 @@ class Compactor:
         Raises:
             UnrecordableValueError: A part that no earlier request has is not plain data.
         """
+        if len(self._prefixes) > _LISTS:
+            self._prefixes, self._contents, self._large = _Prefixes(), _Contents(), {}
         messages = request.get(MESSAGES)
         try:
             path = self._contents.numbers(messages) if isinstance(messages, list) else []

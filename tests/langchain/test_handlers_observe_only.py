@@ -1,0 +1,165 @@
+"""A handler, ours in a session included, never changes or breaks what it's attached to, and doesn't grow."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.tools import tool
+
+from agenttape_core import open_cassette, use_cassette
+from agenttape_langchain import TapeCallbackHandler
+
+PROMPT = ChatPromptTemplate.from_template("{text}")
+
+
+def pickled(value: Any) -> Any:
+    """Return a value that was pickled and read again."""
+    return pickle.loads(pickle.dumps(value))
+
+
+def configured(handler: BaseCallbackHandler) -> Runnable[Any, Any]:
+    """Return a chain with the handler in its config."""
+    return (PROMPT | FakeListChatModel(responses=["said"])).with_config(callbacks=[handler])
+
+
+def inside(handler: BaseCallbackHandler) -> Runnable[Any, Any]:
+    """Return a chain whose model has the handler."""
+    return PROMPT | FakeListChatModel(responses=["said"], callbacks=[handler])
+
+
+def retrying(handler: BaseCallbackHandler) -> Runnable[Any, Any]:
+    """Return a chain with a retry and a fallback."""
+    return configured(handler).with_retry().with_fallbacks([inside(handler)])
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
+@pytest.mark.parametrize("make", [configured, inside, retrying])
+def test_what_a_handler_is_attached_to_can_be_copied(
+    make: Callable[[BaseCallbackHandler], Any], duplicate: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    """A chain with the handler is copied and pickled as without it, and the copy is observed by the same handler."""
+    with TapeCallbackHandler(tmp_path / "c.yaml") as handler:
+        chain = make(handler)
+        for each in (chain, duplicate(chain)):
+            assert each.invoke({"text": "Hi"}).content == "said"
+    assert handler.errors == []
+    assert len(list(open_cassette(tmp_path / "c.yaml").interactions())) == 2
+
+
+def test_models_are_copied_deeply(tmp_path: Path) -> None:
+    """`model_copy(deep=True)`, which agents do, copies a model with the handler."""
+    with TapeCallbackHandler(tmp_path / "c.yaml") as handler:
+        model = FakeListChatModel(responses=["said"], callbacks=[handler]).model_copy(deep=True)
+        assert model.callbacks == [handler]
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
+def test_configs_can_be_copied_in_a_session(duplicate: Callable[[Any], Any], tmp_path: Path) -> None:
+    """A program that copies the config of a run, with all its callbacks, does so in a session as outside one."""
+    model = FakeListChatModel(responses=["said"])
+
+    def step(text: str, config: RunnableConfig) -> str:
+        return model.invoke(text, duplicate(config)).text
+
+    def run() -> Any:
+        return RunnableLambda(step).invoke("Hi")
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        assert run() == "said"
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert run() == "said"
+    assert len(replay.report.served) == 1
+
+
+@pytest.mark.process
+def test_in_another_process_it_observes_nothing(tmp_path: Path) -> None:
+    """What is pickled for another process works there; the handler stays behind."""
+    with TapeCallbackHandler(tmp_path / "c.yaml") as handler:
+        (tmp_path / "chain.pickle").write_bytes(pickle.dumps(configured(handler)))
+        code = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).invoke({'text': 'Hi'}).content)"
+        command = [sys.executable, "-c", code, str(tmp_path / "chain.pickle")]
+        assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "said\n"
+    assert not (tmp_path / "c.yaml").exists() or not list(open_cassette(tmp_path / "c.yaml").interactions())
+
+
+class _Unreadable:
+    """A value that can't be shown, compared, copied or walked through."""
+
+    def _refuse(self, *_: Any) -> Any:
+        raise RuntimeError("unreadable")
+
+    __repr__ = __str__ = __eq__ = __hash__ = __iter__ = __len__ = __bool__ = _refuse
+    __deepcopy__ = __copy__ = __reduce_ex__ = __getstate__ = _refuse
+
+
+def test_what_cannot_be_read_reaches_the_program(tmp_path: Path) -> None:
+    """Inputs, outputs, metadata and errors that the handler can't read pass through unchanged."""
+    value, error = _Unreadable(), LookupError(_Unreadable())
+    with TapeCallbackHandler(tmp_path / "c.yaml") as handler:
+        config: Any = {"callbacks": [handler], "metadata": {"value": value}}
+        assert RunnableLambda(lambda given: given).invoke(value, config) is value
+
+        def fail(_: Any) -> None:
+            raise error
+
+        with pytest.raises(LookupError) as raised:
+            RunnableLambda(fail).invoke("x", config)
+    assert raised.value is error
+
+
+@tool
+def shout(text: str) -> str:
+    """Shout."""
+    return text.upper()
+
+
+async def _turns(handler: TapeCallbackHandler, turns: int) -> None:
+    """Make turns of each sort, six runs each: plain, async, streamed, left, failed, and with tools."""
+    model = FakeListChatModel(responses=["one two"])
+    config: Any = {"callbacks": [handler]}
+
+    def failing(_: Any) -> None:
+        raise ValueError("no")
+
+    for number in range(turns):
+        chain = PROMPT | model | (lambda message: message.text) | shout
+        chain.invoke({"text": "Turn"}, config)
+        await asyncio.gather(*(chain.ainvoke({"text": f"{each}"}, config) for each in range(2)))
+        list(model.stream("Stream", config))
+        left = model.stream("Left", config)
+        next(left)
+        left.close()
+        with pytest.raises(ValueError, match="no"):
+            RunnableLambda(failing).invoke(number, config)
+
+
+def _objects() -> Counter[str]:
+    gc.collect()
+    return Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
+
+
+def test_memory_does_not_grow_with_turns(tmp_path: Path) -> None:
+    """After a thousand runs a handler holds no more objects than after a few, whatever its runs were."""
+    with TapeCallbackHandler(tmp_path / "c.jsonl") as handler:
+        asyncio.run(_turns(handler, 20))
+        before = _objects()
+        asyncio.run(_turns(handler, 170))
+        after = _objects()
+        assert {name: count for name, count in (after - before).items() if count > 100} == {}
+        assert handler.open_runs == {}
+        assert handler._runs == {}
+    assert handler.errors == []
