@@ -53,6 +53,11 @@ class ChoosingStrands(Strands):
         self.is_on = True
 
     @property
+    def is_free(self) -> bool:
+        """False: whoever chooses the order is told of the answers that it does not hold for."""
+        return False
+
+    @property
     def are_chosen(self) -> bool:
         """True while the calls of threads are answered in a chosen order."""
         return self.is_on

@@ -151,11 +151,8 @@ class Scheduler:
 
     def begins_call(self) -> None:
         """Wait until a call of the caller's thread may begin."""
-        self.threads.begin_call()
-
-    def call(self) -> Arrivals:
-        """Return what comes of a call that has begun in the caller's thread."""
-        return Arrivals(self)
+        if self.threads.is_on:
+            self.threads.begin_call()
 
     def serves(self, number: int) -> None:
         """Note that a recording answers a call of the caller, where somebody chooses the order of calls.
@@ -180,8 +177,14 @@ class Scheduler:
         return not (self.is_paced or self.loops.is_virtual)
 
 
+_AT_ONCE = nullcontext()
+
+
 class Arrivals:
     """The arrivals of one call: its chunks, its effects, its end.
+
+    Make it when the call has begun, in its thread. In a replay of a recording without an order of threads, which is
+    that of most programs, nothing waits here, and nothing is noted of it but which threads make calls.
 
     Args:
         scheduler: The scheduler of its session.
@@ -191,7 +194,7 @@ class Arrivals:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._label = scheduler.threads.call_here()
+        self._label = scheduler.threads.call_here() if scheduler.threads.is_on else None
         """The label for what happens inside of it; `None` outside of strands."""
         self._work: Work | None = None
         self.awaited: Awaited = RIGHT_AWAY
@@ -201,14 +204,20 @@ class Arrivals:
 
     # -- in threads --------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def coming(self, number: int | None, *, takes_time: bool) -> Iterator[None]:
+    def coming(self, number: int | None, *, takes_time: bool) -> AbstractContextManager[None]:
         """Answer a call inside, or the next chunk of it, once it may come; others can see what follows.
 
         Args:
             number: The number of its recording; `None` if it has none.
             takes_time: Whether it waits for a recorded time inside.
         """
+        if self._scheduler.threads.is_free:
+            self._scheduler.threads.makes_calls.add(threading.get_ident())
+            return _AT_ONCE
+        return self._coming(number, takes_time=takes_time)
+
+    @contextmanager
+    def _coming(self, number: int | None, *, takes_time: bool) -> Iterator[None]:
         threads = self._scheduler.threads
         try:
             if number is not None:

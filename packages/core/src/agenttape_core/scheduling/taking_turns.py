@@ -79,6 +79,8 @@ class Strands(WithdrawnTurns):
         """The strands that were begun in event loops, by the sequential part of the run that began them."""
         self._strangers: Counter[int] = Counter()
         """The calls under way in threads that are no strands, by thread."""
+        self.makes_calls: set[int] = set()
+        """The threads that have made calls while the strands were free."""
 
     # -- its life ----------------------------------------------------------------------------------------------
 
@@ -104,7 +106,9 @@ class Strands(WithdrawnTurns):
                 self._forked = False
                 take_no_turns(self)
         if self._older is not None:
-            self._older.look(self._strangers, self._loose, self._tell if self._notes is None else None)
+            self._older.look(
+                {*self._strangers, *self.makes_calls}, self._loose, self._tell if self._notes is None else None
+            )
             self._older = None
         root = self._root
         if root is not None and HERE.strand is root:
@@ -266,6 +270,11 @@ class Strands(WithdrawnTurns):
         if self._forked:
             return any(strand.state not in (NEW, BLOCKING) for strand in list(self._live.values()))
         return self._root is not None and not is_waiting(self._root)
+
+    @property
+    def is_free(self) -> bool:
+        """True if no strand waits for another one, neither before a call nor before its answer."""
+        return not self.is_on
 
     @property
     def are_chosen(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 
 from agenttape_core.errors import DriftError
 from agenttape_core.matching import CanonicalRequest, Position
-from agenttape_core.scheduling import RIGHT_AWAY, Awaited
+from agenttape_core.scheduling import RIGHT_AWAY, Arrivals, Awaited
 from agenttape_core.schema import Usage
 from agenttape_core.session.base_session import BaseSession
 
@@ -106,7 +106,7 @@ class BaseCrossing:
         self.request = request
         self.position = position
         self.owner = owner
-        self.arrivals = session.scheduler.call()
+        self.arrivals = Arrivals(session.scheduler)
         """The arrivals of the call: its chunks, its effects, its end."""
 
 
