@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from inspect import signature
@@ -22,6 +23,7 @@ KERNEL = ("scheduling", "session")
 FACES = (
     "agenttape_core",
     "agenttape_core.integration",
+    "agenttape_core.scheduling",
     "agenttape_core.session",
     "agenttape_langchain",
     "agenttape_langgraph",
@@ -39,6 +41,7 @@ def measured() -> dict[str, dict[str, int]]:
         "names": {name: len(importlib.import_module(name).__all__) for name in FACES},
         "options": _options(),
         "class": _largest_classes(),
+        "places": {"words of scheduling, outside of it": sum(map(_words_of_scheduling, _outside_scheduling()))},
     }
 
 
@@ -66,6 +69,33 @@ def _options() -> dict[str, int]:
         "options of verbs": sum(given.count(name) < len(verbs) for name in given),  # but for --json, which all have
         "pytest": sum(len(group.options) for group in parser._groups),
     }
+
+
+_WORDS = frozenset(
+    {"gate", "gates", "handed", "lend", "lent", "loose", "strand", "strands", "turn", "turns", "withdrawn"}
+)
+"""The words of scheduling: code outside knows its port, and none of them."""
+_OTHER_MEANINGS = frozenset({"checks", "format", "redaction", "scheduling", "schema", "testing", "tools"})
+"""The rooms of core in which they mean something else: turns of a conversation, gates of CI, loose rules."""
+
+
+def _outside_scheduling() -> Iterator[Path]:
+    for path in (ROOT / "packages").glob("*/src/**/*.py"):
+        if not _OTHER_MEANINGS.intersection(path.relative_to(ROOT).parts[4:5]):
+            yield path
+
+
+def _words_of_scheduling(path: Path) -> int:
+    """Return how many names in a module have one of the words in them."""
+    named = [_name(node) for node in ast.walk(ast.parse(_text(path)))]
+    return sum(not _WORDS.isdisjoint(re.findall("[a-z]+", name.lower())) for name in named)
+
+
+def _name(node: ast.AST) -> str:
+    for attribute in ("id", "attr", "arg", "name"):
+        if isinstance(name := getattr(node, attribute, None), str):
+            return name
+    return ""
 
 
 def _largest_classes() -> dict[str, int]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 
+from . import sizes
 from .ceilings import COUNTED_WITH, FILE, Tables, allowed, counted, exceeded, lowered, measured
 
 _ADVICE = f"make it smaller; only if it must grow, raise the ceiling in {FILE.name}, and say why on that line"
@@ -27,6 +29,14 @@ def test_sizes() -> None:
 def test_counts() -> None:
     """No path takes more calls of our functions, or enters or loads more modules, than its ceiling allows."""
     judge(counted())
+
+
+def test_scheduling_has_one_port() -> None:
+    """Code outside of scheduling imports its port, and no module behind it."""
+    packages = sizes.ROOT / "packages"
+    behind = re.compile(r"agenttape_core\.scheduling\.\w|agenttape_core import scheduling")
+    outside = [path for path in packages.glob("*/src/**/*.py") if path.parent.name != "scheduling"]
+    assert [str(path) for path in outside if behind.search(path.read_text("utf-8"))] == []
 
 
 def test_what_exceeds() -> None:

@@ -14,7 +14,7 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from agenttape_core.integration import Slot, current_session, has_turn
+from agenttape_core.integration import Slot, current_session, is_sleep_ordered
 from agenttape_llamaindex._compat import buffered, is_at_rest, is_retry, scheduled
 
 _STEP_NS = 1_000_000
@@ -126,7 +126,7 @@ def _waits(runner: Any) -> list[tuple[Any, float]]:
     deadlines = _deadlines.of(runner)
     waits = [(entry, deadlines.get(entry[1], 0.0)) for entry in sorted(scheduled(runner), key=lambda one: one[:2])]
     frozen = _frozen_clock()
-    skips = frozen is not None and frozen.skips_backoff and is_at_rest(runner) and not has_turn()
+    skips = frozen is not None and frozen.skips_backoff and is_at_rest(runner) and not is_sleep_ordered()
     if skips and waits and is_retry(waits[0][0][2]):
         waits[0] = waits[0][0], 0.0
     return waits

@@ -33,7 +33,8 @@ Limits. C code that asks the system cannot be reached, such as pydantic's `PastD
 `modules.SKIPPED` keep their direct references.
 """
 
-from agenttape_core.freeze.backoff import has_turn, register_backoff
+from agenttape_core.freeze.backoff import is_sleep_ordered, register_backoff
+from agenttape_core.freeze.branches import BegunWork, begun_scope
 from agenttape_core.freeze.callers import is_drawn_by_program, is_drawn_for_run
 from agenttape_core.freeze.collecting import is_collecting
 from agenttape_core.freeze.drawers import drawer, register_run_ids
@@ -42,7 +43,6 @@ from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.frozen_function import Replacement, current, register_real_draws
 from agenttape_core.freeze.install import freezing, register_seam
 from agenttape_core.freeze.kinds import DEFAULT_KINDS, KINDS, TICKING, Kind, check_kinds
-from agenttape_core.freeze.strands import BegunWork, begun_scope
 
 __all__ = [
     "DEFAULT_KINDS",
@@ -59,10 +59,10 @@ __all__ = [
     "current",
     "drawer",
     "freezing",
-    "has_turn",
     "is_collecting",
     "is_drawn_by_program",
     "is_drawn_for_run",
+    "is_sleep_ordered",
     "register_backoff",
     "register_real_draws",
     "register_run_ids",

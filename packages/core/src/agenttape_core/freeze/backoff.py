@@ -37,25 +37,27 @@ def register_backoff(module: str, functions: Collection[str]) -> None:
     _places[module] = frozenset(functions)
 
 
-_turns: list[Callable[[], bool]] = []
+_ordered: list[Callable[[], bool]] = []
 _passers: list[Callable[[float], Awaitable[None] | None]] = []
 
 
-def register_turns(has_turn: Callable[[], bool], passing: Callable[[float], Awaitable[None] | None]) -> None:
+def register_ordered_sleeps(
+    is_sleep_ordered: Callable[[], bool], passing: Callable[[float], Awaitable[None] | None]
+) -> None:
     """Name what knows the recorded orders of event loops.
 
     Args:
-        has_turn: Returns true if a sleep that is asked for here is part of one.
+        is_sleep_ordered: Returns true if a sleep that is asked for here is part of one.
         passing: Returns what passes the time of a sleep that is asked for here, of so many seconds, in its turn and
             without anybody waiting; `None` if nothing does.
     """
-    _turns.append(has_turn)
+    _ordered.append(is_sleep_ordered)
     _passers.append(passing)
 
 
-def has_turn() -> bool:
+def is_sleep_ordered() -> bool:
     """Return True if a sleep in an event loop that is asked for here is part of a recorded order."""
-    return any(knows() for knows in _turns)
+    return any(knows() for knows in _ordered)
 
 
 def passing(seconds: float) -> Awaitable[None] | None:

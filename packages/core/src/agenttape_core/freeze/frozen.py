@@ -10,12 +10,12 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.freeze.branches import BegunWork, Branch, Branches, begun_scope, label_of
 from agenttape_core.freeze.callers import calling_frame, imports_under_way
 from agenttape_core.freeze.kinds import TICKING, check_kinds, family
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.reentrancy import ask
 from agenttape_core.freeze.spinning import Spinning
-from agenttape_core.freeze.strands import BegunWork, Strand, Strands, begun_scope, label_of
 from agenttape_core.freeze.streams import Stream
 from agenttape_core.freeze.struct_time import TIME_ORDERED, VERSIONS, uuid_from
 from agenttape_core.freeze.time_machine import travelled_time
@@ -43,14 +43,14 @@ class Begun(NamedTuple):
 
     Args:
         since: The seconds by which the clock had passed by then.
-        strand: The strand that waits.
-        switches: The turns that strands had had by then.
+        branch: The branch that waits.
+        switches: The turns that branches had had by then.
         calls: The number of calls that had begun by then.
         beside_call: Whether a call was under way.
     """
 
     since: float
-    strand: Strand
+    branch: Branch
     switches: int
     calls: int
     beside_call: bool
@@ -78,7 +78,7 @@ class Frozen:
         place: For the code of a tool: the address of the call.
         was_observed: Whether nothing that the program draws is kept fixed, as what recorded the run could not see it.
         is_under_way: Returns True while a call of the session is under way beside the caller. See `waiting`.
-        readings: What strands that were interleaved read in the recording, by strand and package. See `readings`.
+        readings: What branches that were interleaved read in the recording, by branch and package. See `readings`.
 
     Raises:
         ConfigurationError: A kind is not known, or two of them exclude each other.
@@ -116,7 +116,7 @@ class Frozen:
         """The number of calls that have begun."""
         self._is_under_way = is_under_way
         self._spinning = Spinning(self.is_under_way)
-        self._strands: Strands = outer._strands if outer is not None else Strands()  # noqa: SLF001 - its own class
+        self._branches: Branches = outer._branches if outer is not None else Branches()  # noqa: SLF001 - its own class
         self._log: ReadingLog = outer._log if outer is not None else ReadingLog(readings)  # noqa: SLF001 - its own class
         self._readings = self._log.readings(place)
         self._scope, self._scope_seen = scope, scope_seen
@@ -134,7 +134,7 @@ class Frozen:
         A session is opened before it is entered, and sometimes in another thread.
         """
         self._count_from_here()
-        self._strands.begin()
+        self._branches.begin()
 
     def _count_from_here(self) -> None:
         self._imports_around: int = imports_under_way() if self._outer is None else self._outer._imports_around  # noqa: SLF001
@@ -142,7 +142,7 @@ class Frozen:
 
     def end(self) -> None:
         """Leave the context that has begun."""
-        self._strands.end()
+        self._branches.end()
 
     def within(self, place: str, moment: float, nonce: str) -> Frozen:
         """Return what is kept fixed for the code of one tool: its own clock, its own ids and random numbers.
@@ -188,7 +188,7 @@ class Frozen:
         frame = calling_frame(_PASSING)
         passed = self._spinning.read(self._passed, frame)
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0] if frame is not None else ""
-        passed = self._readings.read(self._strands.touch().name, package, passed)
+        passed = self._readings.read(self._branches.touch().name, package, passed)
         if passed > self._passed:
             with self._lock:
                 self._passed = max(self._passed, passed)
@@ -200,21 +200,21 @@ class Frozen:
         return self._passed
 
     def readings(self) -> dict[str, str]:
-        """Return what strands that were interleaved have read, by strand and package."""
+        """Return what branches that were interleaved have read, by branch and package."""
         return self._log.made()
 
     def departed_readings(self) -> dict[str, tuple[str, str]]:
-        """Return the readings of this run that are not the recorded ones, each after those, by strand and package."""
+        """Return the readings of this run that are not the recorded ones, each after those, by branch and package."""
         return self._log.departed()
 
     def prepare(self, context: Context, work: Callable[..., Any]) -> Callable[[], None]:
-        """Count work that will run in a context as a strand of its own, begun here; call the result at its end."""
+        """Count work that will run in a context as a branch of its own, begun here; call the result at its end."""
         if "clock" in self.kinds and not self._is_ticking:
-            return self._strands.prepare(context, work).set
+            return self._branches.prepare(context, work).set
         return lambda: None
 
     def begin_work(self, work: Any) -> BegunWork:
-        """Give work that will run without a context a scope and a strand of its own, counted here.
+        """Give work that will run without a context a scope and a branch of its own, counted here.
 
         Args:
             work: The function.
@@ -225,7 +225,7 @@ class Frozen:
             self._works[begun] += 1
             number = self._works[begun]
         is_standing = "clock" in self.kinds and not self._is_ticking
-        return BegunWork(f"{begun}#{number}", self._strands.fork(label) if is_standing else None)
+        return BegunWork(f"{begun}#{number}", self._branches.fork(label) if is_standing else None)
 
     @property
     def clock_ns(self) -> int:
@@ -234,8 +234,8 @@ class Frozen:
 
     def begin_wait(self) -> Begun:
         """Begin a wait of the session's own code."""
-        strand = self._strands.touch()
-        return Begun(self._passed, strand, self._strands.switches, self.calls, self.is_under_way())
+        branch = self._branches.touch()
+        return Begun(self._passed, branch, self._branches.switches, self.calls, self.is_under_way())
 
     def end_wait(self, begun: Begun, seconds: float, *, is_own: bool = True) -> None:
         """Move the standing clock on, as a wait has ended. One of no time only lets others have their turn.
@@ -243,17 +243,20 @@ class Frozen:
         Args:
             begun: Its beginning.
             seconds: How long the code wanted to wait.
-            is_own: Whether the strand itself waited; false for a timer, beside which it may do something else.
+            is_own: Whether the branch itself waited; false for a timer, beside which it may do something else.
         """
         if seconds <= 0:
             return
-        strands, passes = self._strands, seconds + _WAKING
+        branches, passes = self._branches, seconds + _WAKING
         is_beside = (
-            strands.are_parallel or begun.beside_call or begun.calls != self.calls or begun.switches != strands.switches
+            branches.are_parallel
+            or begun.beside_call
+            or begun.calls != self.calls
+            or begun.switches != branches.switches
         )
         self._log.is_interleaved = self._log.is_interleaved or is_beside or self.is_under_way()
         if is_own:
-            self._readings.waited(begun.strand.name, passes)
+            self._readings.waited(begun.branch.name, passes)
         self.pass_time(seconds, since=begun.since)
 
     def pass_time(self, seconds: float, *, since: float) -> None:

@@ -1,9 +1,9 @@
 """The readings of the frozen clock, so that a replay reads what the recording read.
 
-The clock of a session is moved by waits, of whichever strand. A strand that reads it beside the waits of others reads a
-moment that depends on who was faster. So each strand's readings are counted, and where strands were interleaved, the
+The clock of a session is moved by waits, of whichever branch. A branch that reads it beside the waits of others reads a
+moment that depends on who was faster. So each branch's readings are counted, and where branches were interleaved, the
 recording keeps what they read: `0*3 0.2001 @1 0.4002*2` are three readings at the beginning, one when the clock had
-passed by 0.2001 s, and two after the strand's own first wait. Between two waits of its own a strand's readings are told
+passed by 0.2001 s, and two after the branch's own first wait. Between two waits of its own a branch's readings are told
 apart by their number, and those of different packages are counted apart: a tracer may be there or not.
 """
 
@@ -13,12 +13,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 
 Runs = dict[int, list[tuple[float, int]]]
-"""By the number of the strand's own waits that had ended: moments in seconds since the beginning, and how often each
+"""By the number of the branch's own waits that had ended: moments in seconds since the beginning, and how often each
 was read."""
 
 
 def _parsed(text: str) -> Runs:
-    """Parse the readings of one strand by one package; the header has checked the text."""
+    """Parse the readings of one branch by one package; the header has checked the text."""
     runs: Runs = {}
     waits = 0
     for token in text.split():
@@ -43,8 +43,8 @@ def _tokens(runs: Runs) -> Iterator[str]:
             yield f"{text}*{count}" if count > 1 else text
 
 
-class _Strand:
-    """A strand's own waits, and the moment before which it cannot read."""
+class _Branch:
+    """A branch's own waits, and the moment before which it cannot read."""
 
     __slots__ = ("floor", "waits")
 
@@ -54,7 +54,7 @@ class _Strand:
 
 
 class _Reader:
-    """The readings of one strand by one package."""
+    """The readings of one branch by one package."""
 
     __slots__ = ("_count", "_recorded", "_waits", "runs")
 
@@ -95,46 +95,46 @@ class Readings:
     def __init__(self, log: ReadingLog, place: str = "") -> None:
         self._log = log
         self._prefix = f"{place} > " if place else ""
-        self._strands: dict[str, _Strand] = {}
+        self._branches: dict[str, _Branch] = {}
         self._readers: dict[tuple[str, str], _Reader] = {}
         self._lock = threading.Lock()
 
-    def read(self, strand: str, package: str, passed: float) -> float:
-        """Return the moment that a strand reads, in seconds since the beginning.
+    def read(self, branch: str, package: str, passed: float) -> float:
+        """Return the moment that a branch reads, in seconds since the beginning.
 
         Args:
-            strand: The name of the strand.
+            branch: The name of the branch.
             package: The top-level name of the module that reads.
             passed: The seconds by which the clock has passed in this run.
         """
         with self._lock:
-            mine = self._strands.get(strand) or self._strands.setdefault(strand, _Strand())
-            reader = self._readers.get((strand, package)) or self._begin(strand, package)
+            mine = self._branches.get(branch) or self._branches.setdefault(branch, _Branch())
+            reader = self._readers.get((branch, package)) or self._begin(branch, package)
             recorded = reader.recorded(mine.waits)
-            # What the strand itself has waited is certain, also in a program that waits more often than it did.
+            # What the branch itself has waited is certain, also in a program that waits more often than it did.
             moment = max(passed if recorded is None else recorded, mine.floor)
             mine.floor = moment
             reader.note(mine.waits, moment)
             return moment
 
-    def waited(self, strand: str, seconds: float) -> None:
-        """Note that a strand has waited by itself."""
+    def waited(self, branch: str, seconds: float) -> None:
+        """Note that a branch has waited by itself."""
         with self._lock:
-            mine = self._strands.get(strand) or self._strands.setdefault(strand, _Strand())
+            mine = self._branches.get(branch) or self._branches.setdefault(branch, _Branch())
             mine.waits += 1
             mine.floor = round(mine.floor + seconds, 6)
 
     def made(self) -> dict[str, str]:
-        """Return what was read so far, as text, by strand and package."""
+        """Return what was read so far, as text, by branch and package."""
         with self._lock:
             return {self._key(*key): _written(reader.runs) for key, reader in self._readers.items()}
 
-    def _begin(self, strand: str, package: str) -> _Reader:
-        recorded = self._log.recorded(self._key(strand, package))
-        return self._readers.setdefault((strand, package), _Reader(recorded))
+    def _begin(self, branch: str, package: str) -> _Reader:
+        recorded = self._log.recorded(self._key(branch, package))
+        return self._readers.setdefault((branch, package), _Reader(recorded))
 
-    def _key(self, strand: str, package: str) -> str:
-        return f"{self._prefix}{strand} {package}"
+    def _key(self, branch: str, package: str) -> str:
+        return f"{self._prefix}{branch} {package}"
 
 
 class ReadingLog:
@@ -148,7 +148,7 @@ class ReadingLog:
         self._recorded = dict(recorded or {})
         self._clocks: list[Callable[[], dict[str, str]]] = []
         self.is_interleaved = False
-        """True if a strand waited while another one did something, so that what it read depends on which was faster."""
+        """True if a branch waited while another one did something, so that what it read depends on which was faster."""
 
     def readings(self, place: str = "") -> Readings:
         """Return the readings of a clock.
@@ -161,12 +161,12 @@ class ReadingLog:
         return readings
 
     def recorded(self, key: str) -> Runs:
-        """Return the recorded readings of one strand by one package."""
+        """Return the recorded readings of one branch by one package."""
         text = self._recorded.get(key)
         return _parsed(text) if text is not None else {}
 
     def departed(self) -> dict[str, tuple[str, str]]:
-        """Return the readings of this run that are not the recorded ones, each after those, by strand and package."""
+        """Return the readings of this run that are not the recorded ones, each after those, by branch and package."""
         made = {key: text for clock in self._clocks for key, text in clock().items()}
         return {key: (text, made[key]) for key, text in self._recorded.items() if key in made and made[key] != text}
 

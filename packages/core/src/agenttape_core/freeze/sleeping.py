@@ -6,7 +6,7 @@ import asyncio
 import types
 from typing import Any, TypeVar, cast
 
-from agenttape_core.freeze.backoff import has_turn, is_backing_off, passing
+from agenttape_core.freeze.backoff import is_backing_off, is_sleep_ordered, passing
 from agenttape_core.freeze.frozen_function import current
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ async def sleep_and_pass(delay: float, result: T) -> T:
     if skipped is not None:
         await skipped
     else:
-        await _REAL(0 if is_skipped and not has_turn() else delay)  # other tasks have their turn even so
+        await _REAL(0 if is_skipped and not is_sleep_ordered() else delay)  # other tasks have their turn even so
     if frozen is not None and begun is not None:
         frozen.end_wait(begun, delay)
     return result

@@ -55,7 +55,7 @@ class Wait(NamedTuple):
         """Let the clock pass, unless a call is under way, or was meanwhile.
 
         Args:
-            is_own: Whether the strand itself waited; false for a timer.
+            is_own: Whether the branch itself waited; false for a timer.
         """
         if self.begun.calls == self.frozen.calls and not self.frozen.is_under_way():
             self.frozen.end_wait(self.begun, self.seconds, is_own=is_own)
@@ -84,7 +84,7 @@ def rounded_up(seconds: float) -> float:
 # -- threads -------------------------------------------------------------------------------------------------------
 
 
-class _InTurns:
+class _Ordered:
     """The ways in which threads that take turns wait for locks and simple queues; none while nobody takes turns."""
 
     acquires: Mapping[type, Callable[..., bool]] = MappingProxyType({})
@@ -92,7 +92,7 @@ class _InTurns:
     sleep: Callable[..., None] | None = None
 
 
-_in_turns = _InTurns()
+_ordered = _Ordered()
 
 
 def really_sleep(real: Callable[[float], None], seconds: float, /) -> None:
@@ -102,25 +102,25 @@ def really_sleep(real: Callable[[float], None], seconds: float, /) -> None:
         real: The real function.
         seconds: The time.
     """
-    if _in_turns.sleep is None or is_asking():
+    if _ordered.sleep is None or is_asking():
         real(seconds)
     else:
-        _in_turns.sleep(real, seconds)
+        _ordered.sleep(real, seconds)
 
 
 def _acquiring(owner: type) -> tuple[type, str, Callable[..., bool]]:
     real = vars(owner)["acquire"]
 
     def acquire(self: Any, blocking: bool = True, timeout: float = -1) -> bool:
-        in_turns = _in_turns.acquires.get(owner)
+        ordered = _ordered.acquires.get(owner)
         if timeout == -1:
-            if in_turns is not None:
-                return in_turns(self, -1 if blocking else 0)
+            if ordered is not None:
+                return ordered(self, -1 if blocking else 0)
             return cast("bool", real(self, blocking))
         wait = wait_of(timeout)
         is_acquired: bool
-        if in_turns is not None and blocking and timeout >= 0:
-            is_acquired = in_turns(self, timeout)
+        if ordered is not None and blocking and timeout >= 0:
+            is_acquired = ordered(self, timeout)
         else:
             is_acquired = real(self, blocking, timeout)
         if not is_acquired and wait is not None:
@@ -135,12 +135,12 @@ def _getting() -> tuple[type, str, Callable[..., Any]]:
     real = vars(owner)["get"]
 
     def get(self: Any, block: bool = True, timeout: float | None = None) -> Any:
-        in_turns = _in_turns.get if block and (timeout is None or timeout >= 0) else None
+        ordered = _ordered.get if block and (timeout is None or timeout >= 0) else None
         if timeout is None:
-            return real(self, block) if in_turns is None else in_turns(real, self, None)
+            return real(self, block) if ordered is None else ordered(real, self, None)
         wait = wait_of(timeout)
         try:
-            return real(self, block, timeout) if in_turns is None else in_turns(real, self, timeout)
+            return real(self, block, timeout) if ordered is None else ordered(real, self, timeout)
         except _queue.Empty:
             if wait is not None:
                 wait.timed_out()
@@ -332,7 +332,7 @@ def drop_waits(user: str) -> None:
 
 
 @contextmanager
-def waiting_in_turns(
+def ordering_waits(
     acquires: Mapping[type, Callable[..., bool]], get: Callable[..., Any], sleep: Callable[..., None]
 ) -> Iterator[None]:
     """Let others do the waiting for locks, simple queues and times, while inside and `use_waits`. One block at a time.
@@ -342,11 +342,11 @@ def waiting_in_turns(
         get: Gets an item, by the real method, of a queue, within so many seconds; `None` for any number.
         sleep: Sleeps, by the real function, for so many seconds.
     """
-    _in_turns.acquires, _in_turns.get, _in_turns.sleep = acquires, get, sleep
+    _ordered.acquires, _ordered.get, _ordered.sleep = acquires, get, sleep
     try:
         yield
     finally:
-        _in_turns.acquires, _in_turns.get, _in_turns.sleep = MappingProxyType({}), None, None
+        _ordered.acquires, _ordered.get, _ordered.sleep = MappingProxyType({}), None, None
 
 
 def swap_in() -> None:

@@ -66,7 +66,7 @@ of runs which only handlers see, `register_backoff` functions that sleep before 
 tracer reports to, `register_thread_files` what yields each `Stored` part of the files in which it keeps threads,
 `register_packages` the packages whose versions a cassette names. `patch` wraps a function of the framework until an
 `ExitStack` is closed, and `PatchedOnImport` one of a module that need not be imported; `ConnectedOnImport` does more
-with such a module. `has_turn` returns whether a wait in an event loop is part of a recorded order.
+with such a module. `is_sleep_ordered` returns whether a wait in an event loop is part of a recorded order.
 
 Other parts of an integration have modules of their own: `codecs` (building blocks of codecs), `observing` (callback
 handlers), `stand_ins` (objects made of a cassette), `importing` (recordings of other tools), `cassettes` (files).
@@ -77,7 +77,7 @@ the framework is imported, and left with the last session.
 """
 
 from agenttape_core.errors import register_result_attribute
-from agenttape_core.freeze import has_turn, register_backoff, register_run_ids, register_seam
+from agenttape_core.freeze import is_sleep_ordered, register_backoff, register_run_ids, register_seam
 from agenttape_core.guard import register_tracer
 from agenttape_core.guard.patching import patch
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
@@ -268,7 +268,6 @@ __all__ = [
     "field_of",
     "forking_pools",
     "generator",
-    "has_turn",
     "here",
     "holding_in_memory",
     "in_order",
@@ -276,6 +275,7 @@ __all__ = [
     "intercept_stream",
     "is_alias",
     "is_passed_on",
+    "is_sleep_ordered",
     "kept",
     "leaf_call",
     "limiter_leaves",

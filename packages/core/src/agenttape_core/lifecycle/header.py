@@ -175,10 +175,10 @@ def with_beginning(header: Header, run_id: str, begun: Begun | None, redactor: R
     return header.model_copy(update={**changes, "volatile": header.volatile.model_copy(update=update)})
 
 
-def with_turns(header: Header, turns: Sequence[list[str]], at_once: Sequence[Scheduled]) -> Header:
+def with_ends(header: Header, ends: Sequence[list[str]], at_once: Sequence[Scheduled]) -> Header:
     """Return a header that holds more of the order in which concurrent calls ended that were observed."""
     volatile = header.volatile
-    update = {"turns": [*volatile.turns, *turns], "schedule": [*volatile.schedule, *at_once]}
+    update = {"turns": [*volatile.turns, *ends], "schedule": [*volatile.schedule, *at_once]}
     return header.model_copy(update={"volatile": volatile.model_copy(update=update)})
 
 
@@ -189,7 +189,7 @@ def with_order(header: Header, order: Order) -> Header:
 
 
 def with_readings(header: Header, readings: Mapping[str, str]) -> Header:
-    """Return a header that holds what interleaved strands have read from the frozen clock."""
+    """Return a header that holds what interleaved branches of the run have read from the frozen clock."""
     return header.model_copy(update={"volatile": header.volatile.model_copy(update={"readings": dict(readings)})})
 
 

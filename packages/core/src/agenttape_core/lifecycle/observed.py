@@ -16,7 +16,7 @@ from agenttape_core.errors import (
     SessionStateError,
     shown_path,
 )
-from agenttape_core.lifecycle.header import finished_header, with_beginning, with_turns
+from agenttape_core.lifecycle.header import finished_header, with_beginning, with_ends
 from agenttape_core.lifecycle.open_session import prepare
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.sinks import EventsOption, sink_of
@@ -88,7 +88,7 @@ class Observation:
         self._events = self._told_at(told) if told is not None else None
         self._opened: Opened | None = None
         self._written: _Written | None = None
-        self._turns: list[list[str]] = []
+        self._ends: list[list[str]] = []
         self._at_once: list[Scheduled] = []
         self._is_closed = self._has_begun = False
         self._is_told = True
@@ -128,15 +128,15 @@ class Observation:
         """
         self._first_input.note(value)
 
-    def note_turns(self, turns: Sequence[list[str]], at_once: Sequence[Scheduled]) -> None:
+    def note_ends(self, ends: Sequence[list[str]], at_once: Sequence[Scheduled]) -> None:
         """Keep the order in which calls of a run ended.
 
         Args:
-            turns: Groups of addresses of calls that overlapped, each in the order of the ends.
+            ends: Groups of addresses of calls that overlapped, each in the order of the ends.
             at_once: The calls that answered without letting their event loop go on.
         """
         with self._lock:
-            self._turns += turns
+            self._ends += ends
             self._at_once += at_once
 
     def run_ended(self) -> None:
@@ -190,9 +190,9 @@ class Observation:
             keep: list[Interaction | Step] = list(before.records()) if before is not None else []
             header = before.header if before is not None else self._begun(self._prepared.header)
             volatile = header.volatile
-            header = with_turns(header, self._turns, self._at_once)
+            header = with_ends(header, self._ends, self._at_once)
             journal.commit(finished_header(header, volatile.timings, volatile.steps), keep)
-            self._turns, self._at_once = [], []
+            self._ends, self._at_once = [], []
             size = journal.size + (self._written.size if self._written is not None else 0)
             self._written = _Written(self.path, size)
         finally:
@@ -223,7 +223,7 @@ class Observation:
             self._run_id = token_hex(16)
             self._first_input = FirstInput(is_kept=self._prepared.header.payload == "full")
             self._opened = self._written = None
-            self._turns, self._at_once = [], []
+            self._ends, self._at_once = [], []
 
 
 class _Written:

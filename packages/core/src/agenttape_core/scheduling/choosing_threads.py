@@ -54,7 +54,7 @@ class ChoosingStrands(Strands):
 
     @property
     def is_free(self) -> bool:
-        """False: whoever chooses the order is told of the answers that it does not hold for."""
+        """False: the order that is chosen may be departed from, which is noted with each answer."""
         return False
 
     @property

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from agenttape_core.freeze.immutable import Exchange
-from agenttape_core.freeze.waiting import drop_waits, use_waits, waiting_in_turns
+from agenttape_core.freeze.waiting import drop_waits, ordering_waits, use_waits
 from agenttape_core.scheduling.handing_over import HANDED, WAITS_ITSELF, let_go_of
 from agenttape_core.scheduling.queued_futures import is_put
 from agenttape_core.scheduling.strands import HERE, in_loop
@@ -198,7 +198,7 @@ def take_turns(user: object) -> None:
     with _guard:
         if not _users:
             acquires: dict[type, Callable[..., bool]] = {owner: locks.acquire for owner, locks in _LOCKS.items()}
-            _seams.enter_context(waiting_in_turns(acquires, _get, sleep_in_turn))
+            _seams.enter_context(ordering_waits(acquires, _get, sleep_in_turn))
             _BLOCKS.swap_in()
             _seams.callback(_outside.clear)
             _seams.callback(_BLOCKS.swap_out)

@@ -18,7 +18,7 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from agenttape_core.freeze import collecting
-from agenttape_core.freeze.backoff import register_turns
+from agenttape_core.freeze.backoff import register_ordered_sleeps
 from agenttape_core.scheduling import abandoned, futures_in_order, overdue, stopping
 from agenttape_core.scheduling.executing import EXECUTING, is_outside_program
 from agenttape_core.scheduling.finalizers import is_in_finalizer
@@ -104,7 +104,7 @@ def _passing(seconds: float) -> Awaitable[None] | None:
     return pass_to_end(loop, seconds, line.works) if line is not None and line.passes_waits else None
 
 
-register_turns(_timer_has_turn, _passing)
+register_ordered_sleeps(_timer_has_turn, _passing)
 
 
 def _is_early(timer: Any) -> bool:

@@ -198,7 +198,7 @@ class Arrivals:
         """The label for what happens inside of it; `None` outside of strands."""
         self._work: Work | None = None
         self.awaited: Awaited = RIGHT_AWAY
-        """What comes of it in its event loop, while it's awaited."""
+        """Its arrivals in its event loop, while it's awaited."""
         self.tells: Awaited = RIGHT_AWAY
         """The same for a stream: its code may tell the program of a chunk before it yields that."""
 

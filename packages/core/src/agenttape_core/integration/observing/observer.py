@@ -170,7 +170,7 @@ class Observer(Generic[RunT]):
         with self._gate:
             self.forget(run)
             if run.above is None and (not self.open_runs or self._order.is_full):
-                self._observation.note_turns(*self._order.take())
+                self._observation.note_ends(*self._order.take())
             if not self.open_runs:
                 self.noted(self.all_ended)
 

@@ -143,11 +143,11 @@ class OrderOfEnds:
         groups = (
             [of_at_once([(call.address, len(call.chunks)) for call in at_once])] if at_once and len(tasks) > 1 else []
         )
-        turns = [order for group in _overlapping(later) if (order := _order(group))]
-        if turns and all(call.began_in is not None for call in later):
+        ends = [order for group in _overlapping(later) if (order := _order(group))]
+        if ends and all(call.began_in is not None for call in later):
             # A replay answers when its loop is idle: what ended before something else began may overlap with it there.
-            turns = [_in_order(later)]
-        return turns, groups
+            ends = [_in_order(later)]
+        return ends, groups
 
 
 def _order(group: list[Ended]) -> list[str]:

@@ -1,8 +1,8 @@
 """Comparison of a replay with its recording: the order of answers, what threads did when, and the times that were read.
 
 Replays that are all the same may still be another run than the recorded one. A recording says in which order concurrent
-calls were answered, where that matters; in which order threads made theirs; and what strands read of a clock that
-others moved.
+calls were answered, where that matters; in which order threads made theirs; and what branches of the run read
+of a clock that others moved.
 """
 
 from __future__ import annotations
