@@ -19,7 +19,7 @@ from langchain.tools import InjectedToolCallId
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool, Tool, ToolException, tool
+from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, Tool, ToolException, tool
 from langgraph.types import Command
 from pydantic import BaseModel, ValidationError
 
@@ -573,3 +573,21 @@ def test_value_that_cannot_be_kept(world: World, tmp_path: Path) -> None:
     with pytest.raises(UnrecordableValueError, match="lock"), use_cassette(tmp_path / "tool.yaml", mode="all"):
         give.invoke({})
     assert not (tmp_path / "tool.yaml").exists()
+
+
+def test_a_replayed_tool_changes_what_it_was_given(tmp_path: Path) -> None:
+    """What a tool puts into an object that it gets as it is, and not parsed, is there in a replay."""
+
+    @tool
+    def collect(rows: Any, state: Annotated[dict[str, Any], InjectedToolArg]) -> int:
+        """Collect something."""
+        rows.append("found")
+        state["count"] = len(rows)
+        return len(rows)
+
+    for mode in ("all", "none"):
+        rows: list[str] = []
+        state: dict[str, Any] = {}
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            assert collect.invoke({"rows": rows, "state": state}) == 1
+        assert (rows, state) == (["found"], {"count": 1})

@@ -345,3 +345,19 @@ def test_another_answer_of_a_person_is_another_request(tmp_path: Path) -> None:
     assert run(asks("yes"), world, path, "none").value == recorded.value
     with pytest.raises(CassetteMissError, match="delete"):
         run(asks("no"), world, path, "none")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_replayed_tool_changes_what_it_was_given(tmp_path: Path, is_async: bool) -> None:
+    """What a function puts into its argument is there in a replay."""
+
+    def collect(rows: list[str]) -> int:
+        rows.append("found")
+        return len(rows)
+
+    tool = FunctionTool.from_defaults(collect)
+    for mode in ("all", "none"):
+        rows: list[str] = []
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            output = asyncio.run(tool.acall(rows=rows)) if is_async else tool.call(rows=rows)
+        assert (output.raw_output, rows) == (1, ["found"])

@@ -7,7 +7,7 @@ framework's and the tool's own, and happen on every replay.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -23,6 +23,7 @@ from agenttape_core.integration import (
     Leaf,
     Session,
     as_recorded,
+    changing_arguments,
     coroutine,
     note_text,
     original_of,
@@ -30,6 +31,7 @@ from agenttape_core.integration import (
     recorded_text,
     session_of_call,
     state_of,
+    that_may_change,
 )
 from agenttape_langchain.answers import chosen_output
 from agenttape_langchain.effects import aapply, apply, depends_on_run, noting_effects, request_of_run
@@ -130,6 +132,10 @@ def _shown(crossing: Crossing, value: Any) -> Any:
     return value if shown == text else shown
 
 
+_OF_THE_RUN = frozenset({"callbacks", "config", "run_manager", "runtime"})
+"""The arguments by which the framework gives a tool its run, and nothing of its input."""
+
+
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
     """Describe a call: its effects are noted while it executes, and applied again when it is served."""
     crossing = cross(self, args, kwargs)
@@ -142,9 +148,12 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
         with noting_effects(crossing) as watched:
             yield lambda: real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
 
+    given = {**{f"argument {n}": value for n, value in enumerate(args)}, **kwargs}
+    may_change = that_may_change({name: value for name, value in given.items() if name not in _OF_THE_RUN})
     return Call(
         crossing,
         lambda: real(self, *args, **kwargs),
+        around=lambda: changing_arguments(crossing, may_change) if may_change else nullcontext(),
         executing=executing,
         apply=apply,
         aapply=aapply,

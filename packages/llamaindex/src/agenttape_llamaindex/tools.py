@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from llama_index.core.base.llms.types import TextBlock
@@ -24,6 +25,7 @@ from agenttape_core.integration import (
     Leaf,
     aintercept,
     begin,
+    changing_arguments,
     coroutine,
     intercept,
     named_arguments,
@@ -31,6 +33,7 @@ from agenttape_core.integration import (
     original_of,
     plain,
     recorded_text,
+    that_may_change,
 )
 from agenttape_llamaindex._compat import functions_of, static, with_functions, within_decorators
 from agenttape_llamaindex.components import is_boundary_but, is_function_of_core, spanned
@@ -104,6 +107,13 @@ def _cross_function(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     )
 
 
+def _changing(
+    crossing: Crossing, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> AbstractContextManager[None]:
+    may_change = that_may_change(arguments_of(tool, None, args, kwargs))
+    return changing_arguments(crossing, may_change) if may_change else nullcontext()
+
+
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
     """Describe `call`: the tool runs on every replay, and calls a function that is served."""
     crossing = cross(self, args, kwargs)
@@ -117,7 +127,7 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
         return value
 
     def served(*args: Any, **kwargs: Any) -> Any:
-        with effects.noted(crossing):
+        with effects.noted(crossing), _changing(crossing, self, args, kwargs):
             return intercept(crossing, lambda: executed(*args, **kwargs), effects.apply)
 
     return Call(None, lambda: _shown(crossing, real(_with_served(self, served, None), *args, **kwargs)))
@@ -136,7 +146,7 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
         return value
 
     async def served(*args: Any, **kwargs: Any) -> Any:
-        with effects.noted(crossing):
+        with effects.noted(crossing), _changing(crossing, self, args, kwargs):
             return await aintercept(crossing, lambda: executed(*args, **kwargs), effects.aapply)
 
     async def called() -> Any:

@@ -12,7 +12,16 @@ from typing import Any, get_args
 from agenttape_core.boundaries.arguments import Parameters
 from agenttape_core.boundaries.streams import joined, split
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
-from agenttape_core.integration import Boundary, Crossing, below, current_session, rewritten, state_of, usage_in
+from agenttape_core.integration import (
+    Boundary,
+    Crossing,
+    below,
+    current_session,
+    rewritten,
+    state_of,
+    that_may_change,
+    usage_in,
+)
 from agenttape_core.schema import KINDS, MODEL_KINDS, Kind
 
 _MESSAGES = "messages"
@@ -55,8 +64,8 @@ class Callee:
         """Return whether the callable, or the `__call__` of an object, passes a test of `inspect`."""
         return test(self.inner) or test(self.inner.__call__)
 
-    def cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-        """Begin the crossing of a call, or return `None` without a session.
+    def cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Crossing | None, dict[str, Any]]:
+        """Begin the crossing of a call, or return `None` without a session; and the arguments that it may change.
 
         Raises:
             CassetteMissError: If the call may be neither served nor executed.
@@ -65,8 +74,10 @@ class Callee:
         """
         session = current_session()
         if session is None:
-            return None
+            return None, {}
         body = self.request(args, kwargs)
+        given = body["arguments"] if _MESSAGES not in body else {**body["arguments"], _MESSAGES: body[_MESSAGES]}
+        may_change = that_may_change(given)
         receiver = self._parameters.receiver((*self._args, *args))
         holder = state_of(receiver) if receiver is not None else None
         try:
@@ -80,24 +91,26 @@ class Callee:
             is_method = receiver is not None and isinstance(self.inner, types.FunctionType)
             crossing.code = types.MethodType(self.inner, receiver) if is_method else self.inner
             crossing.unrecorded = self._parameters.dropped((*self._args, *args), {**self._kwargs, **kwargs})
-        return crossing
+        return crossing, may_change
 
-    def crossed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Crossing | None, Callable[[], Any]]:
-        """Begin the crossing of a call; return it, and a function that makes the real call.
+    def crossed(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Crossing | None, Callable[[], Any], dict[str, Any]]:
+        """Begin the crossing of a call; return it, a function that makes the real call, and what that may change.
 
         Args:
             args: The positional arguments.
             kwargs: Those given by name.
         """
-        crossing = self.cross(args, kwargs)
+        crossing, may_change = self.cross(args, kwargs)
         candidate = getattr(crossing, "candidate", None)
         if candidate is None or candidate.rewrite is None:
-            return crossing, functools.partial(self.function, *args, **kwargs)
+            return crossing, functools.partial(self.function, *args, **kwargs), may_change
         args, kwargs = (*self._args, *args), {**self._kwargs, **kwargs}
         bound = self._parameters.bound(args, kwargs)
         asked = {name: bound.arguments[name] for name in self._parameters.named(args, kwargs)}
         bound.arguments.update(rewritten(crossing, asked))
-        return crossing, functools.partial(self.inner, *bound.args, **bound.kwargs)
+        return crossing, functools.partial(self.inner, *bound.args, **bound.kwargs), may_change
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the request of a call: the name, and the arguments by the names of their parameters.

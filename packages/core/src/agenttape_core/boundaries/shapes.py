@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from agenttape_core.acts import mark_boundary
 from agenttape_core.boundaries.callee import Callee
 from agenttape_core.boundaries.streams import one_way, one_way_async, with_return_value
 from agenttape_core.boundaries.unfinished import finished, refusing_unfinished
-from agenttape_core.integration import Call, async_generator, coroutine, generator, plain
+from agenttape_core.integration import (
+    Call,
+    Crossing,
+    async_generator,
+    changing_arguments,
+    coroutine,
+    generator,
+    plain,
+)
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 
@@ -47,21 +56,41 @@ def _named(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
 
 
 def _describe(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
-    crossing, real = callee.crossed(args, kwargs)
+    crossing, real, may_change = callee.crossed(args, kwargs)
     if crossing is None:
         return Call(None, real)
-    return Call(crossing, real, around=lambda: refusing_unfinished(crossing), pack=finished)
+    return Call(crossing, real, around=lambda: _around(crossing, may_change), pack=finished)
+
+
+@contextmanager
+def _around(crossing: Crossing, may_change: dict[str, Any]) -> Iterator[None]:
+    with refusing_unfinished(crossing), _changing(crossing, may_change):
+        yield
+
+
+def _changing(crossing: Crossing, may_change: dict[str, Any]) -> AbstractContextManager[None]:
+    return changing_arguments(crossing, may_change) if may_change else nullcontext()
 
 
 def _describe_generator(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
-    crossing, real = callee.crossed(args, kwargs)
+    crossing, real, may_change = callee.crossed(args, kwargs)
     if crossing is None:
         return Call(None, real)
-    return Call(crossing, lambda: with_return_value(real()), relay=lambda chunks: one_way(crossing, chunks))
+    return Call(
+        crossing,
+        lambda: with_return_value(real()),
+        around=lambda: _changing(crossing, may_change),
+        relay=lambda chunks: one_way(crossing, chunks),
+    )
 
 
 def _describe_async_generator(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
-    crossing, real = callee.crossed(args, kwargs)
+    crossing, real, may_change = callee.crossed(args, kwargs)
     if crossing is None:
         return Call(None, real)
-    return Call(crossing, real, relay=lambda chunks: one_way_async(crossing, chunks))
+    return Call(
+        crossing,
+        real,
+        around=lambda: _changing(crossing, may_change),
+        relay=lambda chunks: one_way_async(crossing, chunks),
+    )

@@ -89,11 +89,15 @@ def version_of(header: Header, records: Iterable[Stored]) -> int:
     return FORMAT_VERSION if since_second or any(map(_is_of_second, records)) else _FIRST
 
 
+_LATE_PARTS = frozenset({"arguments", "effects"})
+"""The parts of an outcome that the first version does not have."""
+
+
 def _is_of_second(record: Stored) -> bool:
     if isinstance(record, WrittenStep):
         return True
     outcome = record.get("outcome")
-    is_late = isinstance(outcome, dict) and ("effects" in outcome or outcome.get("status") == "refused")
+    is_late = isinstance(outcome, dict) and (not _LATE_PARTS.isdisjoint(outcome) or outcome.get("status") == "refused")
     return is_late or not _SINCE_SECOND.isdisjoint(record)
 
 

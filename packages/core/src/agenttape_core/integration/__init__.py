@@ -82,6 +82,7 @@ from agenttape_core.guard import register_tracer
 from agenttape_core.guard.patching import patch
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
 from agenttape_core.integration.ambient import holding_in_memory, wrapping
+from agenttape_core.integration.changed_arguments import changing_arguments, that_may_change
 from agenttape_core.integration.identity import public_fields, warn_unless_identified
 from agenttape_core.integration.in_memory import InMemoryClasses
 from agenttape_core.integration.leaves import (
@@ -257,6 +258,7 @@ __all__ = [
     "begin",
     "below",
     "candidate_of",
+    "changing_arguments",
     "chunks_of",
     "class_name",
     "context_session",
@@ -327,6 +329,7 @@ __all__ = [
     "taking_part_here",
     "taking_part_while",
     "task_branch",
+    "that_may_change",
     "tokens_in",
     "told_outside",
     "usage_in",

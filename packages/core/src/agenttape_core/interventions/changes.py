@@ -87,7 +87,8 @@ class _Edits(Change):
 
     def outcome(self, call: RecordedCall) -> Outcome:
         edited = call.returning(self.edit(call.answer()))
-        return edited.model_copy(update={"effects": call.outcome.effects, "usage": call.outcome.usage})
+        kept = {name: getattr(call.outcome, name) for name in ("effects", "arguments", "usage")}
+        return edited.model_copy(update=kept)
 
     def words(self) -> str:
         return f"edited by {getattr(self.edit, '__name__', type(self.edit).__name__)}"

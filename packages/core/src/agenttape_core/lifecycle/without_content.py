@@ -107,6 +107,7 @@ def _outcome(outcome: Outcome) -> Outcome:
             "chunks": [] if outcome.chunks is not None else None,
             "error": _error(outcome.error),
             "effects": [],
+            "arguments": {},
         }
     )
 

@@ -47,7 +47,8 @@ class Outcome(Record):
     stream was exhausted, closed early by its reader, or broken by an `error`. A call that the program `cancelled`
     before it ended has the `chunks` so far, if it was a stream. A call that was `refused` for want of a recording, in
     a run that went on, has the words of its error result as `value`. Whichever it was, `effects` is what else the
-    call did meanwhile, in this order.
+    call did meanwhile, in this order, and `arguments` holds the arguments that it changed, by name, as they were at the
+    end.
     """
 
     status: Literal["returned", "raised", "streamed", "cancelled", "refused"]
@@ -57,6 +58,7 @@ class Outcome(Record):
     error: RecordedError | None = None
     usage: Usage | None = None
     effects: list[Effect] = Field(default_factory=list)
+    arguments: dict[str, Any] = Field(default_factory=dict)
     given_up: int | None = None
     """The number of chunks that had arrived (0 but for a stream) when the program gave up the thread of the call: a
     timeout fired around it, and the call went on. `None` if it did not."""

@@ -171,6 +171,10 @@ class AnsweredCrossing(BaseCrossing):
     async def await_cancellation(self) -> None:
         """Wait until the call is cancelled as the recorded one was. Return if that does not happen."""
 
+    def changed_arguments(self) -> dict[str, Any]:
+        """Return the arguments that the recorded call changed, by name: by default none."""
+        return {}
+
     def effects(self, after: int | None = None) -> list[Any]:  # noqa: ARG002 - as of a served crossing
         """Return what the recorded call did besides returning, in order: by default nothing.
 

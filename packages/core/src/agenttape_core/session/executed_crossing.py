@@ -59,6 +59,7 @@ class ExecutedCrossing(NestedCrossing):
         "_offsets",
         "_world",
         "candidate",
+        "changed",
         "code",
         "drops_ids",
         "duration_ms",
@@ -112,6 +113,8 @@ class ExecutedCrossing(NestedCrossing):
         """The arguments that its request does not hold; its code may reach outside by one of them."""
         self.settle: Callable[[Outcome], PartCrossing | None] | None = None
         """Called with the outcome when the call has ended; returns the part whose outcome is recorded in its place."""
+        self.changed: Callable[[], dict[str, Plain]] | None = None
+        """Called when the call has ended; returns the arguments that it has changed."""
         self.moment: float | None = None
         """The moment at which the code of a tool began, by its own clock; `None` if it did not ask for time or ids."""
         self.nonce = ""
@@ -290,12 +293,15 @@ class ExecutedCrossing(NestedCrossing):
         return self.parent
 
     def _whole(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with the effects of the call, and with whether it was abandoned."""
+        """Return the outcome with the effects of the call, the arguments it changed, and whether it was abandoned."""
         self._note_abandoning()
-        if not self._effects and self._abandoned is None:
+        arguments = self.changed() if self.changed is not None else None
+        if not self._effects and self._abandoned is None and not arguments:
             return outcome
-        effects = redacted_effects(self._effects, self.session.redactor)
-        return outcome.model_copy(update={"effects": effects, "given_up": self._abandoned})
+        redactor = self.session.redactor
+        effects = redacted_effects(self._effects, redactor)
+        changed = redactor.value(arguments) if arguments else {}
+        return outcome.model_copy(update={"effects": effects, "given_up": self._abandoned, "arguments": changed})
 
     def _interaction(self, outcome: Outcome) -> Interaction:
         request, redactor = self.request, self.session.redactor

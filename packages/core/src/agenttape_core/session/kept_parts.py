@@ -24,7 +24,7 @@ def kept_ids(request: CanonicalRequest, outcome: Outcome, *, drops_ids: bool) ->
     if not around and not (drops_ids and request.extra):
         return list(request.ids)
     error = [dict(outcome.error)] if outcome.error is not None else []
-    values = [outcome.value, *error, *(effect.value for effect in outcome.effects)]
+    values = [outcome.value, *error, *(effect.value for effect in outcome.effects), outcome.arguments]
 
     def held(ids: Sequence[str]) -> list[str]:
         return ids_held(ids, values, outcome.chunks or ())

@@ -202,6 +202,10 @@ class ServedCrossing(AnsweredCrossing):
         effects = self.outcome().effects
         return [self._value(effect.value) for effect in effects if after is None or effect.after == after]
 
+    def changed_arguments(self) -> dict[str, Any]:
+        """Return the arguments that the recorded call changed, each a fresh object as it was at the end of the call."""
+        return {name: self._value(value) for name, value in self.outcome().arguments.items()}
+
     def outcome(self) -> Outcome:
         """Return what was recorded, as it stands in the cassette, or was chosen instead; it is read once."""
         if self._outcome is None:

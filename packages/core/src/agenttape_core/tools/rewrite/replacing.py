@@ -124,6 +124,7 @@ class Replacing:
             "value": gone(redactor.value(outcome.value)),
             "chunks": gone(redactor.chunks(chunks)) if chunks is not None else None,
             "error": self._error(outcome.error),
+            "arguments": gone(redactor.value(outcome.arguments)),
             "effects": [effect.model_copy(update={"value": gone(effect.value)}) for effect in effects],
         }
         return outcome.model_copy(update=fields)
