@@ -82,7 +82,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "deque": (lambda: deque([1, 2, 3]), lambda value: value.rotate(1)),
     "nested": (lambda: {"a": [{"b": []}]}, lambda value: value["a"][0]["b"].append(1)),
     "in a tuple": (lambda: ([1], "x"), lambda value: value[0].append(2)),
-    "dataclass": (Order, lambda value: (value.rows.append("x"), setattr(value, "total", 1))),
+    "dataclass": (Order, lambda value: vars(value).update(rows=["x"], total=1)),
     "frozen dataclass": (lambda: Frozen([]), lambda value: value.rows.append("x")),
     "model": (Basket, lambda value: (value.rows.append("x"), value.sums.update(x=1))),
     "list of objects": (lambda: [Order(), Order()], lambda value: value[1].rows.append("x")),
