@@ -39,6 +39,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from agenttape_core.errors.warned import DateAtImportWarning as DateAtImportWarning
 from agenttape_core.errors.warned import IncompleteCopyWarning as IncompleteCopyWarning
 from agenttape_core.errors.warned import OutlivedRecordingWarning as OutlivedRecordingWarning
 from agenttape_core.errors.warned import OutlivedReplayWarning as OutlivedReplayWarning

@@ -19,6 +19,10 @@ class UnrecordedConnectionWarning(UserWarning):
     """A recorded run has reached outside where no boundary covers it: that is not recorded, and a replay refuses it."""
 
 
+class DateAtImportWarning(UserWarning):
+    """A recorded request holds today's date, which a module drew when it was imported: tomorrow a replay misses."""
+
+
 class UnidentifiedModelWarning(UserWarning):
     """The requests of a recorded model do not say which model was asked."""
 

@@ -114,6 +114,7 @@ class Canonicaliser:
         plain: Makes plain, redacted data of a value; called once per distinct part.
         ignored: The paths that fingerprints leave out.
         plain_items: Does the same for several values under one name, which is quicker.
+        on_new: Called with the JSON of each new part, in ASCII.
     """
 
     def __init__(
@@ -121,10 +122,12 @@ class Canonicaliser:
         plain: Callable[[Any], Plain],
         ignored: Ignored = NOTHING,
         plain_items: Callable[[str, Sequence[Any]], list[Plain]] | None = None,
+        on_new: Callable[[bytes], object] | None = None,
     ) -> None:
         self._plain = plain
         self._plain_items = plain_items or self._one_by_one
         self.ignored = ignored
+        self._on_new = on_new
         self._cache: OrderedDict[Hashable, Part] = OrderedDict()
         self._lock = Lock()
 
@@ -171,7 +174,9 @@ class Canonicaliser:
         if new:
             built = [_built(values[n]) for n in new]
             plain = self._plain_items(name, built) if len(new) > 1 else self._one_by_one(name, built)
-            made = {n: _digest(item, paths[n] if paths else ()) for n, item in zip(new, plain, strict=True)}
+            made = {
+                n: _digest(item, paths[n] if paths else (), self._on_new) for n, item in zip(new, plain, strict=True)
+            }
             self._remember((keys[n], part) for n, part in made.items())
         return [part or made[n] for n, part in enumerate(seen)]
 
@@ -246,10 +251,12 @@ def _request(
     return CanonicalRequest(kind, name, fingerprint, (*numbers, *around, *ids), parts, len(ids), len(around))
 
 
-def _digest(plain: Plain, paths: Paths = ()) -> Part:
+def _digest(plain: Plain, paths: Paths = (), on_new: Callable[[bytes], object] | None = None) -> Part:
     if paths and ignores(paths):
         return Part(plain, "", ())
     written, may_hold_id = canonical_bytes(stripped(plain, paths) if paths else plain)
+    if on_new is not None:
+        on_new(written)
     if b"%" in written and _IN_URL_MARK in written:
         written = _IN_URL.sub(rb"[REDACTED:\1:\2]", written)
     ids = tuple(RUN_SPECIFIC_ID.findall(written.decode())) if may_hold_id else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any, Generic, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
 
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, DriftError, counted, shown_path
@@ -29,6 +29,9 @@ from agenttape_core.session.miss import differences_around, explanation, nearest
 from agenttape_core.session.report import Crossed, Departure, Landed, Report, answered_without, why_not_run
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import held, original
+
+if TYPE_CHECKING:
+    from agenttape_core.session.module_dates import ModuleDates
 
 T = TypeVar("T")
 
@@ -94,7 +97,14 @@ class BaseSession:
         guarded = setup.policy.serves and not setup.policy.offline
         self.held = HeldSecrets(setup.redactor, self._encoded) if guarded else None
         """The secrets that requests have held, where what is served may reach a call that is executed."""
-        self._canonical = Canonicaliser(self._plain, setup.ignored, self._plain_items)
+        look = self._dates().look if setup.policy.records and setup.frozen is not None else None
+        self._canonical = Canonicaliser(self._plain, setup.ignored, self._plain_items, look)
+
+    def _dates(self) -> ModuleDates:
+        """Return what looks for dates of modules in the requests of a recording."""
+        from agenttape_core.session.module_dates import ModuleDates  # a replay needs none
+
+        return ModuleDates(self.warn_at_end, shown_path(self.path))
 
     def _encoded(self, value: Any) -> Any:
         return self.codec.encode(value)  # which may have learned of more types since

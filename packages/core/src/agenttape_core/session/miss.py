@@ -108,9 +108,16 @@ def explanation(
         *([f"{'place':<10}{words}"] if words is not None else []),
         *(f"{'run' if number == 0 else '':<10}{line}" for number, line in enumerate(around)),
         *(near.lines() if isinstance(near, Nearest) else [near]),
+        *(_dates(source, request, near) if isinstance(near, Nearest) and near.found else []),
         *_missing(source, request, address),
         *_to_fix([*(advice(hash_seed) if is_permuted else []), *remedy()]),
     ]
+
+
+def _dates(source: Source, request: CanonicalRequest, near: Nearest) -> list[str]:
+    from agenttape_core.session.module_dates import advice_on_dates  # a miss is rare
+
+    return advice_on_dates(source.interaction(near.row.number).request, request.body)
 
 
 def unused_explanation(

@@ -1,0 +1,217 @@
+"""Dates that a module drew when it was imported, and that stand in prompts: each recording with one is stale tomorrow.
+
+A session replays the clock, so a date that a function draws is the recorded one in each replay. A module draws its date
+before any session, when it is imported. While recording, today's date is looked for in what is asked; where there is
+one, the globals of the program's modules are searched for the same date. A date in neither is that of a function.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from time import time
+from types import FunctionType, ModuleType
+from typing import Any
+
+from agenttape_core.errors.warned import DateAtImportWarning
+from agenttape_core.guard.caller import is_library
+from agenttape_core.matching import differing_leaves
+from agenttape_core.schema import Plain
+
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_DAY = rf"(?:(?:{'|'.join(_DAYS)}),? )?"
+_MONTH = rf"(?:{'|'.join(_MONTHS)}|{'|'.join(name[:3] for name in _MONTHS)}\b)\.?"
+_ANY = re.compile(
+    rf"{_DAY}(?:\d{{4}}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d{{4}}"
+    rf"|{_MONTH} \d\d?(?:st|nd|rd|th)?(?:,? \d{{4}})?|\d\d?(?:st|nd|rd|th|\.)? (?:of )?{_MONTH}(?:,? \d{{4}})?)"
+)
+"""A date in one of the usual spellings, with the day of the week if it's there."""
+_FAR, _MOST, _WIDE = 8, 4000, 200
+"""The steps from a global to a text, the objects of a module, and the items of a container that are looked at."""
+_LOGS = ("Message", "History", "Memory", "Saver", "Store", "Cache")
+"""The ends of names of classes whose objects hold what was said in a session."""
+
+
+class ModuleDates:
+    """Looks for today's date in the requests that a session records. Thread-safe.
+
+    Args:
+        warn: Takes a warning; the second of the same words is none.
+        shown: The cassette, for the warning.
+    """
+
+    def __init__(self, warn: Callable[[Warning], object], shown: str) -> None:
+        self._warn = warn
+        self._shown = shown
+        self._days = _today()
+        signs = (sign for day in self._days for sign in (str(day.year), _DAYS[day.weekday()]))
+        self._signs = tuple({sign.encode() for sign in signs})
+        self._spelt = re.compile("|".join(map(_spellings, self._days)))
+        self._known: set[str] = set()
+
+    def look(self, written: bytes) -> None:
+        """Look for today's date in the JSON of a new text, and warn if a module of the program holds it.
+
+        Args:
+            written: The JSON, in ASCII.
+        """
+        if not any(sign in written for sign in self._signs):  # a hundred times as fast as the expression
+            return
+        for spelt in dict.fromkeys(self._spelt.findall(written.decode())):
+            if spelt in self._known:
+                continue
+            self._known.add(spelt)
+            if (holder := holder_of(spelt, self._days)) is not None:
+                self._warn(
+                    DateAtImportWarning(
+                        f"{self._shown}: a request holds today's date, {spelt!r}, which {holder} drew when it was "
+                        f"imported: from tomorrow on, a replay will miss\n  {REMEDY}"
+                    )
+                )
+
+
+REMEDY = "build it inside a function, where the clock is replayed, or leave it out with ignore"
+
+
+def _spellings(day: dt.date) -> str:
+    """Return an expression for the usual spellings of a day, without a group."""
+    name, weekday = _MONTHS[day.month - 1], _DAYS[day.weekday()]
+    month = f"(?:{name}|{name[:3]}\\.?)"
+    number, ordinal = f"0?{day.day}", f"0?{day.day}(?:st|nd|rd|th|\\.)?"
+    at, year = f"0?{day.month}", day.year
+    forms = (
+        f"{year}[-/.]{at}[-/.]{number}",
+        f"{at}[-/.]{number}[-/.]{year}",
+        f"{number}[-/.]{at}[-/.]{year}",
+        f"{month} {ordinal},? {year}",
+        f"{ordinal} (?:of )?{month},? {year}",
+        f"{weekday},? {month} {ordinal}",
+        f"{weekday},? {ordinal} (?:of )?{month}",
+    )
+    return f"(?<!\\d)(?:{'|'.join(forms)})(?!\\d)"
+
+
+def _today() -> list[dt.date]:
+    """Return the real date, here and by UTC, which may be another one."""
+    now = time()
+    return sorted({dt.datetime.fromtimestamp(now, zone).date() for zone in (None, dt.UTC)})
+
+
+def _date_that_differs(recorded: Any, asked: Any) -> str | None:
+    """Return the date in an asked text that differs from the recorded text in dates only; `None` if more differs."""
+    if not (isinstance(recorded, str) and isinstance(asked, str)) or _ANY.sub("", recorded) != _ANY.sub("", asked):
+        return None
+    before, now = _ANY.findall(recorded), _ANY.findall(asked)
+    return next((new for old, new in zip(before, now, strict=False) if old != new), None)
+
+
+def advice_on_dates(recorded: Mapping[str, Plain], asked: Mapping[str, Plain]) -> list[str]:
+    """Return the lines of a miss for a request that differs from the nearest recording in dates only.
+
+    Args:
+        recorded: The recorded request.
+        asked: The request that is made now.
+    """
+    found = [_date_that_differs(old, new) for _, old, new in differing_leaves(dict(recorded), dict(asked))]
+    if not found or not all(found):
+        return []
+    spelt = str(found[0])
+    holder = holder_of(spelt, _today())
+    who = (
+        f"{holder} drew it when it was imported"
+        if holder
+        else "it was drawn outside the session, perhaps when a module was imported"
+    )
+    return [f"{'date':<10}only a date differs, {spelt!r}: {who}", f"{'':<10}{REMEDY}"]
+
+
+def holder_of(spelt: str, days: Iterable[dt.date]) -> str | None:
+    """Return the name of a global of the program's modules that holds a date; `None` if there is none.
+
+    Lists of a module, and containers in objects of the program's classes, are passed over: they log what was asked.
+
+    Args:
+        spelt: The date as it is spelt.
+        days: The days that it may mean, for globals that are dates.
+    """
+    known, seen = frozenset(days), set[int]()
+    for module in _of_program():
+        budget = _MOST
+        for name, value in list(vars(module).items()):
+            if name.startswith("__") or isinstance(value, ModuleType | list | set):
+                continue
+            queue = deque([(value, 0)])
+            while queue and budget:
+                each, far = queue.popleft()
+                budget -= 1
+                if isinstance(each, str):
+                    if spelt in each:
+                        return f"{module.__name__}.{name}"
+                elif isinstance(each, dt.date):
+                    if (each.date() if isinstance(each, dt.datetime) else each) in known:
+                        return f"{module.__name__}.{name}"
+                elif far < _FAR and id(each) not in seen:
+                    seen.add(id(each))
+                    queue += [(item, far + 1) for item in _inside(each, module)]
+    return None
+
+
+def _of_program() -> Iterator[ModuleType]:
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) if isinstance(module, ModuleType) else None
+        is_ours = name.partition(".")[0].startswith("agenttape_")
+        if isinstance(module, ModuleType) and not is_ours and (name == "__main__" or (file and not is_library(file))):
+            yield module
+
+
+def _inside(value: Any, module: ModuleType) -> Iterable[Any]:
+    """Return what a value holds, as far as a text made at import may be there."""
+    cls = type(value)
+    if cls is FunctionType:
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
+        return [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *cells]
+    if isinstance(value, type):
+        return list(vars(value).values()) if value.__module__ == module.__name__ else ()
+    if isinstance(value, Mapping) and cls.__module__ in {"builtins", "types", "collections"}:
+        return list(value.values())[:_WIDE]
+    if cls in {list, tuple}:
+        return list(value)[:_WIDE]
+    return _attributes(value)
+
+
+def _attributes(value: Any) -> list[Any]:
+    """Return the attributes of an object: all where a library defines its class, such as a template of prompts."""
+    cls = type(value)
+    if cls.__module__ == "builtins" or (cls.__name__.endswith(_LOGS) and cls.__name__ != "SystemMessage"):
+        return []
+    try:
+        state = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return []
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    is_foreign = bool(file) and is_library(str(file))
+    return [item for item in list(state.values()) if is_foreign or isinstance(item, str | dt.date)]
+
+
+def _is_full(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False

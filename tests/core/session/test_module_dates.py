@@ -1,0 +1,158 @@
+"""A date that a module drew when it was imported is reported when you record it, and explained when it misses."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from agenttape_core import CassetteMissError, DateAtImportWarning, boundary, use_cassette
+
+TODAY = "dt.datetime.now()"  # as code: a date here would be one of this module's
+
+
+@boundary("chat")
+def chat(text: Any) -> str:
+    """Answer."""
+    return "answer"
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return a function that imports a module of the program, made of its source, before any session."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made: list[str] = []
+
+    def make(source: str, name: str = "own_prompts") -> ModuleType:
+        (tmp_path / f"{name}.py").write_text(f"import datetime as dt\n{textwrap.dedent(source)}\n")
+        made.append(name)
+        sys.modules.pop(name, None)
+        return __import__(name)
+
+    yield make
+    for name in made:
+        sys.modules.pop(name, None)
+
+
+def recorded(path: Path, text: Any) -> list[str]:
+    """Record a call, and return the warnings about dates."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with use_cassette(path, mode="all"):
+            chat(text() if callable(text) else text)
+    return [str(each.message) for each in caught if issubclass(each.category, DateAtImportWarning)]
+
+
+SPELLINGS = ["%Y-%m-%d", "%B %d, %Y", "%d %B %Y", "%m/%d/%Y", "%d.%m.%Y", "%A, %B %d, %Y", "%b %d, %Y", "%A, %d %B"]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_date_in_a_prompt_is_reported(module: Any, spelling: str, tmp_path: Path) -> None:
+    """The warning names the date and the global that holds it, however the date is spelt."""
+    prompts = module(f"SYSTEM = f'You help. Today is {{{TODAY}:{spelling}}}, {{{{name}}}}.'")
+    (said,) = recorded(tmp_path / "c.yaml", [{"role": "system", "content": prompts.SYSTEM}])
+    assert "own_prompts.SYSTEM" in said
+    assert "build it inside a function" in said
+
+
+HOLDERS = {
+    "DAY": "DAY = dt.date.today()\ndef text(): return f'Today is {DAY:%B %d, %Y}'",
+    "PROMPTS": f"PROMPTS = {{'system': {TODAY}.strftime('Today is %B %d, %Y')}}\ndef text(): return PROMPTS['system']",
+    "text": f"def text(day={TODAY}.strftime('%B %d, %Y')): return f'Today is {{day}}'",
+    "Prompts": f"class Prompts:\n    system = {TODAY}.strftime('Now: %B %d, %Y')\ndef text(): return Prompts.system",
+    "agent": (
+        f"class Agent:\n    def __init__(self): self.system = {TODAY}.strftime('Today is %B %d, %Y')\n"
+        "agent = Agent()\ndef text(): return agent.system"
+    ),
+    "asker": (
+        f"def make(system):\n    def text(): return system\n    return text\n"
+        f"asker = make({TODAY}.strftime('Today is %B %d, %Y'))\ntext = lambda: asker()"
+    ),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_holder_is_found(module: Any, holder: str, tmp_path: Path) -> None:
+    """A date that is a date, or stands in a dict, a default, a class, an object or a closure, is found as well."""
+    prompts = module(HOLDERS[holder])
+    (said,) = recorded(tmp_path / "c.yaml", prompts.text)
+    assert f"own_prompts.{holder}" in said
+
+
+def test_date_of_a_function_is_no_matter(module: Any, tmp_path: Path) -> None:
+    """A date that a function draws in the session is replayed: no warning, even if a log of the module has it."""
+    prompts = module(
+        f"""
+        log = []
+        class Model:
+            def __init__(self): self.asked = []
+        model = Model()
+        def text():
+            made = f'Today is {{{TODAY}:%B %d, %Y}}'
+            log.append(made); model.asked.append(made)
+            return made
+        """
+    )
+    assert recorded(tmp_path / "one.yaml", prompts.text) == []
+    assert recorded(tmp_path / "two.yaml", prompts.text) == []
+    with use_cassette(tmp_path / "two.yaml"):
+        assert chat(prompts.text()) == "answer"
+
+
+def test_other_dates_are_no_matter(module: Any, tmp_path: Path) -> None:
+    """A date of another day, or a number that holds today's, is none of today."""
+    prompts = module(
+        "SYSTEM = f'Founded on {dt.date.today() - dt.timedelta(days=400):%B %d, %Y}, ref 9{dt.date.today()}7'"
+    )
+    assert recorded(tmp_path / "c.yaml", prompts.SYSTEM) == []
+
+
+def test_it_is_said_once(module: Any, tmp_path: Path) -> None:
+    """However many requests hold the date, there is one warning for each spelling."""
+    prompts = module(f"SYSTEM = {TODAY}.strftime('Today is %B %d, %Y')")
+
+    def run() -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with use_cassette(tmp_path / "c.yaml", mode="all"):
+                for number in range(3):
+                    chat(f"{prompts.SYSTEM} {number}")
+        return [str(each.message) for each in caught]
+
+    assert len(run()) == 1
+
+
+def test_replay_says_nothing(module: Any, tmp_path: Path) -> None:
+    """A replay on the same day hits, and gives no warning."""
+    prompts = module(f"SYSTEM = {TODAY}.strftime('Today is %B %d, %Y')")
+    assert len(recorded(tmp_path / "c.yaml", prompts.SYSTEM)) == 1
+    with use_cassette(tmp_path / "c.yaml"):  # a warning would be an error here
+        chat(prompts.SYSTEM)
+
+
+def test_miss_of_tomorrow_is_explained(module: Any, tmp_path: Path) -> None:
+    """A miss that differs in a date only names the global that drew it, and says what to do."""
+    yesterday = (dt.date.today() - dt.timedelta(days=1)).strftime("Today is %A, %B %d, %Y")  # noqa: DTZ011
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        chat([{"role": "system", "content": yesterday}, {"role": "user", "content": "Hi"}])
+    prompts = module(f"SYSTEM = {TODAY}.strftime('Today is %A, %B %d, %Y')")
+    with pytest.raises(CassetteMissError) as missed, use_cassette(tmp_path / "c.yaml"):
+        chat([{"role": "system", "content": prompts.SYSTEM}, {"role": "user", "content": "Hi"}])
+    assert "own_prompts.SYSTEM drew it when it was imported" in str(missed.value)
+    assert "build it inside a function" in str(missed.value)
+
+
+def test_miss_in_more_than_a_date_is_no_matter(module: Any, tmp_path: Path) -> None:
+    """A miss that differs in a word as well says nothing of dates."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        chat("Today is January 3, 2020. Be kind.")
+    with pytest.raises(CassetteMissError) as missed, use_cassette(tmp_path / "c.yaml"):
+        chat("Today is January 4, 2020. Be rude.")
+    assert "only a date differs" not in str(missed.value)
