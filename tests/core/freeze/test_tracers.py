@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import sys
 import time
-import types
 import uuid
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from agenttape_core import use_cassette
 from agenttape_core.guard import is_tracer
 
+from ...kit.installed import install
+
 _ASKING = """
 import datetime, random, time, uuid
 from time import time_ns
@@ -28,13 +30,6 @@ def moments():
 def drawn():
     return [random.random(), uuid.uuid4(), random.Random().random()]
 """
-
-
-def of_module(name: str) -> types.ModuleType:
-    """Return a module that asks for the time and draws."""
-    module = types.ModuleType(name)
-    exec(_ASKING, vars(module))
-    return module
 
 
 @pytest.fixture
@@ -54,13 +49,21 @@ def program(tracer: Any = None) -> list[Any]:
         return program()
 
 
-@pytest.mark.parametrize("name", ["openinference.instrumentation", "langfuse", "traceloop.sdk", "phoenix.otel"])
+TRACERS = [
+    ("openinference-instrumentation", "openinference.instrumentation"),
+    ("langfuse", "langfuse"),
+    ("traceloop-sdk", "traceloop.sdk"),
+    ("arize-phoenix-otel", "phoenix.otel"),
+]
+
+
+@pytest.mark.parametrize(("distribution", "name"), TRACERS)
 @pytest.mark.parametrize("mode", ["all", "none"])
 def test_moments_and_ids_of_a_tracer_are_real(
-    name: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    distribution: str, name: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a session is open, code of a tracer has the real clock, and ids that come once."""
-    tracer = of_module(name)
+    tracer: Any = install(tmp_path, distribution, name, _ASKING)
     monkeypatch.setitem(sys.modules, name, tracer)
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         first = tracer.drawn()
@@ -98,9 +101,37 @@ def test_tracing_changes_nothing(
     assert seen[0] == seen[1]
 
 
-def test_names_of_tracers() -> None:
-    """A package counts with all its modules; one whose name begins alike is another one."""
-    assert is_tracer("opentelemetry.sdk.trace")
-    assert is_tracer("langfuse")
-    assert not is_tracer("langfuse_like")
-    assert not is_tracer("llama_index.core")
+_FRAME = "import sys\nframe = sys._getframe()\n"
+
+
+@pytest.mark.parametrize(
+    ("distribution", "name", "expected"),
+    [
+        ("opentelemetry-sdk", "opentelemetry.sdk.trace", True),
+        ("langfuse", "langfuse", True),
+        ("sentry-sdk", "sentry_sdk", True),
+        ("langfuse-like", "langfuse_like", False),
+        ("llama-index-core", "llama_index.core", False),
+        ("my-agent", "langfuse", False),
+        ("", "langfuse", False),
+    ],
+)
+def test_what_is_a_tracer(distribution: str, name: str, expected: bool, tmp_path: Path) -> None:
+    """A module counts if the distribution of its name is installed, and has its file; no other of that name does."""
+    module: Any = install(tmp_path, distribution, name, _FRAME)
+    assert is_tracer(module.frame) is expected
+
+
+def test_a_module_of_the_program_with_the_name_of_a_tracer_is_the_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It draws what was recorded."""
+    (tmp_path / "posthog.py").write_text(_ASKING, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "posthog", raising=False)
+    module: Any = importlib.import_module("posthog")
+    monkeypatch.delitem(sys.modules, "posthog")
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        recorded = module.drawn()
+    with use_cassette(tmp_path / "run.yaml"):
+        assert module.drawn() == recorded

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ import pytest
 from agenttape_core import AgentTapeHalt, NetworkBlockedError, boundary, use_cassette
 from agenttape_core.lifecycle.derived import deriving
 
+from ...kit.installed import install
 from ...kit.serving import serving
 from .world import World, record
 
@@ -250,21 +252,56 @@ def test_look_up_of_an_event_loop_fails_the_session(world: World) -> None:
         asyncio.run(program())
 
 
-def test_attempt_of_a_tracer_does_not(world: World) -> None:
+REPORTS = """
+import socket
+
+def report(address):
+    try:
+        with socket.socket() as sock:
+            sock.connect(address)
+    except OSError:
+        pass
+
+def evaluate(target, *args):
+    target(*args)
+"""
+
+
+def in_thread(target: Callable[..., object], *args: Any) -> None:
+    """Call something in a thread."""
+    thread = threading.Thread(target=target, args=args)
+    thread.start()
+    thread.join()
+
+
+def test_attempt_of_a_tracer_does_not(world: World, tmp_path: Path) -> None:
     """Telemetry is refused, and reported, but a run cannot help when it comes."""
     record(world, "a")
-    namespace: dict[str, Any] = {"__name__": "opentelemetry.sdk.export", "socket": socket, "suppress": suppress}
-    source = """
-def report(address):
-    with suppress(BaseException), socket.socket() as sock:
-        sock.connect(address)
-"""
-    exec(compile(source, "/x/site-packages/opentelemetry/sdk/export.py", "exec"), namespace)
+    tracer: Any = install(tmp_path, "opentelemetry-sdk", "opentelemetry.sdk.export", REPORTS)
     with use_cassette("c", unused="ignore") as session:
-        thread = threading.Thread(target=namespace["report"], args=[OUTSIDE])
-        thread.start()
-        thread.join()
+        in_thread(tracer.report, OUTSIDE)
     assert len(session.report.blocked) == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("distribution", ["", "my-agent"])
+def test_attempt_of_a_module_with_the_name_of_telemetry(world: World, tmp_path: Path, distribution: str) -> None:
+    """A module `segment` of the program, even an installed one, fails the run: the program catches no `OSError`."""
+    record(world, "a")
+    module: Any = install(tmp_path, distribution, "segment", REPORTS)
+    with pytest.raises(NetworkBlockedError, match=r"segment\.py"), use_cassette("c", unused="ignore"):
+        in_thread(module.report, OUTSIDE)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_attempt_of_the_program_in_a_thread_of_a_tracer(world: World, tmp_path: Path) -> None:
+    """The target of an evaluation is the program's own: its attempt fails the run, and the message has its line."""
+    record(world, "a")
+    langsmith: Any = install(tmp_path, "langsmith", "langsmith.evaluation", REPORTS)
+    own: dict[str, Any] = {"__name__": "target"}
+    exec(compile(REPORTS, str(tmp_path / "target.py"), "exec"), own)
+    with pytest.raises(NetworkBlockedError, match=r"target\.py:7 in report"), use_cassette("c", unused="ignore"):
+        in_thread(langsmith.evaluate, own["report"], OUTSIDE)
 
 
 def test_attempt_of_another_session(world: World) -> None:

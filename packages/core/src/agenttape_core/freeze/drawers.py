@@ -45,7 +45,7 @@ def drawer(kind: str) -> str:
         file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
         top = name.partition(".")[0]
         if not file.startswith(OURS) and name not in MAKERS and name not in _makers:
-            if top in MACHINERY or top in WAITING_FOR_OTHERS or is_tracer(name) or _is_of_runs(name):
+            if top in MACHINERY or top in WAITING_FOR_OTHERS or is_tracer(frame) or _is_of_runs(name):
                 return ""
             if not is_library(file):
                 return PROGRAM

@@ -62,7 +62,7 @@ def active(kind: str) -> Frozen | None:
     if kind not in frozen.kinds:
         return None
     frame = calling_frame(_PASSING)
-    if frame is not None and is_tracer(str(frame.f_globals.get("__name__", ""))):
+    if frame is not None and is_tracer(frame):
         return None
     if frozen.tell_draw is not None and kind in _DRAWN:
         ask(functools.partial(frozen.tell_draw, kind))

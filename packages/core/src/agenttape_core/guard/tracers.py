@@ -10,6 +10,7 @@ made for.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import types
 from collections.abc import Callable, Collection
@@ -60,7 +61,9 @@ def tracer_hosts() -> frozenset[str]:
 def in_telemetry() -> bool:
     """Return True if the caller is code of a tracer or of telemetry, and nothing of the program waits for an answer.
 
-    Either all that the thread runs is theirs, or the program has called a module that only reports.
+    Either all that the thread runs is theirs and that of libraries, or an installed module that only reports was called
+    by the program. Code of the program on the stack of their threads, such as the target of an evaluation, is the
+    program's; so is a module of the program that has the name of a tracer.
     """
     outermost: types.FrameType | None = None
     is_near = True
@@ -70,22 +73,64 @@ def in_telemetry() -> bool:
         if not is_standard(filename) and not is_own(frame):
             outermost = frame
             is_near = is_near and is_library(filename)
-            if is_near and is_of(frame, REPORTING):
+            if is_near and _is_of(frame, REPORTING):
                 return True
         frame = frame.f_back
-    return outermost is not None and is_of(outermost, _REPORTERS)
+    return outermost is not None and is_near and _is_of(outermost, _REPORTERS)
 
 
-def is_of(frame: types.FrameType, names: Collection[str]) -> bool:
-    """Return True if the code of a frame belongs to one of several packages or modules."""
-    return _is_within(str(frame.f_globals.get("__name__", "")), names)
+def is_tracer(frame: types.FrameType) -> bool:
+    """Return True if the code of a frame belongs to a tracer that is installed."""
+    return _is_of(frame, TRACERS)
+
+
+def _is_of(frame: types.FrameType, names: Collection[str]) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    return _is_within(module, tuple(names)) and is_installed_as(module, frame.f_code.co_filename)
 
 
 @functools.lru_cache(4096)
-def is_tracer(module: str) -> bool:
-    """Return True if a module belongs to a tracer."""
-    return _is_within(module, TRACERS)
-
-
-def _is_within(module: str, names: Collection[str]) -> bool:
+def _is_within(module: str, names: tuple[str, ...]) -> bool:
     return any(module == name or module.startswith(f"{name}.") for name in names)
+
+
+_DISTRIBUTIONS = {
+    "elasticapm": "elastic-apm",
+    "haystack": "haystack-ai",
+    "mem0": "mem0ai",
+    "phoenix": "arize-phoenix",
+    "scarf": "scarf-sdk",
+    "segment": "segment-analytics",
+}
+"""The distributions of the packages above that have another name. Those of a name and a dash count, too."""
+
+
+@functools.lru_cache(4096)
+def is_installed_as(module: str, filename: str) -> bool:
+    """Return True if a file is that of a module, and belongs to the installed distribution of this name.
+
+    A program may have a module `segment` of its own: that one's attempts must not be taken for telemetry.
+
+    Args:
+        module: The full name of the module.
+        filename: The file of its code.
+    """
+    package = module.partition(".")[0]
+    parts = filename.replace(os.sep, "/").split("/")
+    begin = next((n for n, part in enumerate(parts) if part in _FOLDERS and n + 1 < len(parts)), None)
+    if begin is None or parts[begin + 1].partition(".")[0] != package:
+        return False
+    from importlib.metadata import distributions  # needed where something was refused, and for spans
+
+    wanted = _DISTRIBUTIONS.get(package, package.replace("_", "-"))
+    inside = "/".join(parts[begin + 1 :])
+    for distribution in distributions(path=["/".join(parts[: begin + 1])]):
+        name = str(distribution.name).lower().replace("_", "-").replace(".", "-")
+        if name == wanted or name.startswith(f"{wanted}-"):
+            files = distribution.files  # `None` where the installer has kept no list
+            if files is None or any(file.as_posix() == inside for file in files):
+                return True
+    return False
+
+
+_FOLDERS = frozenset({"site-packages", "dist-packages"})
