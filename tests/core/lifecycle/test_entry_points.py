@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import record_call, use_cassette
+from agenttape_core import ConfigurationError, record_call, use_cassette
 from agenttape_core.freeze import imports
 from agenttape_core.lifecycle import entry_points, missing
 from agenttape_core.lifecycle.entry_points import GROUP, Integrations
@@ -66,6 +66,37 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     events.clear()
     yield
     sys.modules.pop(FRAMEWORK, None)
+
+
+def leaving() -> None:
+    """An integration that would let a program end well."""
+    sys.exit(0)
+
+
+@pytest.mark.parametrize("function", ["broken", "leaving"])
+def test_broken_integration_fails_the_session(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    """What cannot be connected in the midst of a run fails it, though the program catches the error of its import.
+
+    The framework cannot be imported at all then, however often the program tries.
+    """
+    with recording():
+        pass
+    installed(monkeypatch, function)
+    with pytest.raises(ConfigurationError, match=f"integration for {FRAMEWORK} .* cannot be connected"):  # noqa: SIM117
+        with use_cassette("c", unused="ignore"):
+            record_call("call", len, "x")
+            for _ in range(2):
+                with pytest.raises(ConfigurationError):
+                    importlib.import_module(FRAMEWORK)
+    importlib.import_module(FRAMEWORK)
+
+
+def test_integration_that_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An integration of a framework that is there already cannot end a program well before its block."""
+    importlib.import_module(FRAMEWORK)
+    installed(monkeypatch, "leaving")
+    with pytest.raises(ConfigurationError, match="SystemExit: 0"), use_cassette("c", mode="all"):
+        raise AssertionError("the block must not run")
 
 
 def test_imported_before() -> None:
@@ -146,7 +177,7 @@ def test_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     importlib.import_module(FRAMEWORK)
     integrations = Integrations()
     installed(monkeypatch, "integration", "broken")
-    with pytest.raises(RuntimeError, match="does not fit"):
+    with pytest.raises(ConfigurationError, match="does not fit"):
         integrations.connect()
     assert events == ["connected", "disconnected"]
     installed(monkeypatch, "integration")
@@ -161,7 +192,7 @@ def test_one_that_fails_beside_one_that_waits(monkeypatch: pytest.MonkeyPatch) -
     failing = EntryPoint("sys", f"{__name__}:broken", GROUP)
     integrations, before = Integrations(), list(sys.meta_path)
     monkeypatch.setattr(entry_points, "_installed", lambda _: (waiting, failing))
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ConfigurationError):
         integrations.connect()
     assert sys.meta_path == before
     monkeypatch.setattr(entry_points, "_installed", lambda _: (waiting,))

@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from agenttape_core.engine import Lossy, OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import DEFAULT_KINDS, Kind, check_kinds
-from agenttape_core.guard import check_hosts
 from agenttape_core.matching import STRICT, Exhausted, Ignored, MatchOn
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.configured import rules_of
@@ -125,7 +124,10 @@ class Settings(BaseModel):
     @field_validator("allow_hosts")
     @classmethod
     def _hosts(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
-        check_hosts(entries)
+        if entries:
+            from agenttape_core.guard import check_hosts  # which loads the guard
+
+            check_hosts(entries)
         return entries
 
     @field_validator("redaction_off")

@@ -209,7 +209,7 @@ def test_deaf_python(program: Program, agenttape: Agenttape) -> None:
 def test_python_without_agenttape(folder: Path, program: Program, agenttape: Agenttape) -> None:
     """A Python that has no AgentTape reaches nothing in a replay, which ends with 1 whatever it makes of that."""
     (folder / "without").mkdir()
-    program("without/agenttape_core.py", "raise ModuleNotFoundError('not here')\n")
+    program("without/agenttape_core.py", "raise ModuleNotFoundError('not here', name='agenttape_core')\n")
     program("a.py", ASK)
     program(
         "reach.py",

@@ -58,8 +58,8 @@ class Guard:
         self._in_background = in_background
         self._is_live = is_live
         self._has_live = has_live
-        self._to_learn = self._named.single() | self._of_program.single()
-        self._is_restricted = bool(self._named.names - {SUBPROCESS})
+        self._has_learned = False
+        self._is_restricted = bool(self._named.listed.keys() - {SUBPROCESS})
 
     @property
     def state(self) -> str:
@@ -84,8 +84,10 @@ class Guard:
 
     def names_to_learn(self) -> frozenset[str]:
         """Return the host names that are allowed one by one, the first time that they are needed."""
-        names, self._to_learn = self._to_learn, frozenset[str]()
-        return names
+        if self._has_learned:
+            return frozenset()
+        self._has_learned = True
+        return self._named.single() | self._of_program.single()
 
     def allows_host(self, host: str, port: int | None = None) -> bool:
         """Return True if the caller may reach a name or address: as listed, or as the answer for a name that is listed.
@@ -123,45 +125,41 @@ class _Hosts:
     """Hosts with their ports, and the addresses that were found for them."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._listed: dict[str, set[int | None]] = {}
+        self.listed: dict[str, set[int | None]] = {}
+        """The ports by the hosts and words."""
         self._resolved: dict[str, set[int | None]] = {}
         for entry in entries:
-            self._listed.setdefault(entry.host, set()).add(entry.port)
-        self._below = [(name[1:], ports) for name, ports in self._listed.items() if name.startswith("*.")]
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The hosts and words, without their ports."""
-        return frozenset(self._listed)
+            self.listed.setdefault(entry.host, set()).add(entry.port)
+        self._below = [(name[1:], ports) for name, ports in self.listed.items() if name.startswith("*.")]
 
     def single(self) -> frozenset[str]:
         """Return the names of single hosts."""
-        names = self.names - {LOOPBACK, SUBPROCESS}
+        names = self.listed.keys() - {LOOPBACK, SUBPROCESS}
         return frozenset(name for name in names if not name.startswith("*.") and as_ip(name) is None)
 
     def has_word(self, word: str) -> bool:
         """Return True if a word is listed without a port."""
-        return None in self._listed.get(word, ())
+        return None in self.listed.get(word, ())
 
     def ports(self, host: str) -> set[int | None]:
         """Return the ports of a host that are open; `None` among them stands for all."""
-        found = self._listed.get(host, set()) | self._resolved.get(host, set())
+        found = self.listed.get(host, set()) | self._resolved.get(host, set())
         for suffix, ports in self._below:
             if host.endswith(suffix):
                 found = found | ports
-        if LOOPBACK in self._listed and is_loopback(host):
-            found = found | self._listed[LOOPBACK]
+        if LOOPBACK in self.listed and is_loopback(host):
+            found = found | self.listed[LOOPBACK]
         return found
 
     def allows(self, host: str, port: int | None) -> bool:
         """Return True if a host is open at a port; with `None`, at any."""
-        if not self._listed:
+        if not self.listed:
             return False
         ports = self.ports(host)
         return None in ports or (bool(ports) if port is None else port in ports)
 
     def remember(self, host: str, addresses: Collection[str]) -> None:
         """Open the addresses that were found for a host, as it is open itself."""
-        if self._listed and (ports := self.ports(host)):
+        if self.listed and (ports := self.ports(host)):
             for address in map(normal, addresses):
                 self._resolved.setdefault(address, set()).update(ports)

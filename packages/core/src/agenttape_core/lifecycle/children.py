@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.guard import SUBPROCESS
-from agenttape_core.lifecycle.failures_of_children import FAILURES
+from agenttape_core.lifecycle.failures_of_children import FAILURES, FailuresOfChildren
 from agenttape_core.lifecycle.patched_on_import import PatchedOnImport
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.session import Session, Slot, current_session, executing_of
@@ -35,11 +37,16 @@ class Inheritance:
         self.options = options
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _begin, (self.options,)
+        # As bytes, so that what cannot be made again there is a failure of the set-up, too.
+        return _begin, (pickle.dumps(self.options), self.options["failures"])
 
 
-def _begin(options: Mapping[str, Any]) -> None:
-    importlib.import_module(_CHILD).begin(options)
+def _begin(options: bytes, failures: tuple[str, int]) -> None:
+    """Open the session of this process, or end it: nothing of the program may run here without one."""
+    try:
+        importlib.import_module(_CHILD).begin(pickle.loads(options))  # noqa: S301 - as all that a child gets
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not run
+        FailuresOfChildren(*failures).refuse(error)
 
 
 @contextmanager
@@ -69,12 +76,32 @@ def _handing_down(real: Callable[[str], dict[str, Any]]) -> Callable[[str], dict
         data = real(name)
         session = current_session()
         opened = session.extension(_OPENED) if isinstance(session, Session) and session.is_replay else None
-        if opened is not None and _starts_at_will(opened):
+        if opened is None or _starts_at_will(opened):
             return data
+        _look_for_failure(opened.session)
         # First, as the child unpickles in this order; and all before it imports the program.
-        return data if opened is None else {"agenttape": Inheritance(_options(opened, name)), **data}
+        return {"agenttape": Inheritance(_options(opened, name)), **data}
 
     return get_preparation_data
+
+
+def _look_for_failure(session: Session) -> None:
+    """Start no more processes where one could not begin.
+
+    A `multiprocessing.Pool` starts others in a thread of its own, again and again, and who waits for its tasks waits
+    for ever. That thread has to go on, as the pool cannot be closed without it. So the main thread is interrupted
+    instead, once, as by Ctrl-C; the session then fails with the reason.
+    """
+    failures = session.extension(FAILURES)
+    failure = failures.not_begun()
+    if failure is None:
+        return
+    session.latch(failure)
+    if threading.current_thread() is threading.main_thread():
+        raise failure
+    if not failures.has_interrupted and hasattr(signal, "pthread_kill"):
+        failures.has_interrupted = True
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def _starts_at_will(opened: Opened) -> bool:

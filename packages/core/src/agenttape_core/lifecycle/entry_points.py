@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, distribution, distributions
 from itertools import chain
 from threading import RLock, local
 
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError
 from agenttape_core.freeze.imports import ImportFinder
 from agenttape_core.on_demand import load_late
 
@@ -52,7 +53,7 @@ class Integrations:
         with ExitStack() as stack:
             for point in dict.fromkeys(chain.from_iterable(map(_installed, self._groups))):
                 if point.name in sys.modules:
-                    stack.enter_context(_loaded(point)())
+                    _connect(point, stack)
                 else:
                     self._waiting.setdefault(point.name, []).append(point)
             stack.callback(self._watch_no_more)
@@ -87,9 +88,48 @@ class Integrations:
         return module in self._waiting
 
     def _imported(self, module: str) -> None:
-        with self._lock:
-            for point in self._waiting.pop(module, []) if self._open else []:
-                self._stack.enter_context(_loaded(point)())
+        """Connect what has waited for a framework. If that fails, its import does, and fails again when tried again.
+
+        The program may catch that, so it is said to all that watch, too.
+        """
+        waiting: list[EntryPoint] = []
+        try:
+            with self._lock:
+                waiting = self._waiting.pop(module, []) if self._open else []
+                while waiting:
+                    _connect(waiting[0], self._stack)
+                    del waiting[0]
+        except BaseException as error:
+            self._waiting[module] = waiting
+            for watcher in tuple(_watchers):  # without the lock: one may end the process, and so its session
+                watcher(error)
+            raise
+
+
+def _connect(point: EntryPoint, stack: ExitStack) -> None:
+    """Connect an integration until a stack is closed.
+
+    Raises:
+        ConfigurationError: Its code has raised.
+    """
+    try:
+        stack.enter_context(_loaded(point)())
+    except (AgentTapeError, AgentTapeHalt, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # SystemExit, too, by which a program would end well
+        raise ConfigurationError(
+            f"the integration for {point.name} ({point.value}) cannot be connected: {type(error).__name__}: {error}\n"
+            "  nothing of it would be recorded or replayed: update it, or uninstall its distribution"
+        ) from error
+
+
+_watchers: list[Callable[[BaseException], object]] = []
+"""Called with what an integration raises that is connected when its framework is imported, in the midst of a run."""
+
+
+def watch_broken(watcher: Callable[[BaseException], object]) -> None:
+    """Call a function with what an integration raises that is connected in the midst of a run."""
+    _watchers.append(watcher)
 
 
 def _is_imported(module: str) -> bool:

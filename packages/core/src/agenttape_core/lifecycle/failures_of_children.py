@@ -9,13 +9,25 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from agenttape_core import errors
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, NetworkBlockedError
+from agenttape_core.errors import (
+    AgentTapeError,
+    AgentTapeHalt,
+    CassetteMissError,
+    ConfigurationError,
+    NetworkBlockedError,
+)
 from agenttape_core.session import Session, Slot
+
+_NOT_BEGUN = ".not_begun.json"
+_WRONG = 2
+"""The exit code of a process that was not run."""
 
 
 class FailuresOfChildren:
@@ -29,9 +41,16 @@ class FailuresOfChildren:
     def __init__(self, folder: str = "", parent: int = 0) -> None:
         self.folder = folder or str(Path(tempfile.gettempdir(), f"agenttape-{os.urandom(8).hex()}"))
         self.parent = parent or os.getpid()
+        self.has_interrupted = False
+        """True if the parent's main thread was interrupted, as it would wait for ever for a process that has ended."""
 
-    def note(self, failure: AgentTapeError | AgentTapeHalt) -> None:
-        """Keep a failure for the parent, if this is another process."""
+    def note(self, failure: AgentTapeError | AgentTapeHalt, ending: str = ".json") -> None:
+        """Keep a failure for the parent, if this is another process.
+
+        Args:
+            failure: The failure.
+            ending: The ending of the file that holds it.
+        """
         if os.getpid() == self.parent:
             return
         folder = Path(self.folder)
@@ -39,7 +58,23 @@ class FailuresOfChildren:
             folder.mkdir(mode=0o700, exist_ok=True)
             written = folder / f"{os.getpid()}.new"
             written.write_text(json.dumps([type(failure).__name__, str(failure)]), encoding="utf-8")
-            written.replace(written.with_suffix(".json"))
+            written.replace(written.with_suffix(ending))
+
+    def refuse(self, error: BaseException) -> NoReturn:
+        """End this process, whose session cannot be opened, before it runs anything of the program."""
+        reason = f"{type(error).__name__}: {error}"
+        text = f"a process of multiprocessing was not run, as its replay could not begin: {reason}"
+        try:
+            self.note(ConfigurationError(text), _NOT_BEGUN)
+            sys.stderr.write(f"agenttape: {text}\n")
+            sys.stderr.flush()
+        finally:
+            os._exit(_WRONG)
+
+    def not_begun(self) -> AgentTapeError | AgentTapeHalt | None:
+        """Return the failure of a process that was not run, if there is one."""
+        path = next(Path(self.folder).glob(f"*{_NOT_BEGUN}"), None)
+        return _made_again(*json.loads(path.read_text(encoding="utf-8"))) if path is not None else None
 
     def say(self, line: str) -> None:
         """Keep a line for the report of the parent, if this is another process."""

@@ -13,17 +13,17 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 from weakref import WeakSet
 
-from agenttape_core.errors import NetworkBlockedError
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError, NetworkBlockedError
 from agenttape_core.freeze import Frozen, freezing
 from agenttape_core.guard import Guard, guarding, in_telemetry, tracer_hosts, warn_of_late
 from agenttape_core.lifecycle import real_draws  # noqa: F401 - it names what is drawn in the surroundings
 from agenttape_core.lifecycle.children import inherited
 from agenttape_core.lifecycle.draws_of_children import watch_draws
-from agenttape_core.lifecycle.entry_points import http_clients, integrations
+from agenttape_core.lifecycle.entry_points import http_clients, integrations, watch_broken
 from agenttape_core.lifecycle.failures_of_children import FAILURES
 from agenttape_core.lifecycle.pool_workers import carrying_halts
 from agenttape_core.lifecycle.start_session import Opened
-from agenttape_core.scheduling import UNREAD, remembering_threads
+from agenttape_core.scheduling import SCOPES, UNREAD, remembering_threads
 from agenttape_core.session import (
     Session,
     context_session,
@@ -124,6 +124,16 @@ class Surroundings:
     def close(self) -> None:
         """End the session: nothing more is served or executed."""
         self._around.close()
+
+
+def _fail_open_sessions(error: BaseException) -> None:
+    """Let all open sessions fail for an integration that cannot be connected: the program may catch its error."""
+    failure = error if isinstance(error, AgentTapeError | AgentTapeHalt) else ConfigurationError(str(error))
+    for session in SCOPES.open():
+        session.latch(failure)
+
+
+watch_broken(_fail_open_sessions)
 
 
 def _guard(opened: Opened) -> Guard:

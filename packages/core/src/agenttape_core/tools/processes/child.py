@@ -15,7 +15,7 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunFolder
-from agenttape_core.tools.processes.startup.agenttape_startup import ADDRESS, FOLDER, RUN
+from agenttape_core.tools.processes.startup.agenttape_startup import ADDRESS, FOLDER, OF_REPLAY, RUN
 
 _STDERR = 2
 _PATIENCE, _PAUSE = 5.0, 0.02
@@ -28,7 +28,9 @@ _KILLED = 128
 """The number that shells add to that of the signal which ended a command."""
 
 
-def run_child(command: Sequence[str], folder: Path, *, extra: Mapping[str, str], apart: bool) -> int:
+def run_child(
+    command: Sequence[str], folder: Path, *, extra: Mapping[str, str], apart: bool, is_replay: bool = False
+) -> int:
     """Run a command to its end, and return its exit code.
 
     An interruption reaches the command from the terminal as well; this waits for what the command makes of it.
@@ -39,6 +41,7 @@ def run_child(command: Sequence[str], folder: Path, *, extra: Mapping[str, str],
         folder: The folder of the run.
         extra: Further environment variables for it.
         apart: Whether its standard output goes to the standard error.
+        is_replay: Whether it is replayed.
 
     Raises:
         ConfigurationError: It cannot be started.
@@ -47,7 +50,7 @@ def run_child(command: Sequence[str], folder: Path, *, extra: Mapping[str, str],
     with _forwarding_signals(children, RunFolder(folder)):
         try:
             child = subprocess.Popen(  # noqa: S603 - the very command that the user has asked for
-                list(command), env=_environment(folder, extra), stdout=_STDERR if apart else None
+                list(command), env=_environment(folder, extra, is_replay=is_replay), stdout=_STDERR if apart else None
             )
         except OSError as error:
             raise ConfigurationError(f"cannot start {command[0]}: {error.strerror or error}") from None
@@ -56,10 +59,10 @@ def run_child(command: Sequence[str], folder: Path, *, extra: Mapping[str, str],
     return _KILLED - code if code < 0 else code
 
 
-def _environment(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
+def _environment(folder: Path, extra: Mapping[str, str], *, is_replay: bool) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name != ADDRESS}
     paths = [FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**kept, **extra, RUN: str(folder), "PYTHONPATH": os.pathsep.join(paths)}
+    return {**kept, **extra, RUN: f"{OF_REPLAY if is_replay else ''}{folder}", "PYTHONPATH": os.pathsep.join(paths)}
 
 
 @contextmanager

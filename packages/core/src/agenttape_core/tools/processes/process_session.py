@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from agenttape_core.errors import (
-    AgentTapeError,
     AgentTapeHalt,
     BudgetExceededError,
     CassetteError,
@@ -22,6 +21,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.guard import OF_PROGRAM, SUBPROCESS
 from agenttape_core.lifecycle.cassette_in_use import CassetteInUse, watch_sessions
+from agenttape_core.lifecycle.entry_points import watch_broken
 from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
 from agenttape_core.lifecycle.missing import missing_packages
 from agenttape_core.lifecycle.open_session import open_session
@@ -97,6 +97,7 @@ class ProcessSession:
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._report = ProcessReport(os.getpid(), process.address, member, str(request.write_to))
         run_folder.write_report(self._name, self._report)  # first: a process that is killed must be known
+        watch_broken(process.refuse)
         self._in_use = CassetteInUse(open_session(request))
         self._in_use.enter()
         run_folder.write_report(self._name, dataclasses.replace(self._report, state="open"))
@@ -187,7 +188,7 @@ def open_process_session(process: Process) -> ProcessSession:
     run_folder = RunFolder(Path(process.folder))
     try:
         session = ProcessSession(run_folder, process)
-    except AgentTapeError as error:
+    except CassetteError as error:
         _refuse(run_folder, process, error)
     if process not in _watched:
         _watched.append(process)
@@ -206,7 +207,7 @@ def _member(run_folder: RunFolder, process: Process) -> str:
     return f"{words}-{number}" if words else str(number)
 
 
-def _refuse(run_folder: RunFolder, process: Process, error: AgentTapeError) -> NoReturn:
+def _refuse(run_folder: RunFolder, process: Process, error: CassetteError) -> NoReturn:
     report = ProcessReport(os.getpid(), process.address, "", "", state="ended", failure=str(error), problem=True)
     run_folder.write_report(f"{os.getpid()}-refused", report)
     for stream in (sys.stdout, sys.stderr):

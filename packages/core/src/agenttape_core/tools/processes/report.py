@@ -17,7 +17,7 @@ from agenttape_core.tools.processes.merge import Merged
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig
 from agenttape_core.tools.processes.startup.agenttape_startup import REFUSED
 
-_FINDING, _CASSETTE, _INTERRUPTED = 1, 3, 130
+_FINDING, _USAGE, _CASSETTE, _INTERRUPTED = 1, 2, 3, 130
 _NAMED = 3
 """The number of cassettes that are named of the command's own sessions."""
 _SHOWN = 10
@@ -41,6 +41,7 @@ class Outcome:
         findings: The findings of a replay.
         notes: Facts that stand in no report.
         blocked: The attempts that were refused to processes without a report.
+        not_run: The reasons why processes were not run.
         drift: The treatment of calls that had no recording, after which the run went on.
         own: The cassettes of sessions that the command opened itself and made calls in.
     """
@@ -57,14 +58,17 @@ class Outcome:
     findings: Findings
     notes: Sequence[str]
     blocked: Sequence[str]
+    not_run: Sequence[str] = ()
     drift: Drifting = "report"
     own: Sequence[str] = ()
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `agenttape`: 3 for a cassette, 1 for a finding, else that of the command."""
+        """The exit code: 2 if a process was not run, 3 for a cassette, 1 for a finding, else that of the command."""
         if self.code == _INTERRUPTED:
             return self.code
+        if self.not_run:
+            return _USAGE
         if any(report.problem for report in self.reports):
             return _CASSETTE
         return _FINDING if any(self.failures()) else self.code
@@ -77,9 +81,10 @@ class Outcome:
             yield from self._unused()
 
     def _failed(self) -> Iterator[str]:
+        yield from self.not_run
         yield from self.blocked
         for report in self.reports:
-            if report.failure:
+            if report.failure and not any(report.failure in reason for reason in self.not_run):
                 yield report.failure
         if self.missing:
             yield explain(str(self._path("")), self.missing)
@@ -101,7 +106,7 @@ class Outcome:
         if not self.reports and self.own:
             more = f" and {len(self.own) - _NAMED} more" if len(self.own) > _NAMED else ""
             yield f"all its calls were made in sessions that it opens itself: {', '.join(self.own[:_NAMED])}{more}"
-        elif not self.reports:
+        elif not self.reports and not self.not_run:
             yield f"none of its Python processes made a call{' that can be recorded' if self.records else ''}"
         for one in self.made:
             if one.is_aside:

@@ -29,7 +29,7 @@ from agenttape_core.tools.processes.command import Command, command_of
 from agenttape_core.tools.processes.merge import Merged, merged, remove
 from agenttape_core.tools.processes.report import Outcome, findings_of
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, cassettes_of
-from agenttape_core.tools.processes.startup.agenttape_startup import BLOCKED
+from agenttape_core.tools.processes.startup.agenttape_startup import BLOCKED, NOT_RUN, NOTES
 
 _OURS = ("agenttape_core.boundaries", "agenttape_core.integration", "agenttape_core.transports")
 
@@ -39,6 +39,7 @@ class _Finished(NamedTuple):
     reports: list[ProcessReport]
     notes: list[str]
     blocked: list[str]
+    not_run: list[str]
 
 
 def run(
@@ -82,8 +83,8 @@ def run(
     )
     config = replace(config, remedies=([], [])) if proves else config
     with _locked(path) if records else nullcontext():
-        code, reports, notes, blocked = _run_command(command, config, settings, apart=apart)
-    keeps = code == 0 or settings.on_error == "keep"
+        code, reports, notes, blocked, not_run = _run_command(command, config, settings, apart=apart)
+    keeps = (code == 0 and not not_run) or settings.on_error == "keep"
     made = merged(reports, config, replaces=keeps, derives=not records, waits=settings.pending)
     return Outcome(
         command=command.given,
@@ -99,6 +100,7 @@ def run(
         findings=findings_of(reports, {address: _rows(cassette) for address, cassette in recorded.items()}),
         notes=notes,
         blocked=blocked,
+        not_run=not_run,
         own=list(dict.fromkeys(own for report in reports for own in report.own)),
     )
 
@@ -126,17 +128,18 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run_folder = RunFolder(Path(folder))
         watched = [command.session] if command.session else _watched(settings, Path(config.cassette))
-        is_partly_live = config.options["mode"] == Mode.NONE.value and (settings.live or settings.candidate)
+        is_replay = config.options["mode"] == Mode.NONE.value
+        is_partly_live = is_replay and (settings.live or settings.candidate)
         hosts = of_program(settings.allow_hosts) if is_partly_live else settings.allow_hosts
         run_folder.write_config(config, allow_hosts=hosts, watched=watched, command=command.words)
         extra = {HASH_SEED: str(_hash_seed(Path(config.cassette)))}
         run_id = extra["AGENTTAPE_RUN_ID"] = settings.run_id or secrets.token_hex(16)  # one for all its processes
-        if config.options["mode"] == Mode.NONE.value:
+        if is_replay:
             extra["AGENTTAPE_MODE"] = Mode.NONE.value
             given = os.environ.get(OTEL_RESOURCE)
             extra[OTEL_RESOURCE] = ",".join(filter(None, [given, f"replay_run_id={quote(run_id)}"]))
-        code = run_child(command.words, run_folder.folder, extra=extra, apart=apart)
-        return _Finished(code, settled(run_folder), run_folder.notes(), run_folder.notes(BLOCKED))
+        code = run_child(command.words, run_folder.folder, extra=extra, apart=apart, is_replay=is_replay)
+        return _Finished(code, settled(run_folder), *map(run_folder.notes, (NOTES, BLOCKED, NOT_RUN)))
 
 
 def _hash_seed(path: Path) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from agenttape_core.engine import Mode
 from agenttape_core.storage import stem_of
-from agenttape_core.tools.processes.startup.agenttape_startup import BEGIN, NOTES
+from agenttape_core.tools.processes.startup.agenttape_startup import BEGIN
 
 _CONFIG, _REPORTS, _CLAIMED = "config.json", "reports", "claimed"
 
@@ -187,10 +187,11 @@ class RunFolder:
         told = map(_report, (self.folder / _REPORTS).glob("*.json"))
         return sorted(told, key=lambda report: (report.address, report.member))
 
-    def notes(self, paper: str = NOTES) -> list[str]:
+    def notes(self, paper: str) -> list[str]:
         """Read the notes of processes that have no report, each line once."""
         path = self.folder / paper
-        return list(dict.fromkeys(path.read_text(encoding="utf-8").splitlines())) if path.exists() else []
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return list(dict.fromkeys(line.replace("\0", "\n") for line in lines))
 
 
 def _report(path: Path) -> ProcessReport:

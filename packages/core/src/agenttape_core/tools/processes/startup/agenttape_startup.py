@@ -5,6 +5,9 @@ already, not even the package it belongs to, and waits until a framework or our 
 be served before that, so in a replay nothing is let out either: a guard without a session judges what tries to get out,
 from the first line of the program to its last. It stands before there is a second thread, so that nobody waits for the
 modules that it imports.
+
+Whatever goes wrong while this is set up, or while a session is opened, ends the process (`refuse`): nobody else would
+keep its program from running for real.
 """
 
 from __future__ import annotations
@@ -18,15 +21,21 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
 FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is not loaded yet
 RUN, ADDRESS = "_AGENTTAPE_RUN", "_AGENTTAPE_PROCESS"
 """The variables with the folder of the run, and with the address of the process that started this one."""
 
-BEGIN, MAIN, NOTES, BLOCKED = "begin", "main", "notes", "blocked"
+OF_REPLAY = "replay:"
+"""The beginning of the variable with the folder if the run is a replay. The folder itself may be gone."""
+
+BEGIN, MAIN, NOTES, BLOCKED, NOT_RUN = "begin", "main", "notes", "blocked", "not_run"
 """The files of that folder: the configuration for all, a mark of the main process, notes of processes without a
-report, and their refused attempts."""
+report, their refused attempts, and the reasons why processes were not run."""
+
+_WRONG, _INTERRUPTED = 2, 130
+"""The exit codes of a process that cannot be set up, and of one that is interrupted meanwhile."""
 
 REFUSED = "refused, which is no failure: "
 """The beginning of a line about telemetry."""
@@ -39,6 +48,9 @@ _REACHING = frozenset(
 )
 _SESSIONS = "agenttape_core.tools.processes.process_session"
 """The module that opens the session of a process, by name: it builds on this module, which itself builds on nothing."""
+
+_ARGV = getattr(sys, "orig_argv", [sys.executable])
+"""The command line of this process, which a Python that is too old for us does not know."""
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _MAX_NAME = 60
@@ -153,7 +165,7 @@ class Process:
         """Open the session before a module that needs one is executed, and leave the rest to others."""
         if name not in self._watched or self.is_over or self._session is not None or self._is_missing:
             return None
-        self._open()
+        self._open(name)
         # The session has put its own finders before this one, and they must see this module too.
         for finder in list(sys.meta_path):
             spec = finder.find_spec(name, path, target) if finder is not self else None
@@ -194,20 +206,19 @@ class Process:
     def note(self, text: str, paper: str = NOTES) -> None:
         """Add a line to the notes, for what stands in no report."""
         try:
-            descriptor = os.open(os.path.join(self.folder, paper), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # noqa: PTH118
+            _write(self.folder, paper, text)
         except FileNotFoundError:
             return  # the command ended before this process, and nobody reads its folder any more
-        try:
-            os.write(descriptor, f"{text}\n".encode(errors="replace"))
-        finally:
-            os.close(descriptor)
 
-    def _open(self) -> None:
+    def _open(self, name: str) -> None:
         """Open the session, or wait until another thread has opened it.
 
         To open it imports modules, and who waits for it may be in the midst of importing one of them. Python would let
         both wait forever. So such a thread goes on: the session is open soon after that module is there, and until then
         nothing is let out.
+
+        Args:
+            name: The module that needs it.
         """
         me = _thread.get_ident()
         if self._opener == me:
@@ -218,25 +229,36 @@ class Process:
         try:
             if self.is_over or self._session is not None or self._is_missing:
                 return
-            if not os.path.exists(self.folder):  # noqa: PTH110 - pathlib is not loaded yet
+            if not self._replayed and not os.path.exists(self.folder):  # noqa: PTH110 - pathlib is not loaded yet
                 self.is_over = True  # the command has ended before this process
                 return
             self._opener = me
-            self._session = self._opened()
+            self._session = self._opened(name)
+        except BaseException as error:  # noqa: BLE001 - a program may catch it, and run without a session
+            self.refuse(error)
         finally:
             self._opener = None
             self._lock.release()
 
-    def _opened(self) -> Any:
+    def _opened(self, name: str) -> Any:
         import importlib  # only now: a process that needs no session does not pay for it
 
         try:
             open_process_session = importlib.import_module(_SESSIONS).open_process_session
-        except ModuleNotFoundError as error:
+        except Exception as error:
+            if not _has_none(error):
+                raise
+            # The standard library alone asks no model, and a connection by it is refused in a replay.
+            if self._replayed and name.partition(".")[0] not in getattr(sys, "stdlib_module_names", ()):
+                raise RuntimeError(f"it imports {name}, and {sys.executable} has no AgentTape to replay with") from None
             self._is_missing = True
             self.note(f"{sys.executable} has no AgentTape, so what it asks for is neither recorded nor served: {error}")
             return None
         return open_process_session(self)
+
+    def refuse(self, error: BaseException) -> NoReturn:
+        """End this process, as it cannot be set up."""
+        refuse(self.folder, error)
 
     def _audited(self, event: str, args: tuple[Any, ...]) -> None:
         if self.is_over:
@@ -258,7 +280,7 @@ class Process:
         if self._session is None:
             top, _, below = name.partition(".")
             if top in self._watched or f"{top}.{below.partition('.')[0]}" in self._watched:
-                self._open()
+                self._open(name)
 
     def _reached(self, event: str) -> None:
         """Refuse all in a replay by a Python that cannot have a guard."""
@@ -271,7 +293,9 @@ class Process:
         """Judge what tries to get out before a session is open, and after its end: the session brings its own."""
         try:
             from agenttape_core.guard import SUBPROCESS, Guard, guarding, in_telemetry
-        except Exception:  # noqa: BLE001 - not installed here, or this Python is too old for it
+        except Exception as error:
+            if not _has_none(error):
+                raise
             return
 
         def blocked(error: BaseException) -> None:
@@ -298,8 +322,11 @@ class Process:
         """Leave the session to the process that this one was forked from, and open its own."""
         session, self._session = self._session, None
         if session is not None:
-            session.forget_after_fork()
-            self._open()
+            try:
+                session.forget_after_fork()
+            except BaseException as error:  # noqa: BLE001 - Python would print it, and go on
+                self.refuse(error)
+            self._open("fork")
 
     def _forked(self) -> None:
         self._lock, self._opener, self.is_fork = _thread.allocate_lock(), None, True
@@ -331,13 +358,65 @@ def _interrupted_again() -> None:
             return
 
 
+def _has_none(error: Exception) -> bool:
+    """Return True if an import has failed because this Python has no AgentTape, or is too old for it."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - a command may start any Python
+        return True
+    return isinstance(error, ModuleNotFoundError) and error.name == "agenttape_core"
+
+
+def _write(folder: str, paper: str, text: str) -> None:
+    """Add a line to a file of a run."""
+    descriptor = os.open(os.path.join(folder, paper), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # noqa: PTH118
+    try:
+        os.write(descriptor, f"{text}\n".encode(errors="replace"))
+    finally:
+        os.close(descriptor)
+
+
+def refuse(folder: str, error: BaseException) -> NoReturn:
+    """End this process, as it cannot be set up, with the reason for the command that it belongs to.
+
+    Args:
+        folder: The folder of the run.
+        error: The reason.
+    """
+    code = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else _WRONG
+    try:
+        what = label_of(_ARGV)
+        reason = f"{what} was stopped, as AgentTape could not be set up in it: {type(error).__name__}: {error}"
+        is_told = False
+        try:
+            _write(folder, NOT_RUN, reason.replace("\n", "\0"))
+            is_told = True
+        finally:
+            if not is_told or os.environ.get(ADDRESS):  # the command says it at its end, and may wait for a child
+                sys.stderr.write(f"agenttape: {reason}\n")
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+    finally:
+        os._exit(code)
+
+
 def begin() -> None:
-    """Begin, if this process is part of a run that is under way."""
-    folder = os.environ.get(RUN, "")
+    """Begin, if this process is part of a run that is under way. If that fails, the process ends."""
+    run = os.environ.get(RUN, "")
+    folder = run[len(OF_REPLAY) :] if run.startswith(OF_REPLAY) else run  # noqa: FURB188 - for an old Python, too
+    try:
+        _begin(folder, is_replay=folder != run)
+    except BaseException as error:  # noqa: BLE001 - `site` would print it, and run the program
+        refuse(folder, error)
+
+
+def _begin(folder: str, *, is_replay: bool) -> None:
     try:
         with open(os.path.join(folder, BEGIN), encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH118, PTH123
             replayed, allow_hosts, watched, *command = file.read().split("\0")
-    except OSError:
+    except FileNotFoundError:
+        if is_replay:
+            raise RuntimeError("the replay that started it has ended") from None
+        if folder and os.path.exists(folder):  # noqa: PTH110 - pathlib is not loaded yet
+            raise
         return  # the run is over, and left its variables to what outlived it
     address = _address(folder, command)
     Process(folder, address, replayed=replayed, allow_hosts=allow_hosts.split(), watched=watched.split()).begin()
@@ -345,12 +424,12 @@ def begin() -> None:
 
 def _address(folder: str, command: Sequence[str]) -> str:
     above = os.environ.get(ADDRESS)
-    if above is None and is_main(sys.orig_argv, command):
+    if above is None and is_main(_ARGV, command):
         try:
             os.close(os.open(os.path.join(folder, MAIN), os.O_CREAT | os.O_EXCL, 0o600))  # noqa: PTH118
         except FileExistsError:
             pass  # another process of the same command line was first
         else:
             return ""
-    label = label_of(sys.orig_argv)
+    label = label_of(_ARGV)
     return f"{above}/{label}" if above else label

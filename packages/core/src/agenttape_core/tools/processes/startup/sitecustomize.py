@@ -1,17 +1,31 @@
 """Begins in every Python that a command starts: `site` imports this, as the folder is first on `PYTHONPATH`.
 
 Then it makes way for the module of the same name that would have been imported without it.
+
+`site` prints what a `sitecustomize` raises, and runs the program all the same. So nothing of ours may leave this by an
+exception: a process that cannot be set up ends here, before the first line of its program.
 """
 
+import os
 import sys
 
 
 def _begin() -> None:
-    import agenttape_startup  # type: ignore[import-not-found] # beside this file, as it must not import the package
+    try:
+        import agenttape_startup  # type: ignore[import-not-found] # beside this, as it must not import the package
 
+        sys.path[:] = [entry for entry in sys.path if entry != agenttape_startup.FOLDER]
+        agenttape_startup.begin()  # which ends the process by itself if it fails
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not run
+        try:
+            sys.stderr.write(f"agenttape: not run, as AgentTape could not be set up: {type(error).__name__}: {error}\n")
+            sys.stderr.flush()
+        finally:
+            os._exit(2)
+
+
+def _make_way() -> None:
     ours = sys.modules.pop(__name__)
-    sys.path[:] = [entry for entry in sys.path if entry != agenttape_startup.FOLDER]
-    agenttape_startup.begin()
     try:
         import sitecustomize  # type: ignore[import-not-found] # noqa: F401 - another one: this is out of the way
     except ModuleNotFoundError as missing:
@@ -22,3 +36,4 @@ def _begin() -> None:
 
 if __name__ == "sitecustomize":  # not when it is imported as a part of the package
     _begin()
+    _make_way()
