@@ -373,3 +373,14 @@ def test_an_event_loop_that_is_older_than_the_session(world: World, tmp_path: Pa
     leaves = [record for address, record in records.items() if address.startswith("LangGraph/leaf@")]
     assert [record.parent for record in leaves] == [None] * 3
     assert records["LangGraph/leaf@4[2]/leaf"].request["input"]["n"] == 2
+
+
+def test_a_recording_made_without_it_says_so(tmp_path: Path) -> None:
+    """Nodes are recorded only if `serve_nodes` named them then, and a miss says so."""
+    builder = StateGraph(State).add_node("work", lambda _: {"notes": ["hi"]}).add_edge(START, "work")
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        tape(builder.compile()).invoke({"notes": []})
+    said = "no node was recorded; nodes are recorded only if serve_nodes names them then"
+    with pytest.raises(CassetteMissError, match=said), use_cassette(path):
+        tape(builder.compile(), serve_nodes=["work"]).invoke({"notes": []})

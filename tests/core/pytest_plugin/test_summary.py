@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core import DriftError, boundary, use_cassette
-from agenttape_core.pytest_plugin.naming import cassette_of, safe
+from agenttape_core.pytest_plugin.naming import cassette_of, folder_of, safe
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.pytest_plugin.whole_run import summary
 from agenttape_core.schema import Interaction, Outcome, Usage
@@ -170,4 +170,4 @@ def test_no_two_names_are_one_file(one: str, other: str) -> None:
 def test_beside_the_module() -> None:
     """The cassette of a test is in a folder of its module's name, beside the module."""
     expected = Path("a/cassettes/test_b/TestC.test_d[1].yaml")
-    assert cassette_of(Path("a/test_b.py"), ("TestC", "test_d[1]")) == expected
+    assert cassette_of(folder_of(Path("a/test_b.py"), None, Path("a")), ("TestC", "test_d[1]")) == expected

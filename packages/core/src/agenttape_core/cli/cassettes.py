@@ -36,6 +36,10 @@ class Found(NamedTuple):
     path: Path | None
     open: Callable[[], Cassette]
 
+    def look(self) -> Cassette:
+        """Open it to show it: an asset that is lost hides one value, which `agenttape validate` says."""
+        return self.open().show_lost()
+
 
 def found_in(paths: Sequence[str]) -> list[Found]:
     """Return the cassettes that paths mean, each once, those of a folder sorted.

@@ -112,17 +112,19 @@ def detach(record: Stored, assets: dict[str, bytes]) -> Stored:
     return {**record, **parts}
 
 
-def attach(part: dict[str, Any], read: Callable[[str, int], bytes]) -> dict[str, Any]:
+def attach(part: dict[str, Any], read: Callable[[str, int], bytes], *, shows_lost: bool = False) -> dict[str, Any]:
     """The request or the outcome of a record, or what a step carries, with its large binary parts where they were.
 
     Args:
         part: What `detach` made of it.
         read: Reads a file, given its name and its size in bytes.
+        shows_lost: Whether a sentence takes the place of a file that is missing or changed. Only for people who read:
+            what is served or checked must be what was recorded.
 
     Raises:
         Malformed: A reference is not one, or what it refers to is missing, changed or too large.
     """
-    attaching = _Attaching(read)
+    attaching = _Attaching(read, shows_lost=shows_lost)
     return {key: attaching.value(value) for key, value in part.items()}
 
 
@@ -162,8 +164,9 @@ _NESTING = frozenset({dict, list})
 
 
 class _Attaching:
-    def __init__(self, read: Callable[[str, int], bytes]) -> None:
+    def __init__(self, read: Callable[[str, int], bytes], *, shows_lost: bool) -> None:
         self._read = read
+        self._shows_lost = shows_lost
         self._left = limits.MAX_RECORD_BYTES
 
     def value(self, value: Any) -> Any:
@@ -190,10 +193,18 @@ class _Attaching:
         self._left -= size
         if self._left < 0:
             raise Malformed(f"the assets of the record are larger than the limit of {limits.MAX_RECORD_BYTES} bytes")
+        try:
+            return before + _encoded(self._verified(name, size))
+        except Malformed as lost:
+            if self._shows_lost:
+                return f"[{lost}]"
+            raise
+
+    def _verified(self, name: str, size: int) -> bytes:
         data = self._read(name, size)
         if len(data) != size or hashlib.sha256(data).hexdigest() != name[:64]:
             raise Malformed(f"the asset {name} was changed: it is not what was recorded{_why(data, size)}")
-        return before + _encoded(data)
+        return data
 
 
 def _why(data: bytes, size: int) -> str:

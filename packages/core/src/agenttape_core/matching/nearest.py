@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from agenttape_core.matching.difference import Difference, differences, likeness
+from agenttape_core.matching.difference import Difference, differences, differing_leaves, likeness
+from agenttape_core.matching.drawn import is_drawn
 from agenttape_core.matching.fingerprint import CanonicalRequest
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
 from agenttape_core.matching.permutation import is_permuted
@@ -26,6 +27,7 @@ class Nearest(NamedTuple):
         same: Whether it has the fingerprint of the call.
         found: The differences of its request from that of the call.
         is_permuted: Whether they are only in the order of parts.
+        drawn: The paths that differ, if all of them hold what is another one in each run, such as a random token.
     """
 
     row: IndexRow
@@ -33,6 +35,7 @@ class Nearest(NamedTuple):
     same: bool
     found: Sequence[Difference]
     is_permuted: bool = False
+    drawn: Sequence[str] = ()
 
     def lines(self) -> list[str]:
         """Return the explanation, a line each."""
@@ -80,7 +83,10 @@ def nearest(
     def near(row: IndexRow, why: str) -> Nearest:
         found = tuple(_by_tools(compared(row), asked))
         same = row.fingerprint == request.fingerprint
-        return Nearest(row, why, same=same, found=found, is_permuted=not same and is_permuted(compared(row), asked))
+        leaves = list(differing_leaves(compared(row), asked))
+        drawn = [_ignorable(path) for path, old, new in leaves] if all(is_drawn(*one[1:]) for one in leaves) else []
+        permuted = not same and is_permuted(compared(row), asked)
+        return Nearest(row, why, same=same, found=found, is_permuted=permuted, drawn=drawn)
 
     same_kind = [row for row in rows if row.kind == request.kind]
     asked = ignored.stripped(request.body)
@@ -95,6 +101,12 @@ def nearest(
         return None
     best = max(named[:_MAX_CANDIDATES], key=lambda row: likeness(compared(row), asked))
     return near(best, "the most similar request")
+
+
+def _ignorable(path: str) -> str:
+    """Return the path of a value as `ignore` takes it: without the tag of its type, such as that of bytes."""
+    parent, _, last = path.rpartition(".")
+    return parent if last.startswith("$") and parent else path
 
 
 def _by_tools(recorded: Plain, asked: Plain) -> Iterator[Difference]:

@@ -47,6 +47,7 @@ class Verdict:
         proof: The result of running the test again at once after it has recorded: `same`, `differs`, or empty.
         difference: The difference that was found, a line each; empty if the test fails with these lines.
         renewable: Whether a cassette that was not opened would be, if it were recorded anew: it is broken, or too old.
+        otherwise: How many calls got the answer to another request, in words; empty if none did.
         keyless: Whether the test failed because a client of a provider had no key.
     """
 
@@ -69,6 +70,7 @@ class Verdict:
     proof: str = ""
     difference: str = ""
     renewable: bool = False
+    otherwise: str = ""
     keyless: bool = False
 
     @classmethod
@@ -106,6 +108,7 @@ class Verdict:
             word=_word(counts, session, failed=failed),
             served=len(report.served),
             run_through=len(report.ran_through),
+            otherwise=report.answered_otherwise,
             not_run="; ".join(map(str, report.served_not_run)),
             executed=len(report.executed),
             seconds=round(seconds, 3),
@@ -158,6 +161,7 @@ class Verdict:
     def __str__(self) -> str:
         names = ("served", "executed", "run_through", *_COUNTED, "dropped")
         counts = [f"{getattr(self, name)} {name.replace('_', ' ')}" for name in names if getattr(self, name)]
+        counts += [self.otherwise] if self.otherwise else []
         aside = f"; the unreadable file is kept as {self.put_aside}" if self.put_aside else ""
         word = f"{self.word}, but does not replay:" if self.proof == "differs" else self.word
         return f"{word:<9} {self.path}  {', '.join(counts) or 'nothing asked'}{aside}"

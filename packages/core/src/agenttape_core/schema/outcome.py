@@ -72,6 +72,8 @@ class Outcome(Record):
     def _is_whole(self) -> Self:
         if "raised" in (self.status, self.ended) and self.error is None:
             raise ValueError("what `raised` needs an `error`")
+        if self.status == "returned" and self.error is not None:
+            raise ValueError("what `returned` has no `error`: it is what `raised`")
         if self.status == "refused" and not isinstance(self.value, str):
             raise ValueError("what was `refused` needs the words of its error result as `value`")
         if self.status == "streamed" and self.chunks is None:

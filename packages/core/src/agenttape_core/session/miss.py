@@ -75,7 +75,8 @@ def nearest_to(source: Source, request: CanonicalRequest, address: str, ignored:
         near = nearest(request, address, source.entries, lambda number: source.interaction(number).request, ignored)
     except CassetteError as error:  # a record that cannot be read must not hide the miss
         return f"nearest   unknown: {error}"
-    return near if near is not None else f"nearest   none: no {request.kind} was recorded"
+    why = "; nodes are recorded only if serve_nodes names them then" if request.kind == "node" else ""
+    return near if near is not None else f"nearest   none: no {request.kind} was recorded{why}"
 
 
 def explanation(
@@ -110,7 +111,19 @@ def explanation(
         *(near.lines() if isinstance(near, Nearest) else [near]),
         *(_dates(source, request, near) if isinstance(near, Nearest) and near.found else []),
         *_missing(source, request, address),
-        *_to_fix([*(advice(hash_seed) if is_permuted else []), *remedy()]),
+        *_to_fix([*(advice(hash_seed) if is_permuted else []), *_remedies(near, remedy)]),
+    ]
+
+
+def _remedies(near: Nearest | str, remedy: Callable[[], Sequence[str]]) -> Sequence[str]:
+    """Return what to do about a miss. What is another value in each run would be so in a new recording, too."""
+    if not isinstance(near, Nearest) or not near.drawn:
+        return remedy()
+    paths = ", ".join(f'"{path}"' for path in near.drawn)
+    return [
+        "each run has another value there, so that no recording helps",
+        f"leave it out of the comparison:  ignore=[{paths}]",
+        "or draw it from what is frozen: uuid, random, time.time",
     ]
 
 

@@ -99,12 +99,15 @@ def rebuild_error(record: RecordedError, codec: ValueCodec) -> BaseException:
     """Return the recorded exception: of its own type if that is loaded, else of one that its handlers accept."""
     codec = _with_errors(codec)
     args = tuple(codec.decode(item) for item in record.args)
-    cls = loaded_class(record.type, BaseException)
+    cls = loaded_class(_spelled(record.type), BaseException)
     error: BaseException | None = None
     if is_validation_error(cls):
         error = validation_error(record.attributes, codec.decode)
     elif cls is not None and issubclass(cls, _OUTCOMES):
         error = _made(cls, args)
+        if not args and record.message and _text(error) == "":  # somebody wrote it by hand
+            args = (record.message,)
+            error = _made(cls, args)
     if error is None:
         error = _substitute(record, args)
     else:
@@ -113,6 +116,19 @@ def rebuild_error(record: RecordedError, codec: ValueCodec) -> BaseException:
         if name not in PARTS or not is_validation_error(type(error)):
             _set(error, name, codec.decode(value))
     return error
+
+
+def _spelled(name: str) -> str:
+    """Return the name of a class as `module:QualName`, also if a person has written `builtins.TimeoutError`."""
+    module, _, qualname = name.rpartition(".")
+    return name if ":" in name else f"{module or 'builtins'}:{qualname}"
+
+
+def _text(error: BaseException | None) -> str | None:
+    try:
+        return str(error) if error is not None else None
+    except Exception:  # noqa: BLE001 - of a class of the user, it may be any
+        return None
 
 
 def _made(cls: type[BaseException], args: tuple[Any, ...]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -22,6 +23,7 @@ class Crossed:
         address: Where it stands in the run.
         number: Its number in the cassette; while recording, the order of its start.
         rung: How its recording was found; `None` if it was executed or not used at all.
+        same: Whether the recording is that of the same request.
     """
 
     kind: str
@@ -29,6 +31,7 @@ class Crossed:
     address: str
     number: int
     rung: Rung | None = None
+    same: bool = True
 
     def __str__(self) -> str:
         found = f" ({self.rung})" if self.rung is not None else ""
@@ -100,6 +103,8 @@ class Departure:
         return f"{number}  {self.kind} {self.name} at {self.address}{': ' if differs else ''}{differs}"
 
 
+_LOOSE = {"address": "by address", "ordered": "in order", "matcher": "by a matcher"}
+"""The ways to find a recording of another request, in words."""
 _SHOWN = 3
 _WITH_CODE = frozenset({"tool", "retrieval"})
 """The kinds of calls that a replay may step into."""
@@ -209,7 +214,7 @@ class Report:
 
     @property
     def unused(self) -> tuple[Crossed, ...]:
-        """The recorded interactions that were not used; known when the session has ended."""
+        """The recorded interactions that were not used; empty until the session has ended, as they may be used yet."""
         return tuple(self._unused)
 
     @property
@@ -352,8 +357,20 @@ class Report:
 
     def __str__(self) -> str:
         parts = [f"{len(self._served)} served", f"{len(self._executed)} executed"]
+        parts += [said] if (said := self.answered_otherwise) else []
         parts += [f"{len(items)} {word}" for items, word in self._exceptional() if items]
         return "\n  ".join([", ".join(parts), *self._outside])
+
+    @property
+    def answered_otherwise(self) -> str:
+        """Say how many calls got the answer to another request, and how it was found; empty if none did.
+
+        Only looser rules than those of `match_on` by default let that happen.
+        """
+        found = [*self._served, *self._ran_through]
+        ways = Counter(_LOOSE.get(str(one.rung), str(one.rung)) for one in found if not one.same)
+        parts = [f"{count} of {len(found)} {way}" for way, count in ways.items()]
+        return f"{', '.join(parts)}, to another request" if parts else ""
 
     def _exceptional(self) -> list[tuple[Sequence[object], str]]:
         return [

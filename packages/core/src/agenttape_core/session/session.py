@@ -116,7 +116,7 @@ class Session(EnteredSession):
         if isinstance(decision, Serve):
             found = decision.found
             recorded = original(self.source, found.number)
-            served = Crossed(boundary.kind, name, position.address, recorded, found.rung)
+            served = Crossed(boundary.kind, name, position.address, recorded, found.rung, same=found.same)
             self._moved(request, position, found)
             self.report.add(served=served)
             self._tell("call.served", served)
@@ -127,7 +127,12 @@ class Session(EnteredSession):
         if isinstance(decision, RunThrough):
             found = decision.found
             ran_through = Crossed(
-                boundary.kind, name, position.address, original(self.source, found.number), found.rung
+                boundary.kind,
+                name,
+                position.address,
+                original(self.source, found.number),
+                found.rung,
+                same=found.same,
             )
             self._moved(request, position, found)
             self.report.add(ran_through=ran_through)

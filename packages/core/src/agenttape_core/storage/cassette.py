@@ -81,6 +81,7 @@ class Cassette:
         steps = set(self._step_spans)
         self._spans = [span for span in spans if span not in steps] if steps else spans
         self._assets: AssetFolder | None = None
+        self._shows_lost = False
         self._stamps: Stamps | None = None
         self.preface, self._timings, self._step_timings = self._parse_preface()
         self.entries: Sequence[IndexRow] = self._index()
@@ -346,7 +347,18 @@ class Cassette:
     def _whole(self, part: Any) -> Any:
         """A request or an outcome with its stamps and assets where they were."""
         part = self._stamps.filled(part) if self._stamps is not None else part
-        return attach(part, self._assets.read) if self._assets is not None and isinstance(part, dict) else part
+        if self._assets is None or not isinstance(part, dict):
+            return part
+        return attach(part, self._assets.read, shows_lost=self._shows_lost)
+
+    def show_lost(self) -> Cassette:
+        """Let a sentence stand in the place of each asset that is missing or changed from now on, and return this.
+
+        For verbs that show a cassette to a person: one lost asset hides one value. What replays, checks or validates
+        must not call it.
+        """
+        self._shows_lost = True
+        return self
 
     def _index(self) -> Sequence[IndexRow]:
         data, read, last, entries = self._data, self._layout.row, 0, []

@@ -37,7 +37,7 @@ def coverage(paths: tuple[str, ...], *, graph: str | None, fail_under: float | N
         except ConfigurationError as error:
             raise ConfigurationError(f"--graph: {graph} is no graph: {error}") from None
     for each in progress(found_in(paths), "reading"):
-        found.add(each.open())
+        found.add(each.look())
     if as_json:
         print_json(found.to_dict())
     else:

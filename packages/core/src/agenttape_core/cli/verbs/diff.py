@@ -51,7 +51,7 @@ def diff(
         return FINDINGS if exit_code and any(change.state != "same" for change in changes) else OK
     if as_markdown:
         raise click.UsageError("--markdown is for two folders")
-    comparison = Comparison(found_one(first).open(), found_one(other).open(), Ignored.of(ignore), steps=steps)
+    comparison = Comparison(found_one(first).look(), found_one(other).look(), Ignored.of(ignore), steps=steps)
     if as_json:
         print_json(comparison.to_dict())
     else:
@@ -68,7 +68,7 @@ def _changes(first: Path, other: Path) -> list[Change]:
     prices = load_prices(project_settings().prices)
     found = []
     for name in progress(sorted(before.keys() | now.keys()), "comparing"):
-        old, new = (pair[name].open if name in pair else None for pair in (before, now))
+        old, new = (pair[name].look if name in pair else None for pair in (before, now))
         found.append(change_of(name, old, new, prices))
     return [change for change in found if change is not None]
 

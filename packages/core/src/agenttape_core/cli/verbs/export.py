@@ -98,7 +98,7 @@ def _sent(found: Sequence[Found], endpoint: str, *, content: bool) -> dict[str, 
     collector, count = Collector(endpoint), 0
     try:
         for each in progress(found, "sending"):
-            count += collector.send(spans_in(each.open(), content=content))
+            count += collector.send(spans_in(each.look(), content=content))
     finally:
         collector.close()
     return {"to": collector.url, "cassettes": len(found), "spans": count}
@@ -114,10 +114,10 @@ def _text(found: Sequence[Found], form: str, *, content: bool, mask: Mask | None
         return
     for each in progress(found, "reading"):
         if form == "otel":
-            spans = spans_in(each.open(), content=content)
+            spans = spans_in(each.look(), content=content)
             yield otlp_parts(spans) if mask is None else otlp_parts(spans, mask.data)
         else:
-            rows = ({"cassette": each.shown, **row} for row in rows_of(each.open()))
+            rows = ({"cassette": each.shown, **row} for row in rows_of(each.look()))
             yield from (json.dumps(row if mask is None else mask.data(row)) for row in rows)
 
 
@@ -127,7 +127,7 @@ def _document(found: Sequence[Found], mask: Mask | None) -> Iterator[str]:
     for left, each in zip(range(len(found), 0, -1), progress(found, "reading"), strict=True):
         shown = each.shown if mask is None else mask.data(each.shown)
         yield f'    {{\n      "cassette": {json.dumps(shown)},\n      "records": ['
-        rows = rows_of(each.open())
+        rows = rows_of(each.look())
         yield from _listed(rows if mask is None else map(mask.data, rows))
         yield f"      ]\n    }}{',' if left > 1 else ''}"
     yield "  ]\n}"
@@ -173,7 +173,7 @@ def _mask(found: Sequence[Found]) -> Mask:
     """Return what replaces the words of prompts in what was said."""
     from agenttape_core.tools.reporting.masking import Mask, prompts_of
 
-    return Mask(prompt for each in found for prompt in prompts_of(each.open().interactions()))
+    return Mask(prompt for each in found for prompt in prompts_of(each.look().interactions()))
 
 
 def _write(output: str, lines: Iterator[_Line]) -> int:

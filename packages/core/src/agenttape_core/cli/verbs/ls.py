@@ -28,14 +28,16 @@ def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
     rows, broken = [], []
     for found in progress(found_in(paths), "reading"):
         try:
-            rows.append((found, overview_of(found.open(), prices)))
+            rows.append((found, overview_of(found.look(), prices)))
         except CassetteError as error:
             broken.append((found, str(error)))
     if as_json:
         print_json([*(_plain(*row) for row in rows), *({"path": f.shown, "problem": p} for f, p in broken)])
     else:
         columns = ("cassette", "age", "calls", "tokens", "money", "size", "read", "models")
-        print_table(columns, [_cells(*row) for row in rows], right=_NUMBERS)
+        more = ("tags",) if any(overview.tags for _, overview in rows) else ()
+        lines = [(*_cells(*row), *([", ".join(row[1].tags)] if more else [])) for row in rows]
+        print_table((*columns, *more), lines, right=_NUMBERS)
         for _, problem in broken:
             print_text(problem, "red")
         tell_missing_prices(prices, sum(overview.unpriced for _, overview in rows))

@@ -27,7 +27,7 @@ _SHORT = 160
 @click.option("--step", type=int, metavar="N", help="Show one step in full.")
 def show(path: str, *, interaction: int | None, step: int | None, as_json: bool) -> None:
     """Show the tree of a run with requests, answers, chunks, tokens and times, or one record in full."""
-    cassette = found_one(path).open()
+    cassette = found_one(path).look()
     if interaction is None and step is None:
         (_print_all if as_json else _show_all)(cassette)
         return
@@ -69,7 +69,8 @@ def _show_all(cassette: Cassette) -> None:
         branches.append(Branch(_title(record, cassette)))
         for line, style in _lines(record):
             branches[-1].grow(Branch(line, style))
-    shown = [Branch(f"{header.name}  {header.volatile.created}".rstrip(), "bold")]
+    tags = f"  [{', '.join(header.tags)}]" if header.tags else ""
+    shown = [Branch(f"{header.name}  {header.volatile.created}{tags}".rstrip(), "bold")]
     for place, depth in CallTree(rows).walk():
         del shown[depth + 1 :]
         branch = Branch(place.label, "dim") if place.record is None else branches[place.record]

@@ -30,7 +30,7 @@ def stats(paths: tuple[str, ...], *, by: str | None, as_json: bool) -> None:
     if by is not None:
         _print_groups(by, _groups(by, paths, prices), prices, as_json=as_json)
         return
-    total = _sum([overview_of(found.open(), prices) for found in progress(found_in(paths), "reading")])
+    total = _sum([overview_of(found.look(), prices) for found in progress(found_in(paths), "reading")])
     if as_json:
         print_json(total)
         return
@@ -47,7 +47,7 @@ def stats(paths: tuple[str, ...], *, by: str | None, as_json: bool) -> None:
 def _groups(by: str, paths: Sequence[str], prices: Prices) -> list[Group]:
     groups: dict[str, Group] = {}
     for found in progress(found_in(paths), "reading"):
-        add_to(groups, by, found.open(), found.shown, prices)
+        add_to(groups, by, found.look(), found.shown, prices)
     return list(groups.values())
 
 

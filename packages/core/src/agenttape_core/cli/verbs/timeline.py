@@ -26,7 +26,7 @@ def timeline(path: str, *, as_json: bool) -> None:
     The row of a step stands above the calls in it. The column "first" is the time until the first chunk of a stream.
     """
     cassette = found_one(path)
-    found = timeline_of(cassette.open())
+    found = timeline_of(cassette.look())
     if as_json:
         print_json({"path": cassette.shown, **found.to_dict()})
         return

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import NamedTuple
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, verb
-from agenttape_core.errors import CassetteError, counted
+from agenttape_core.errors import CassetteError, CassetteFormatError, counted
 from agenttape_core.matching import Ignored, recorded_request
-from agenttape_core.schema import Interaction
+from agenttape_core.schema import KINDS, Interaction
+
+_ALIKE = 0.7
 
 
 class _Read(NamedTuple):
@@ -72,9 +75,21 @@ def _read(found: Found) -> _Read:
         ignored = Ignored.of(cassette.header.ignore)  # its volatile block, which is read lazily, is checked too
         for record in cassette.records():
             count += 1
+            if isinstance(record, Interaction) and (known := _meant(record.kind)):
+                raise CassetteFormatError(
+                    cassette.path,
+                    f"interaction {record.number} has the unknown kind {record.kind!r}; did you mean {known!r}?",
+                    line=cassette.line_of(record.number),
+                )
             if isinstance(record, Interaction):
                 asked = recorded_request(record.kind, record.name, record.request, ignored)
                 edited += [record.number] if asked.fingerprint != record.fingerprint else []
     except CassetteError as error:
         return _Read(found, count, str(error), [])
     return _Read(found, count, "", edited)
+
+
+def _meant(kind: str) -> str:
+    """Return the kind that was probably meant; empty for one that there is, or that an integration has invented."""
+    alike = difflib.get_close_matches(kind, KINDS, n=1, cutoff=_ALIKE) if kind not in KINDS else []
+    return alike[0] if alike else ""

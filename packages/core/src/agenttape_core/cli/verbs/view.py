@@ -96,7 +96,7 @@ def _folder(folder: Path, several: list[Found], target: Path, *, opens: bool, as
         assert found.path is not None  # it was found in a folder
         name = found.path.relative_to(folder).as_posix()
         try:
-            cassette = found.open()
+            cassette = found.look()
             page = page_of([(_name(found), cassette)], prices)
             listed.append(Listed(name, f"{name}.html", overview_of(cassette, prices)))
         except CassetteError as error:
@@ -157,7 +157,7 @@ def _flow(found: Found, program: str, text: str | None, advance: Callable[[], ob
 
 
 def _page(found: list[Found], flow: dict[str, Any] | None) -> tuple[str, Comparison | None]:
-    cassettes = [(_name(each), each.open()) for each in found]
+    cassettes = [(_name(each), each.look()) for each in found]
     comparison = None
     if len(cassettes) > 1:
         comparison = Comparison(cassettes[0][1], cassettes[1][1], Ignored.of(()))

@@ -36,6 +36,7 @@ class Overview:
         dollars: The cost of the recorded calls in US dollars, as far as their models have a known price.
         unpriced: The number of calls of models without a known price or without counted tokens.
         seconds: The sum of the durations of the recorded calls; parallel calls overlapped.
+        tags: The tags of the cassette.
     """
 
     name: str
@@ -55,11 +56,12 @@ class Overview:
     dollars: float
     unpriced: int
     seconds: float
+    tags: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data. Cancelled and refused calls are rare, and left out where there are none."""
+        """Return it as plain data. Cancelled and refused calls and tags are left out where there are none."""
         plain = asdict(self)
-        for rare in ("cancelled", "refused"):
+        for rare in ("cancelled", "refused", "tags"):
             if not plain[rare]:
                 del plain[rare]
         return plain
@@ -147,4 +149,5 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
         dollars=round(dollars, 6),
         unpriced=found["unpriced"],
         seconds=round(sum(timing.duration_ms for timing in timings) / 1000, 3),
+        tags=tuple(cassette.preface.tags),
     )
