@@ -118,9 +118,9 @@ def _cassettes(paths: Sequence[str]) -> Iterator[_Fact]:
             place = re.compile(rf"{re.escape(each.shown)}:(?:(?P<line>[0-9]+):)? ")
             said = place.sub(lambda found: f"line {found['line']}: " if found["line"] else "", problem, count=1)
             yield _Fact(each.shown, said, is_wrong=True)
-    for name, said in _broken_seals(found).items():
+    for name, reasons in _broken_seals(found).items():
         ill.add(name)
-        yield _Fact(name, f"not as it was sealed: {', '.join(said)}", is_wrong=True)
+        yield _Fact(name, f"not as it was sealed: {', '.join(reasons)}", is_wrong=True)
     count = counted(len(found), "cassette")
     if len(ill) < len(found):
         yield _Fact("cassettes", f"{len(found) - len(ill)} of {count}" if ill else count)
