@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Self
 
 from llama_index_instrumentation.span_handlers import NullSpanHandler
 
 
 class SpanListener(NullSpanHandler):
-    """Listens to spans, and makes none of its own."""
+    """Listens to spans, and makes none of its own.
+
+    Agents and workflows hold their dispatcher, and that holds its handlers. So whoever copies one of them copies us: a
+    copy reports to the same listener, and has nothing of its state. In another process it does nothing.
+    """
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[NullSpanHandler], tuple[()]]:
+        return NullSpanHandler, ()
 
     @abstractmethod
     def began(

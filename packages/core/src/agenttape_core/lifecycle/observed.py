@@ -35,6 +35,11 @@ Writing costs as much as the whole file is long, so rewriting it after each of m
 """
 _SHARE = 2
 """The journal of interactions that are not yet in the file may be as long as the file, divided by this."""
+_LARGE = 1024 * 1024
+"""The size in bytes from which only `flush` and `close` write the file.
+
+Writing takes memory for the whole file, several times over: the memory of a server would grow with each of its turns.
+"""
 
 
 class Observation:
@@ -88,8 +93,8 @@ class Observation:
         self._events = self._told_at(told) if told is not None else None
         self._opened: Opened | None = None
         self._written: _Written | None = None
-        self._ends: list[list[str]] = []
-        self._at_once: list[Scheduled] = []
+        self._ends: list[tuple[str, ...]] = []
+        self._at_once: list[tuple[tuple[str, ...], str]] = []
         self._is_closed = self._has_begun = False
         self._is_told = True
         self._lock = Lock()
@@ -136,11 +141,18 @@ class Observation:
             at_once: The calls that answered without letting their event loop go on.
         """
         with self._lock:
-            self._ends += ends
-            self._at_once += at_once
+            # Tuples of texts: there may be many until the file is written, and the collector leaves these alone.
+            self._ends += [tuple(group) for group in ends]
+            self._at_once += [(tuple(group.calls), group.order) for group in at_once]
+
+    def forget(self) -> None:
+        """Forget the interactions of an outermost run that has ended: they are in the journal."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.session.forget()
 
     def run_ended(self) -> None:
-        """Note that no observed run is open; the file is written if it is small, or much is new.
+        """Note that no observed run is open; the file is written if it is small, or not large and much is new.
 
         Raises:
             CassetteError: As of `flush`.
@@ -149,9 +161,8 @@ class Observation:
         with self._lock:
             if self._opened is None or self._opened.journal is None:
                 return
-            self._opened.session.forget()
             written = self._written.size if self._written is not None else 0
-            if written <= _SMALL or self._opened.journal.size * _SHARE >= written:
+            if written <= _SMALL or (written <= _LARGE and self._opened.journal.size * _SHARE >= written):
                 self._write()
 
     def flush(self) -> None:
@@ -190,7 +201,8 @@ class Observation:
             keep: list[Interaction | Step] = list(before.records()) if before is not None else []
             header = before.header if before is not None else self._begun(self._prepared.header)
             volatile = header.volatile
-            header = with_ends(header, self._ends, self._at_once)
+            at_once = [Scheduled(calls=list(calls), order=order) for calls, order in self._at_once]
+            header = with_ends(header, [list(group) for group in self._ends], at_once)
             journal.commit(finished_header(header, volatile.timings, volatile.steps), keep)
             self._ends, self._at_once = [], []
             size = journal.size + (self._written.size if self._written is not None else 0)

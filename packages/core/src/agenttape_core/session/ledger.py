@@ -97,6 +97,7 @@ class Ledger:
         """Forget the interactions: they are with the sink, and an observer never looks at them again."""
         with self._lock:
             self._kept.clear()
+            self.runs.clear()
 
     def refer_to_texts(self) -> None:
         """Let steps refer to the long texts of the interactions from now on, where they would repeat them."""

@@ -60,8 +60,8 @@ class TapeCallbackHandler(Observing):
 
     A journal beside the cassette holds everything that has ended, so a crash does not lose it
     (`agenttape_core.recover`). The cassette itself is written when no observed run is open: after `invoke` returns, it
-    is there. A file of more than 64 KiB is written when there is much to add, at the latest by `flush`, by `close`, or
-    at the end of the program.
+    is there. A file of more than 64 KiB is written when there is much to add; one of more than a megabyte only by
+    `flush`, by `close`, or at the end of the program, since writing takes memory for the whole file.
 
     Args:
         path: The cassette: `.yaml` or `.jsonl`, also with `.gz`, or a bare name under the cassette folder. An existing

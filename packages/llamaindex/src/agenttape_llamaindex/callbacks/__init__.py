@@ -21,7 +21,7 @@ from llama_index.core.instrumentation.events.llm import (
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import Dispatcher
-from llama_index_instrumentation.event_handlers import BaseEventHandler
+from llama_index_instrumentation.event_handlers import BaseEventHandler, NullEventHandler
 from pydantic import PrivateAttr
 
 from agenttape_core import ConfigurationError, Rule
@@ -106,7 +106,8 @@ class TapeEventHandler(BaseEventHandler):
     A journal beside the cassette holds everything that has ended, so that a crash does not lose it
     (`agenttape_core.recover`). The cassette itself is written when no observed span is open: it is there after the
     outermost call has returned, and its stream has been read. A file of more than 64 KiB is written when there is much
-    to add, at the latest by `flush`, by `close`, or at the end of the program.
+    to add; one of more than a megabyte only by `flush`, by `close`, or at the end of the program, since writing takes
+    memory for the whole file.
 
     Args:
         path: The cassette: `.yaml` or `.jsonl`, also with `.gz`, or a bare name under the cassette folder. An
@@ -145,6 +146,15 @@ class TapeEventHandler(BaseEventHandler):
         )
         self._span_handler = TapeSpanHandler(self._observing)
         attach_when_added(self)
+
+    def __copy__(self) -> Self:  # as for `SpanListener`
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[NullEventHandler], tuple[()]]:
+        return NullEventHandler, ()
 
     @classmethod
     def class_name(cls) -> str:

@@ -81,6 +81,17 @@ class Observing(Observer[OpenSpan]):
         self._frames: dict[FrameType, OpenSpan] = {}
         self._unread: deque[str] = deque()
         self.sees_spans = False
+        self._is_closed = False
+
+    def receive(self, report: Callable[..., None], *arguments: Any) -> None:
+        """Handle a report, unless the observation is closed: dispatchers that were copied go on reporting."""
+        if not self._is_closed:
+            super().receive(report, *arguments)
+
+    def close(self) -> None:
+        """Write all that was observed, and observe no more. Raises as the base does."""
+        self._is_closed = True
+        super().close()
 
     # -- spans -------------------------------------------------------------------------------------------------
 

@@ -82,6 +82,7 @@ class RunRecord:
         self._arrived: list[Arrival] = []
         self._names: list[str] = []
         self._published: list[int] = []
+        self._lost = ""
         self._streamed: Event | None = None
         self._began: float | None = None
 
@@ -92,11 +93,7 @@ class RunRecord:
         return self._redactor.chunks(parts)
 
     def publish(self, event: Event) -> None:
-        """Keep an event that the run has written to its stream, until the step that wrote it ends.
-
-        Raises:
-            ValueError: If it, or the one before it, cannot be written.
-        """
+        """Keep an event that the run has written to its stream, until the step that wrote it ends."""
         if not self.keeps_steps:
             return
         is_streamed = class_name(type(event)) in _STREAMED
@@ -108,17 +105,17 @@ class RunRecord:
             self._write_published(event)
 
     def settle(self) -> None:
-        """Keep the event that later ones might have repeated.
-
-        Raises:
-            ValueError: If it cannot be written.
-        """
+        """Keep the event that later ones might have repeated."""
         event, self._streamed = self._streamed, None
         if event is not None:
             self._write_published(event)
 
     def _write_published(self, event: Event) -> None:
-        self._published.append(self._events.refer(event)[EVENT])
+        """Keep an event; if it can't be written, such as one with bytes that aren't UTF-8, the next tick notes that."""
+        try:
+            self._published.append(self._events.refer(event)[EVENT])
+        except ValueError as error:
+            self._lost = f"the event {type(event).__name__} of the stream cannot be written: {error}"
 
     def record(self, received: ReceivedTick) -> None:
         """Record a tick: at once, or with the next one if it only delivers what a step has returned or sent.
@@ -179,11 +176,12 @@ class RunRecord:
 
     def _write(self, session: Session, received: ReceivedTick) -> None:
         data: dict[str, Any] = {TICK: received.tick.type, "seq": received.seq}
-        lost = ""
+        lost, self._lost = self._lost, ""
         try:
             plain = tick_fields(received.tick, self._events.refer, self._redacted)
         except ValueError as error:
-            lost, data["value"] = f"the tick cannot be written: {error}", {"$gone": True}
+            gone = f"the tick cannot be written: {error}"
+            lost, data["value"] = f"{gone}; {lost}" if lost else gone, {"$gone": True}
         else:
             self._moment(plain.get("stamped_at"))
             data["value"] = {"$to": shifted(plain, -(self._began or 0.0))}

@@ -26,6 +26,8 @@ from agenttape_core.session import FirstInput, Session, StepEvent, plain_value, 
 RunT = TypeVar("RunT", bound=OpenRun)
 
 _log = logging.getLogger("agenttape")
+_MOST_OPEN = 10_000
+"""The number of runs that are open at most: more have been left by their program, and would be kept for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Observer(Generic[RunT]):
             if self.has_unreported:
                 self.noted(self.before_writing)
             self.noted(report, *arguments)
+            if len(self.open_runs) > _MOST_OPEN:
+                self.noted(self._abandon_oldest)
             while self._later:
                 self.noted(self._later.popleft())
         finally:
@@ -169,8 +173,10 @@ class Observer(Generic[RunT]):
         """Take out a run that has ended. The cassette is written when it was the last one."""
         with self._gate:
             self.forget(run)
-            if run.above is None and (not self.open_runs or self._order.is_full):
-                self._observation.note_ends(*self._order.take())
+            if run.above is None:
+                self._observation.forget()  # also while other runs are open: in a server, one may always be
+                if not self.open_runs or self._order.is_full:
+                    self._observation.note_ends(*self._order.take())
             if not self.open_runs:
                 self.noted(self.all_ended)
 
@@ -185,6 +191,12 @@ class Observer(Generic[RunT]):
             self.forget(run)
             with self.noting(again=run.lost != ""):
                 self.record(run, status="open", missing=note if run.call is not None else run.lost)
+
+    def _abandon_oldest(self) -> None:
+        with self._gate:
+            oldest = next(iter(self.open_runs.values())).outermost
+            runs = [run for run in self.open_runs.values() if run.outermost is oldest]
+            self.abandon(runs, f"it was not reported to have ended, and more than {_MOST_OPEN} runs were open")
 
     def forget(self, run: RunT) -> None:
         """Take out a run. A subclass may know more of it to forget."""

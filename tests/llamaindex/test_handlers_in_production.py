@@ -1,0 +1,228 @@
+"""A handler in a program that runs for long: copies of what it observes, values of any kind, and its memory."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import inspect
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import Document, MockEmbedding, VectorStoreIndex
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.llms import MockLLM
+from llama_index.core.tools import FunctionTool
+from llama_index_instrumentation import get_dispatcher
+from workflows import Context, Workflow, step
+from workflows.events import Event, StartEvent, StopEvent
+
+from agenttape_core import Interaction, use_cassette
+from agenttape_core.integration.observing import observer
+from agenttape_llamaindex import TapeEventHandler, steps_of
+
+from .acceptance import FRAMEWORK_WARNINGS
+from .observed import SAID, interactions, steps
+from .scripted import Reply, ScriptedLLM, World
+
+pytestmark = FRAMEWORK_WARNINGS
+
+_NO_ARGUMENTS = inspect.Signature().bind()
+NOT_TEXT = b"\xff\xfe\x00"
+
+
+class Blob(Event):
+    """An event that has no JSON form."""
+
+    content: bytes
+
+
+class Shows(Workflow):
+    """Writes bytes to its stream, and keeps them in its state."""
+
+    @step
+    async def go(self, ctx: Context, ev: StartEvent) -> StopEvent:
+        await ctx.store.set("blob", NOT_TEXT)
+        ctx.write_event_to_stream(Blob(content=NOT_TEXT))
+        return StopEvent(result="shown")
+
+
+def agent(world: World, result: Any = "fine", said: str = "done") -> FunctionAgent:
+    """Return an agent that calls one tool, and then answers."""
+
+    def look(place: str) -> Any:
+        """Look."""
+        world.reach("look")
+        return result
+
+    def script(messages: Any, _: Any) -> Reply:
+        return said if messages[-1].role.value == "tool" else [("look", {"place": "here"})]
+
+    return FunctionAgent(tools=[FunctionTool.from_defaults(look)], llm=ScriptedLLM(world, script))
+
+
+def index() -> VectorStoreIndex:
+    """Return an index in memory."""
+    return VectorStoreIndex.from_documents([Document(text="A text.")], embed_model=MockEmbedding(4))
+
+
+THINGS: dict[str, Any] = {
+    "agent": lambda: FunctionAgent(tools=[FunctionTool.from_defaults(index)], llm=MockLLM()),
+    "workflow": Shows,
+    "agents": lambda: AgentWorkflow(agents=[FunctionAgent(llm=MockLLM())]),
+    "tool": lambda: agent(World()).tools[0],
+    "index": index,
+    "engine": lambda: index().as_query_engine(llm=MockLLM()),
+    "dispatcher": get_dispatcher,
+}
+WAYS: dict[str, Any] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda thing: pickle.loads(pickle.dumps(thing)),
+    "model_copy": lambda thing: thing.model_copy(deep=True),
+}
+
+
+def _error_of(way: str, thing: Any) -> type[BaseException] | None:
+    try:
+        WAYS[way](thing)
+    except Exception as error:
+        return type(error)
+    return None
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", THINGS)
+def test_whatever_can_be_copied_can_be_while_it_is_observed(name: str, way: str, tmp_path: Path) -> None:
+    """A handler takes away no way to copy an agent, a workflow or an index, and adds no error of its own."""
+    thing = THINGS[name]()
+    without = _error_of(way, thing)
+    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+        assert _error_of(way, thing) == without
+    assert handler.errors == []
+
+
+async def test_a_copied_workflow_reports_to_the_same_handler(tmp_path: Path) -> None:
+    """A copy is observed by the handler of the original, once, and by nobody after the handler has been closed."""
+    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+        copied = copy.deepcopy(Shows())
+        await copied.run()
+    assert [each.name for each in steps(tmp_path / "seen.jsonl", "chain", "node")] == ["Shows.run", "go"]
+    await copied.run()
+    assert handler.errors == []
+    assert len(steps(tmp_path / "seen.jsonl", "chain")) == 1
+
+
+def test_a_pickled_handler_observes_nothing(tmp_path: Path) -> None:
+    """What another process unpickles has neither the state nor the file of the handler."""
+    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+        for each in (handler, handler.span_handler):
+            assert type(pickle.loads(pickle.dumps(each))).__name__ in {"NullEventHandler", "NullSpanHandler"}
+            assert copy.deepcopy(each) is each
+
+
+@pytest.mark.parametrize("result", [NOT_TEXT, {"a": [NOT_TEXT]}], ids=["bytes", "nested"])
+async def test_a_tool_that_returns_bytes(result: Any, tmp_path: Path) -> None:
+    """Bytes that aren't UTF-8 are recorded and replayed; the event of the stream that can't be written is noted."""
+    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+        observed = await agent(World(), result).run("Look")
+    assert handler.errors == []
+    gone = World()
+    gone.gone = True
+    with use_cassette(tmp_path / "seen.jsonl"):
+        replayed = await agent(gone, result).run("Look")
+    assert [call.tool_output.raw_output for call in replayed.tool_calls] == [result]
+    assert str(replayed) == str(observed)
+    assert any("of the stream cannot be written" in each.note for each in steps_of(tmp_path / "seen.jsonl"))
+
+
+async def test_an_event_that_has_no_json_form(tmp_path: Path) -> None:
+    """An event and a state of the program with bytes are no error of the handler either."""
+    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+        assert await Shows().run() == "shown"
+    assert handler.errors == []
+
+
+def _live(*kinds: type) -> int:
+    """Return the number of objects that live: of some classes, or of all."""
+    gc.collect()
+    counted = Counter(type(each) for each in gc.get_objects())
+    return sum(counted[kind] for kind in kinds) if kinds else counted.total()
+
+
+async def _left_early(llm: ScriptedLLM) -> None:
+    """Read one chunk of a stream, and none of another one."""
+    stream = llm.stream_chat(SAID)
+    next(iter(stream))
+    del stream
+    llm.stream_chat(SAID)
+
+
+@pytest.mark.parametrize("steps", [True, False], ids=["with steps", "without"])
+@pytest.mark.parametrize("turn", ["an agent", "streams"])
+async def test_memory_does_not_grow_with_the_turns(turn: str, steps: bool, tmp_path: Path) -> None:
+    """As many objects live after twice as many turns, whether each of them is read to its end or not."""
+    world = World()
+
+    async def turns(count: int) -> int:
+        for _ in range(count):
+            await (_left_early(ScriptedLLM(world)) if turn == "streams" else agent(world).run("Look"))
+        return _live()
+
+    with TapeEventHandler(tmp_path / "seen.jsonl", steps=steps):
+        await turns(10)
+        after = await turns(30)
+        assert await turns(30) - after < 5 * 30  # an agent's turn makes some 2,000; the index of requests keeps two
+
+
+async def test_memory_does_not_grow_while_something_is_open(tmp_path: Path) -> None:
+    """Recorded calls are not kept until no run is open: in a server, one always is."""
+    world, answer = World(), asyncio.Event()
+
+    async def answered() -> None:
+        await answer.wait()
+
+    with TapeEventHandler(tmp_path / "seen.jsonl"):
+        left_open = asyncio.create_task(ScriptedLLM(world, wait=answered).acomplete("Wait"))
+        before = _live(Interaction)
+        for _ in range(5):
+            await agent(world).run("Look")
+        assert _live(Interaction) == before
+        answer.set()
+        await left_open
+    assert len(interactions(tmp_path / "seen.jsonl")) == 16
+
+
+async def test_a_large_file_is_written_at_the_end(tmp_path: Path) -> None:
+    """Writing takes memory for the whole file, so one of more than a megabyte is written by `flush` and `close`."""
+    world, path = World(), tmp_path / "seen.jsonl"
+
+    async def turns(count: int) -> int:
+        for _ in range(count):
+            await ScriptedLLM(world, lambda messages, _: f"{len(world.reached)} " * 40_000).achat(SAID)
+        return path.stat().st_ino
+
+    with TapeEventHandler(path) as handler:
+        written = await turns(16)
+        assert path.stat().st_size > 1024 * 1024
+        assert await turns(16) == written
+        handler.flush()
+        assert len(interactions(path)) == 32
+        await turns(1)
+    assert len(interactions(path)) == 33
+
+
+def test_runs_that_never_end_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more open runs than a program can have, those that began first are recorded as open, and forgotten."""
+    monkeypatch.setattr(observer, "_MOST_OPEN", 3)
+    handler = TapeEventHandler(tmp_path / "seen.jsonl")
+    spans = handler.span_handler
+    with handler:
+        for number in range(6):
+            spans.span_enter(f"Engine.query-{number}", _NO_ARGUMENTS, instance=None)
+    found = steps(tmp_path / "seen.jsonl")
+    assert [each.status for each in found] == ["open"] * 6
+    assert handler.errors == []
