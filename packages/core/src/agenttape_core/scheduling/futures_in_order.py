@@ -1,17 +1,21 @@
-"""Sets of tasks that iterate in the order in which the tasks were made, in sessions that record and that replay.
+"""Sets of tasks and futures that iterate in the order in which these were made, in sessions that record and replay.
 
 A task is hashed by its place in memory, so a set of tasks has another order in each run: the results of `asyncio.wait`,
 the tasks that `asyncio.as_completed` makes of coroutines, those that an `asyncio.TaskGroup` cancels, and those that
-`asyncio.all_tasks` lists, which `asyncio.run` cancels at its end. A program goes by that order. A set that the program
-makes itself keeps the order that Python gives it.
+`asyncio.all_tasks` lists, which `asyncio.run` cancels at its end. `concurrent.futures` makes sets of what `wait` and
+`as_completed` are given, and yields those that are done already in that order: LangGraph's futures of tasks, when a
+workflow is resumed. A program goes by that order. A set that the program makes itself keeps the order that Python gives
+it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import builtins
 import itertools
 import types
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import _base as _futures
 from typing import Any, TypeVar, cast
 
 from agenttape_core.scheduling.scopes import SCOPES
@@ -68,6 +72,29 @@ for _name in ("copy", "union", "intersection", "difference", "symmetric_differen
 for _name in ("or", "and", "sub", "xor"):
     for _side in ("", "r"):
         setattr(FuturesInOrder, f"__{_side}{_name}__", _keeping_order(f"__{_side}{_name}__"))
+
+
+# -- the sets of `concurrent.futures`, replaced in its module ---------------------------------------------------------
+
+
+def _set_of_futures(given: Iterable[Any]) -> set[Any]:
+    """Return the set that `concurrent.futures` makes; in a session, one that iterates in the order of the argument.
+
+    Futures of a pool have hashes by which a set of them has an order already, the recorded one.
+    """
+    if SCOPES.innermost() is None:
+        return builtins.set(given)
+    several = list(given)
+    if all(hash(future) != object.__hash__(future) for future in several):
+        return builtins.set(several)
+    return FuturesInOrder(map(number, several))
+
+
+def _done_and_not(done: set[Any], not_done: set[Any]) -> Any:
+    return _DONE(_set_of_futures(done), _set_of_futures(not_done))
+
+
+_DONE = _futures.DoneAndNotDoneFutures
 
 
 # -- asyncio's functions, replaced inside, so that every reference to them is covered: see `freeze.ids` ----------------
@@ -147,6 +174,7 @@ def swap_in() -> None:
         function.__code__ = stand_in
     if _GROUP.__init__ is _real_group:
         _GROUP.__init__ = _group
+    vars(_futures).update(set=_set_of_futures, DoneAndNotDoneFutures=_done_and_not)
 
 
 def swap_out() -> None:
@@ -155,3 +183,5 @@ def swap_out() -> None:
         function.__code__ = real
     if _GROUP.__init__ is _group:
         _GROUP.__init__ = _real_group
+    vars(_futures).pop("set", None)  # the built-in one, again
+    _futures.DoneAndNotDoneFutures = _DONE
