@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, SessionStateError, UnrecordableValueError, open_cassette, use_cassette
+from agenttape_core import (
+    CassetteMissError,
+    OutlivedRecordingWarning,
+    SessionStateError,
+    UnrecordableValueError,
+    open_cassette,
+    use_cassette,
+)
 from agenttape_core.integration import Boundary, current_session, executing, intercept
 
 from .world import World, acall, call, record
@@ -346,8 +353,8 @@ def test_many_threads_take_their_own(world: World) -> None:
 
 
 async def test_task_that_outlives_its_session(world: World) -> None:
-    """A call that ends after its session is not part of it; a call that begins afterwards is simply made."""
-    go, begun, crossings = asyncio.Event(), asyncio.Event(), []
+    """A call that ends after its session is recorded as not ended; one that begins afterwards is simply made."""
+    go, begun, crossings = asyncio.Event(), asyncio.Event(), list[Any]()
 
     async def real() -> str:
         begun.set()
@@ -357,15 +364,21 @@ async def test_task_that_outlives_its_session(world: World) -> None:
     async def work() -> tuple[str, str]:
         return await acall("late", real), await world.atool("after")
 
-    async with use_cassette("c", mode="once") as session:
-        world.tool("t")
-        task = asyncio.create_task(work())
-        await begun.wait()
-        crossings = list(session.report.executed)
+    async def recorded() -> asyncio.Task[tuple[str, str]]:
+        async with use_cassette("c", mode="once") as session:
+            world.tool("t")
+            task = asyncio.create_task(work())
+            await begun.wait()
+            crossings.extend(session.report.executed)
+        return task
+
+    with pytest.warns(OutlivedRecordingWarning, match="tool late at late had not ended"):
+        task = await recorded()
     go.set()
     assert await task == ("late 2", "after 3")
     assert [crossed.name for crossed in crossings] == ["t", "late"]
-    assert [entry.name for entry in open_cassette("cassettes/c.yaml").entries] == ["t"]
+    statuses = {each.name: each.outcome.status for each in open_cassette("cassettes/c.yaml").interactions()}
+    assert statuses == {"t": "returned", "late": "cancelled"}
 
 
 def test_opened_twice(world: World) -> None:

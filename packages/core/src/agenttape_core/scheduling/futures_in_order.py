@@ -184,4 +184,4 @@ def swap_out() -> None:
     if _GROUP.__init__ is _group:
         _GROUP.__init__ = _real_group
     vars(_futures).pop("set", None)  # the built-in one, again
-    _futures.DoneAndNotDoneFutures = _DONE
+    vars(_futures).update(DoneAndNotDoneFutures=_DONE)

@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any
 from weakref import ref
 
-from agenttape_core.errors import AgentTapeError
+from agenttape_core.errors import AgentTapeError, OutlivedRecordingWarning, shown_path
 from agenttape_core.freeze import Frozen
 from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
 from agenttape_core.scheduling import SCOPES, UNREAD, Collections, Membership, collections
 from agenttape_core.schema import GAP
 from agenttape_core.session.executed_around import executing
-from agenttape_core.session.executed_crossing import IN_THREADS, ExecutedCrossing
+from agenttape_core.session.executed_crossing import IN_THREADS, RUNNING, ExecutedCrossing
 from agenttape_core.session.run_session import RunSession
 from agenttape_core.session.setup import Setup
 
@@ -150,6 +150,7 @@ class EnteredSession(RunSession):
         for crossing in list(in_threads):
             if crossing.is_real and crossing.is_abandoned:  # its thread goes on, and nobody waits for it
                 crossing.cancelled()
+        self._end_what_is_left()
         self.close()
         self.scheduler.leave()
         membership, self._membership, self._has_left = self._membership, None, True
@@ -158,6 +159,20 @@ class EnteredSession(RunSession):
                 UNREAD.note(membership, self._collections, thoroughly=self.is_replay and self.has_unused())
             if SCOPES.leave(membership):
                 enter_branch(self._branch_outside)
+
+    def _end_what_is_left(self) -> None:
+        """Record calls that tasks in an event loop still await as not ended: their answers come too late."""
+        for crossing in reversed(self.extension(RUNNING)[:]):
+            if not crossing.is_awaited_still:
+                continue
+            crossing.cancelled()
+            call = f"{crossing.request.kind} {crossing.request.name} at {crossing.position.address}"
+            self.warn_at_end(
+                OutlivedRecordingWarning(
+                    f"{shown_path(self.path)}: {call} had not ended when the recording did, so a replay leaves it "
+                    "unanswered\n  await it inside the block to record its answer, or cancel it"
+                )
+            )
 
     def close(self) -> None:
         """End a session that no context entered: it serves and executes nothing more."""

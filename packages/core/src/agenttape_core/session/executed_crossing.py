@@ -226,6 +226,11 @@ class ExecutedCrossing(NestedCrossing):
         if self._abandoned is None and self.is_abandoned:
             self._abandoned = len(self._offsets)
 
+    @property
+    def is_awaited_still(self) -> bool:
+        """True if the call is executed for real in an event loop, and has not ended."""
+        return self.is_real and self.arrivals.awaited is not RIGHT_AWAY and not (self.has_ended or self._is_kept)
+
     # -- acts --------------------------------------------------------------------------------------------------
 
     @property
