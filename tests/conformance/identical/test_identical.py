@@ -74,18 +74,23 @@ def test_the_replay_is_the_same_run(
 ) -> None:
     """Each part of each replay is equal to the recording, but for those of which the table says why they cannot be.
 
-    Where the table says so, a replay may differ if it tells why.
+    Where the table says so, a replay may differ if it tells why. One that is equal should report nothing; that it does
+    on a busy machine is left to the scheduler.
     """
     row, world, path = ROWS[name], Outside(), tmp_path / f"{name}-{driver}.yaml"
     recorded = recorded_run(row, driver, world, path)
     put(recorded, path, shelf)
     world.gone = True
+    needless: dict[str, None] = {}
     for _ in range(replays_of(row, driver, pytestconfig.getoption("replays"))):
         told: list[str] = []
         replayed = replay_run(row.program(driver, world), path, told=told)
         found = [each for each in compare_runs(recorded, replayed) if each.part not in row.never]
         assert found == [] or (told and f"{name}/{driver}" in TOLD), "\n".join([*map(str, found), *told])
+        needless |= dict.fromkeys(told if not found else [])
     assert world.trespasses == []
+    if needless:
+        pytest.xfail(f"#33: an equal replay reports: {'; '.join(needless)}")
 
 
 @pytest.mark.process

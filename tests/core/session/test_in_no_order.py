@@ -261,3 +261,28 @@ def test_a_call_draws_for_itself(tmp_path: Path) -> None:
         return f"{secrets.token_hex()} {time.monotonic()}"
 
     assert disorder(tmp_path / "c.yaml", token, token) == ()
+
+
+@pytest.mark.xfail(strict=True, reason="#33: a thread that computes for long is taken for one that waits")
+def test_a_thread_that_computes_for_long_is_no_disorder(tmp_path: Path) -> None:
+    """A replay in which calls are in the recorded order reports nothing, however long a thread has computed."""
+
+    @boundary("tool")
+    def look(name: str) -> str:
+        return name
+
+    def program() -> list[str]:
+        made: list[str] = []
+        thread = threading.Thread(target=lambda: made.append(look("thread")))
+        thread.start()
+        for _ in range(3 * 10**7):  # most of a second of the processor, and no clock that a replay would report
+            pass
+        made.append(look("main"))
+        thread.join()
+        return made
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = program()
+    with use_cassette(tmp_path / "c.yaml") as cassette:
+        assert program() == recorded
+    assert (cassette.report.disorder, cassette.report.real, cassette.report.unseen) == ((), (), ())

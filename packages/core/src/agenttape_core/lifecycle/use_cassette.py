@@ -333,10 +333,15 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
 async def _in_thread(work: Callable[[], ResultT], undo: Callable[[ResultT], None] = _keep) -> ResultT:
     """Read and write files outside the event loop, and to the end even if the caller is cancelled.
 
+    Other loops than asyncio's, such as trio's, can't await a thread of asyncio: there, the work is done in place, as a
+    `with` block does it everywhere.
+
     Args:
         work: Touches files.
         undo: Called with the result where a cancelled caller will never see it.
     """
+    if not _is_in_task_of_asyncio():
+        return work()
     working = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(working)
@@ -345,6 +350,13 @@ async def _in_thread(work: Callable[[], ResultT], undo: Callable[[ResultT], None
         if working.exception() is None:
             undo(working.result())
         raise
+
+
+def _is_in_task_of_asyncio() -> bool:
+    try:
+        return asyncio.current_task() is not None  # `None` in a loop that is a guest of asyncio's
+    except RuntimeError:
+        return False
 
 
 def _decorated(function: Callable[..., Any], request: SessionRequest) -> Callable[..., Any]:

@@ -1,0 +1,90 @@
+"""`async with use_cassette(...)` works in other loops than asyncio's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agenttape_core import CassetteMissError, boundary, use_cassette
+
+trio = pytest.importorskip("trio")
+
+
+@pytest.fixture(autouse=True)
+def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@boundary("tool")
+async def look(question: str) -> str:
+    """Take a while to answer."""
+    await anyio.sleep(0.002 if question == "slow" else 0)
+    return f"{question}!"
+
+
+async def program(mode: str) -> dict[str, str]:
+    """Make two calls side by side in a block."""
+    answers = {}
+
+    async def one(question: str) -> None:
+        answers[question] = await look(question)
+
+    async with use_cassette("c", mode=mode) as cassette, anyio.create_task_group() as group:
+        group.start_soon(one, "slow")
+        group.start_soon(one, "quick")
+    assert len(cassette.report.served) == (2 if mode == "none" else 0)
+    return answers
+
+
+@pytest.mark.parametrize("backend", ["trio", "asyncio"])
+@pytest.mark.parametrize("recorded_by", ["trio", "asyncio"])
+def test_a_block_in_each_loop(backend: str, recorded_by: str) -> None:
+    """A recording of one loop replays in the other, and in anyio's backends."""
+    expected = {"slow": "slow!", "quick": "quick!"}
+    assert anyio.run(program, "all", backend=recorded_by) == expected
+    assert anyio.run(program, "none", backend=backend) == expected
+
+
+def test_a_decorated_function() -> None:
+    """A decorated coroutine function records the first time, and replays the second."""
+
+    @use_cassette("c", mode="once")
+    async def run() -> str:
+        return await look("quick")
+
+    assert trio.run(run) == trio.run(run) == "quick!"
+    assert Path("cassettes/c.yaml").exists()
+
+
+def test_a_miss_and_a_cancellation() -> None:
+    """A swallowed miss fails the block, even if the block is cancelled since."""
+    trio.run(program, "all")
+
+    async def run() -> None:
+        with trio.CancelScope() as scope:
+            async with use_cassette("c", unused="ignore"):
+                with pytest.raises(CassetteMissError):
+                    await look("new")
+                scope.cancel()
+                await trio.sleep(1)
+
+    with pytest.raises(CassetteMissError) as caught:
+        trio.run(run)
+    assert isinstance(caught.value.__cause__, trio.Cancelled)
+
+
+def test_a_loop_that_is_a_guest_of_asyncio() -> None:
+    """It runs in a thread with a loop of asyncio, whose threads it can't await."""
+    import asyncio
+
+    async def host() -> Any:
+        loop, ended = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+        trio.lowlevel.start_guest_run(
+            program, "all", run_sync_soon_threadsafe=loop.call_soon_threadsafe, done_callback=ended.set_result
+        )
+        return (await ended).unwrap()
+
+    assert asyncio.run(host()) == {"slow": "slow!", "quick": "quick!"}
