@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from .conftest import Project
 
 SUITE = """
 from pathlib import Path
+from typing import Any
 
 @pytest.mark.cassette
 def test_city(cassette):
@@ -107,3 +110,106 @@ def test_a_part_that_caught_its_failure(recorded: Project) -> None:
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*cassettes/notes.yaml: no recording for tool look_up*"])
     assert tree(recorded.path) == before
+
+
+ANSWERS = """
+@pytest.mark.cassette(ignore=["**.fetched_at"])
+def test_city(cassette):
+    assert ask("hello")
+    found = look_up("Rome")
+    assert found["city"] == "Rome"
+"""
+MAIL = "bob.smith" + "@" + "weather-desk.org"
+TOOL = """
+
+@boundary("tool")
+def look_up(city):
+    import secrets
+    return {{"city": city, "degrees": {degrees}, "fetched_at": secrets.token_hex(4), "to": "{mail}", "id": "{id_}"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ({}, {}, ""),
+        ({}, {"degrees": 121}, "tool look_up now answers otherwise at degrees: 20 → 121"),
+        ({}, {"mail": "nobody"}, "tool look_up now answers otherwise at to: *nobody"),
+        ({}, {"id_": "order 2"}, "tool look_up now answers otherwise at id: *order 2"),
+        (
+            {"id_": "7f0c8a52-6d0e-4b59-9a53-0f4b2f3f8a11", "mail": MAIL},
+            {"id_": "0b9a4a0e-1c44-4a1a-8d0e-5a2f6f1f9c22", "mail": MAIL},
+            "",
+        ),
+    ],
+)
+def test_a_tool_that_answers_otherwise(
+    before: dict[str, Any], now: dict[str, Any], said: str, project: Project
+) -> None:
+    """Another answer of a tool is drift, though the test passes; what `ignore` leaves out, and new ids, are none."""
+    agent = project.path / "agent.py"
+    text = agent.read_text(encoding="utf-8").partition('\n@boundary("tool")')[0]
+    common = {"degrees": 20, "mail": MAIL, "id_": "a"}
+    agent.write_text(text + TOOL.format(**{**common, **before}), encoding="utf-8")
+    project.tests(ANSWERS)
+    project.record()
+    agent.write_text(text + TOOL.format(**{**common, **now}), encoding="utf-8")
+    os.utime(agent, (2e9, 2e9))  # Python takes a file of the same second and size for the same one
+    result = project.run("--cassette-drift")
+    if said:
+        result.assert_outcomes(passed=1, errors=1)
+        result.stdout.fnmatch_lines([f"*{said}*"])
+    else:
+        result.stdout.fnmatch_lines(["1 cassette verified by a run for real"])
+        assert result.ret == 0, result.stdout.str()
+
+
+def test_a_tool_that_fails_otherwise_now(project: Project) -> None:
+    """A tool whose error the program catches has another answer, too, if the error is another one."""
+    project.tests("""
+@pytest.mark.cassette
+def test_city():
+    try:
+        look_up("Rome")
+    except LookupError:
+        pass
+""")
+    agent = project.path / "agent.py"
+    text = agent.read_text(encoding="utf-8")
+    for error in ("no city", "no country"):
+        agent.write_text(text.replace('return f"{city}: 20 {unit}"', f'raise LookupError("{error}")'), encoding="utf-8")
+        result = project.run("--cassette-mode=once" if error == "no city" else "--cassette-drift")
+    result.stdout.fnmatch_lines(["*tool look_up now answers otherwise: builtins:LookupError: *city* → *country*"])
+
+
+GOLDEN = """
+import os
+
+@pytest.mark.cassette
+def test_it(cassette):
+    ask("hello")
+    value = {"answer": [{"text": "fine", "id": os.environ["ID"]}], "words": os.environ["WORDS"]}
+    cassette.assert_matches_golden(value, ignore=%s)
+"""
+
+
+def test_a_golden_value_leaves_out_what_differs_each_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ignored paths of a golden value are not compared, also with one that was written with them; the rest is."""
+    project.tests(GOLDEN % "()")
+    monkeypatch.setenv("ID", "a")
+    monkeypatch.setenv("WORDS", "hello")
+    project.record()
+    monkeypatch.setenv("ID", "b")
+    project.run().assert_outcomes(failed=1)
+    project.tests(GOLDEN % '["**.id"]')
+    project.run().assert_outcomes(passed=1)
+    project.run("--rerecord").assert_outcomes(passed=1)
+    assert "id:" not in next(project.path.rglob("*.golden.yaml")).read_text(encoding="utf-8")
+    monkeypatch.setenv("ID", "c")
+    project.run().assert_outcomes(passed=1)
+    monkeypatch.setenv("WORDS", "other")
+    project.run().assert_outcomes(failed=1)
+    project.tests(GOLDEN % '["**.id", "words"]')
+    project.run("--cassette-drift").assert_outcomes(passed=1)
+    project.tests(GOLDEN % '"words"')
+    project.run().stdout.fnmatch_lines(["*ignore='words' is a bare string*"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,7 +204,7 @@ class TestCassette:
         if contains is not None:
             assert contains in found, self._differ("final output", f"... {contains} ...", found)
 
-    def assert_matches_golden(self, value: Any, name: str = "") -> None:
+    def assert_matches_golden(self, value: Any, name: str = "", *, ignore: Collection[str] = ()) -> None:
         """Assert that a value is equal to the one when the test was recorded.
 
         It is kept beside the cassette, redacted, as `CASSETTE.golden.yaml` or `CASSETTE.NAME.golden.yaml`. A test that
@@ -213,9 +213,10 @@ class TestCassette:
         Args:
             value: A result of the agent: plain data, or a value of a registered codec.
             name: The name of the value, where a test has several.
+            ignore: Paths in the value that are neither compared nor written, such as `**.id`.
         """
         __tracebackhide__ = True
-        self._golden.compare(value, name)
+        self._golden.compare(value, name, ignore)
 
     def assert_no_new_calls(self) -> None:
         """Assert that everything so far was served, and nothing executed."""

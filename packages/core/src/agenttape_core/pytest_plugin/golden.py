@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError, shown_path
+from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.yaml_load import load_yaml
 from agenttape_core.format.yaml_text import dump_mapping
+from agenttape_core.matching import Ignored
 from agenttape_core.pytest_plugin.naming import safe
+from agenttape_core.schema import Plain
 from agenttape_core.session import Session, plain_value
 from agenttape_core.storage import GOLDEN, is_pending, stem_of
 from agenttape_core.storage.atomic import make_folder, replace_file
@@ -29,21 +35,35 @@ class Golden:
         self._again = f"{command} --rerecord"
         self._made: dict[str, str] = {}
 
-    def compare(self, value: Any, name: str) -> None:
+    def compare(self, value: Any, name: str, ignore: Collection[str] = ()) -> None:
         """Compare a value with the recorded one, or note it where the session records.
 
+        Args:
+            value: The value.
+            name: Its name.
+            ignore: The paths in it that are neither compared nor written.
+
         Raises:
-            ConfigurationError: The cassette is at a URL.
+            ConfigurationError: The cassette is at a URL, or a path is none.
             AssertionError: They differ, or there is no recorded one.
         """
         __tracebackhide__ = True
         path = self._path(self._session.path, name)
-        text = dump_mapping({"value": self._session.redactor.value(plain_value(value))})
+        if isinstance(ignore, str):
+            raise ConfigurationError(f"ignore={ignore!r} is a bare string; expected a list such as [{ignore!r}]")
+        ignored = Ignored.of(ignore)
+        text = _written(self._session.redactor.value(plain_value(value)), ignored)
         if self._session.policy.records and not self._compares:
             self._made[name] = text
             return
         assert path.is_file(), f"there is no golden value {shown_path(path)}\n  record it:  {self._again}"
         recorded = path.read_text(encoding="utf-8")
+        if ignore:
+            with suppress(Malformed, ValueError):  # what is no golden value differs, and the difference shows it
+                loaded = load_yaml(recorded.encode())
+                recorded = (
+                    _written(loaded["value"], ignored) if isinstance(loaded, dict) and "value" in loaded else recorded
+                )
         if self._session.tries_candidate and recorded != text:
             return  # a candidate has other words: the table says so
         lines = difflib.unified_diff(recorded.splitlines(), text.splitlines(), "recorded", "now", lineterm="", n=2)
@@ -64,3 +84,7 @@ class Golden:
         if not isinstance(cassette, Path):
             raise ConfigurationError(f"golden values lie beside the cassette, and {cassette} is no local file")
         return cassette.with_name(f"{stem_of(cassette)}{f'.{safe(name)}' if name else ''}{GOLDEN}")
+
+
+def _written(value: Plain, ignored: Ignored) -> str:
+    return dump_mapping({"value": ignored.stripped(value)})

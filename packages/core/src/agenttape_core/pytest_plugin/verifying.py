@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from agenttape_core.errors import shown_path
+from agenttape_core.matching import NOTHING, Ignored, differences, recorded_request
 from agenttape_core.pytest_plugin.again import Excinfo, run_again
+from agenttape_core.schema import Interaction, Plain
 from agenttape_core.session import Session
 from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.tools.reading.answer import joined
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.report.trajectory import trajectory_of
 from agenttape_core.tools.trials import parts_at
@@ -22,6 +25,9 @@ from agenttape_core.tools.upkeep.verified import note_verified
 LIVE: pytest.StashKey[Path] = pytest.StashKey()
 """Of a test that is run for real to be compared with its cassette: the file that is recorded to, and thrown away."""
 _VERIFIED = "agenttape.verified"
+_WITH_ANSWERS = frozenset({"tool", "retrieval"})
+"""The kinds of calls whose answers are facts. Those of models are other words each time, of which the test judges."""
+_OF_A_RUN = frozenset({"id", "tool_call_id"})
 
 
 def verify(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
@@ -63,8 +69,39 @@ def _drifted(raised: Excinfo | None, recorded: Path | str, live: Path) -> Iterat
         yield f"its calls part: {parting}"
     elif len(paths[0].calls) != len(paths[1].calls):
         yield f"it made {len(paths[0].calls)} calls, and now makes {len(paths[1].calls)}"
+    else:
+        yield from _other_answers(before, now)
     if _nodes(before) != _nodes(now):
         yield f"its nodes part: {' '.join(_nodes(before))} → {' '.join(_nodes(now))}"
+
+
+def _other_answers(before: Cassette, now: Cassette) -> Iterator[str]:
+    """Yield the tools and retrievers that answered otherwise than they were recorded, with the places that differ.
+
+    What `ignore` leaves out of requests, it leaves out of answers, whose paths begin with `answer`. The same calls were
+    made in both runs, so that they pair off.
+    """
+    ignored = Ignored.of(before.preface.ignore)
+    pairs = zip(_answering(before), _answering(now), strict=False)
+    for old, new in pairs:
+        for difference in differences(_answer(old, ignored), _answer(new, ignored)):
+            where = difference.path.removeprefix("answer").lstrip(".")
+            said = f"{old.kind} {old.name} now answers otherwise{f' at {where}' if where else ''}"
+            yield f"{said}: {difference.recorded} → {difference.asked}"
+
+
+def _answering(cassette: Cassette) -> Iterator[Interaction]:
+    return (item for item in cassette.interactions() if item.kind in _WITH_ANSWERS)
+
+
+def _answer(item: Interaction, ignored: Ignored) -> Plain:
+    """Return what a call answered, without the ids that each run has others of."""
+    error, value = item.outcome.error, joined(item.outcome)
+    if isinstance(value, dict) and isinstance(message := value.get("$message"), dict):
+        value = {"$message": {key: part for key, part in message.items() if key not in _OF_A_RUN}}
+    answer = {"answer": value if error is None else f"{error.type}: {error.message}"}
+    left = ignored.stripped(answer)
+    return recorded_request(item.kind, item.name, left if isinstance(left, dict) else {}, NOTHING).body
 
 
 def _nodes(cassette: Cassette) -> list[str]:
