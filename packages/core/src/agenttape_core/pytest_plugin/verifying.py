@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from agenttape_core.errors import shown_path
-from agenttape_core.matching import NOTHING, Ignored, differences, recorded_request
+from agenttape_core.matching import NOTHING, CanonicalRequest, Ignored, differences, recorded_request
 from agenttape_core.pytest_plugin.again import Excinfo, run_again
-from agenttape_core.schema import Interaction, Plain
+from agenttape_core.schema import Interaction
 from agenttape_core.session import Session
 from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.tools.reading.answer import joined
@@ -84,7 +84,10 @@ def _other_answers(before: Cassette, now: Cassette) -> Iterator[str]:
     ignored = Ignored.of(before.preface.ignore)
     pairs = zip(_answering(before), _answering(now), strict=False)
     for old, new in pairs:
-        for difference in differences(_answer(old, ignored), _answer(new, ignored)):
+        recorded, answered = _answer(old, ignored), _answer(new, ignored)
+        if recorded.fingerprint == answered.fingerprint:  # in which ids of a run are placeholders
+            continue
+        for difference in differences(recorded.body, answered.body):
             where = difference.path.removeprefix("answer").lstrip(".")
             said = f"{old.kind} {old.name} now answers otherwise{f' at {where}' if where else ''}"
             yield f"{said}: {difference.recorded} → {difference.asked}"
@@ -94,14 +97,14 @@ def _answering(cassette: Cassette) -> Iterator[Interaction]:
     return (item for item in cassette.interactions() if item.kind in _WITH_ANSWERS)
 
 
-def _answer(item: Interaction, ignored: Ignored) -> Plain:
+def _answer(item: Interaction, ignored: Ignored) -> CanonicalRequest:
     """Return what a call answered, without the ids that each run has others of."""
     error, value = item.outcome.error, joined(item.outcome)
     if isinstance(value, dict) and isinstance(message := value.get("$message"), dict):
         value = {"$message": {key: part for key, part in message.items() if key not in _OF_A_RUN}}
     answer = {"answer": value if error is None else f"{error.type}: {error.message}"}
     left = ignored.stripped(answer)
-    return recorded_request(item.kind, item.name, left if isinstance(left, dict) else {}, NOTHING).body
+    return recorded_request(item.kind, item.name, left if isinstance(left, dict) else {}, NOTHING)
 
 
 def _nodes(cassette: Cassette) -> list[str]:
