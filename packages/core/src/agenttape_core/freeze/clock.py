@@ -33,17 +33,19 @@ def _of_seconds(frozen: Frozen, real: Real) -> Callable[[float | None], Any]:
     """`gmtime`, `localtime` and `ctime`: the moment is the default of the only argument."""
 
     def of_seconds(seconds: float | None = None, /) -> Any:
-        return real(frozen.clock if seconds is None else seconds)
+        if seconds is not None:
+            return real(seconds)
+        return real(frozen.clock if real.__name__ == "gmtime" else frozen.local_clock)
 
     return of_seconds
 
 
 def _asctime(frozen: Frozen, real: Real) -> Callable[..., str]:
-    return lambda *moment: real(*moment or (_localtime(frozen.clock),))
+    return lambda *moment: real(*moment or (_localtime(frozen.local_clock),))
 
 
 def _strftime(frozen: Frozen, real: Real) -> Callable[..., str]:
-    return lambda form, *moment: real(form, *moment or (_localtime(frozen.clock),))
+    return lambda form, *moment: real(form, *moment or (_localtime(frozen.local_clock),))
 
 
 def _of_clock(frozen: Frozen, real: Real) -> Callable[[int], Any]:

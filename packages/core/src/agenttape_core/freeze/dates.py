@@ -28,7 +28,11 @@ def _at(cls: type, moment: float, *tz: dt.tzinfo | None) -> Any:
 def _now(cls: type, tz: dt.tzinfo | None = None) -> Any:
     """Return the current moment; see `datetime.datetime.now`."""
     frozen = active("clock")
-    return _real("now", cls)(tz) if frozen is None else _at(cls, frozen.clock, tz)
+    return (
+        _real("now", cls)(tz)
+        if frozen is None
+        else _at(cls, frozen.clock if tz is not None else frozen.local_clock, tz)
+    )
 
 
 def _utcnow(cls: type, *, _depth: int = 2) -> Any:
@@ -46,7 +50,7 @@ def _utcnow(cls: type, *, _depth: int = 2) -> Any:
 def _today(cls: type) -> Any:
     """Return the current day, or the moment for a class of moments; see `datetime.date.today`."""
     frozen = active("clock")
-    return _real("today", cls)() if frozen is None else _at(cls, frozen.clock)
+    return _real("today", cls)() if frozen is None else _at(cls, frozen.local_clock)
 
 
 def _class_method(function: Any) -> classmethod[Any, Any, Any]:

@@ -112,6 +112,8 @@ class Frozen:
         self._passed = 0.0
         self.tell_draw: Callable[[str], object] | None = outer.tell_draw if outer is not None else None
         """Called with the kind of each id, number or time that is drawn; `None` if nobody wants to know."""
+        self.tell_local: Callable[[], object] | None = outer.tell_local if outer is not None else None
+        """Called when the moment is read as a local time; `None` if that is the recorded one."""
         self.calls = 0
         """The number of calls that have begun."""
         self._is_under_way = is_under_way
@@ -193,6 +195,13 @@ class Frozen:
             with self._lock:
                 self._passed = max(self._passed, passed)
         return self._began + passed
+
+    @property
+    def local_clock(self) -> float:
+        """The frozen moment, for code that shows it in the local time zone."""
+        if self.tell_local is not None:
+            ask(self.tell_local)
+        return self.clock
 
     @property
     def passed(self) -> float:

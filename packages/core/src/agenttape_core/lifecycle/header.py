@@ -22,7 +22,7 @@ from agenttape_core.schema import (
     Timing,
     Volatile,
 )
-from agenttape_core.session import Begun, hash_seed
+from agenttape_core.session import Begun, hash_seed, zone_at
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Location, stem_of
 
@@ -135,6 +135,7 @@ def new_header(
         volatile=Volatile(
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
             clock=(round(now, 6) if clock is None else clock) if is_timed else None,
+            zone=zone_at(now) if is_timed and clock is None else "",
             python=platform.python_version(),
             hash_seed=hash_seed(),
         ),

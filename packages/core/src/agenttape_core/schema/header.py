@@ -68,6 +68,8 @@ class Volatile(Record):
     """The call that began the run: two recordings of it may be synchronous and asynchronous, or of two threads."""
     clock: float | None = None
     """The frozen time at which the run began, in seconds since the epoch, if either clock is frozen."""
+    zone: str = Field(default="", pattern=r"^(?:[+-]\d{4}(?: \S+)?)?$")
+    """The local time zone of the process at that time, as `+0900 JST`."""
     python: str = ""
     hash_seed: int | None = None
     """The hash seed of the process, if it was given one."""

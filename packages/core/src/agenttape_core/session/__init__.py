@@ -87,6 +87,7 @@ from agenttape_core.session.setup import UNAVAILABLE, Setup
 from agenttape_core.session.sources import EMPTY, Edited, Extended, RecordedCall, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
+from agenttape_core.session.time_zones import another_zone, zone_at
 
 __all__ = [
     "EMPTY",
@@ -133,6 +134,7 @@ __all__ = [
     "Tempo",
     "aintercept",
     "aintercept_stream",
+    "another_zone",
     "as_observed",
     "aserve",
     "aserve_stream",
@@ -187,4 +189,5 @@ __all__ = [
     "watching_acts",
     "why_not_run",
     "without_ids",
+    "zone_at",
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
 
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, DriftError, counted, shown_path
+from agenttape_core.freeze import is_drawn_by_program
 from agenttape_core.matching import (
     Candidate,
     Canonicaliser,
@@ -74,6 +75,8 @@ class BaseSession:
         self.tracing = setup.tracing
         self.events = setup.events
         self.began = setup.began
+        if setup.zone and setup.frozen is not None:
+            setup.frozen.tell_local = self._tell_zone
         self.watches_acts = False
         """True if what calls do outside the process is seen."""
         self.report = self._new_report()
@@ -135,6 +138,10 @@ class BaseSession:
             return answered_without(recorded) or why_not_run(recorded.acts)
 
         return Report(why_served, run_id=self._setup.run_id)
+
+    def _tell_zone(self) -> None:
+        if is_drawn_by_program():
+            self.report.add_real(self._setup.zone)
 
     @property
     def mode(self) -> Mode:
@@ -328,6 +335,7 @@ class BaseSession:
                 near=near,
                 around=differences_around(self, address),
                 hash_seed=self._setup.hash_seed,
+                zone=self._setup.zone,
             ),
         ]
         found = near if isinstance(near, Nearest) else None

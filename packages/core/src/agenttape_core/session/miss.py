@@ -88,6 +88,7 @@ def explanation(
     near: Nearest | str | None,
     around: Sequence[str] = (),
     hash_seed: int | None = None,
+    zone: str = "",
 ) -> list[str]:
     """Return the lines of a miss below the first.
 
@@ -100,6 +101,7 @@ def explanation(
             not be served because it is lossy.
         around: How the run around the call differs from the recorded one, a line each.
         hash_seed: That of the recording, as far as it is known.
+        zone: How the local time zone differs from that of the recording, as a sentence.
     """
     if near is None:
         return _to_fix(['accept what was recorded:  use_cassette(..., lossy="serve")', *remedy()[:1]])
@@ -111,6 +113,7 @@ def explanation(
         *(near.lines() if isinstance(near, Nearest) else [near]),
         *(_dates(source, request, near) if isinstance(near, Nearest) and near.found else []),
         *_missing(source, request, address),
+        *([f"{'zone':<10}{zone}"] if zone else []),
         *_to_fix([*(advice(hash_seed) if is_permuted else []), *_remedies(near, remedy)]),
     ]
 

@@ -51,6 +51,7 @@ class Setup:
         keeps_input: Whether the input that the run began with is kept.
         takes_strays: Whether a thread without a context belongs to the session where it is the only open one.
         root: The position below which the run stands.
+        zone: How the local time zone differs from that of the recording, as a sentence; empty if it does not.
         hash_seed: The hash seed of the process that recorded, as far as it is known.
         began: When the recording began, by `time.perf_counter()`; calls and steps are timed from here.
         run_id: The id of this run, which no other run has.
@@ -80,6 +81,7 @@ class Setup:
     keeps_input: bool = True
     takes_strays: bool = True
     root: Position = field(default_factory=Position)
+    zone: str = ""
     hash_seed: int | None = None
     began: float = field(default_factory=perf_counter)
     run_id: str = ""
