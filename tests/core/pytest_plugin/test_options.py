@@ -168,7 +168,7 @@ def test_the_command_line_wins(project: Project) -> None:
 @pytest.mark.parametrize(
     ("marker", "args", "message"),
     [
-        ("(mod='all')", (), "*unknown option mod; options are ambient, *"),
+        ("(mod='all')", (), "*unknown option mod; options are allow_hosts, ambient, *"),
         ("('a', 'b')", (), "*expected at most one name, then options*"),
         ("(mode='al')", (), "*unknown mode 'al'*"),
         ("", ("--rerecord", "--cassette-mode=all"), "*exclude each other*"),
