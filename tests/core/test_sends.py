@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _socket
 import asyncio
 import gc
 import http.client
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 METHODS = [
     (owner, name)
-    for owner in (socket.socket, ssl.SSLSocket)
+    for owner in (_socket.socket, socket.socket, ssl.SSLSocket)
     for name in ("accept", "connect", "send", "sendall", "sendfile", "sendmsg", "sendto", "write")
 ]
 
@@ -183,10 +184,10 @@ def test_sockets_are_as_before_when_the_last_watcher_has_gone(
     second: list[Send] = []
     one, other, guard = watching_sends(first.append), watching_sends(second.append), ExitStack()
     one.__enter__()
-    wrapped = vars(socket.socket)["send"]
+    wrapped = vars(_socket.socket)["send"]
     other.__enter__()
     guard.enter_context(guarding(Guard(name="weather", allow_hosts=["loopback"]), lambda: False))
-    assert vars(socket.socket)["send"] is wrapped
+    assert vars(_socket.socket)["send"] is wrapped
     peers[0].send(b"x")
     one.__exit__(None, None, None)
     peers[0].send(b"x")

@@ -1,4 +1,4 @@
-"""The methods of `datetime` and `date` that tell the moment, exchanged inside the real classes: see `immutable`.
+"""The methods of `datetime` and `date` that tell the moment, exchanged inside the real classes: see `guard.immutable`.
 
 What was bound before a session, such as `default_factory=datetime.now`, is answered for as well: see `references`.
 """
@@ -11,9 +11,9 @@ import warnings
 from typing import Any
 
 from agenttape_core.freeze.frozen_function import active
-from agenttape_core.freeze.immutable import Exchange
 from agenttape_core.freeze.modules import keeps_real
 from agenttape_core.freeze.references import MethodReference, References
+from agenttape_core.guard.immutable import Exchange
 
 _FROM_TIMESTAMP = {cls: vars(cls)["fromtimestamp"] for cls in (dt.datetime, dt.date)}
 _WARNS_OF_UTCNOW = sys.version_info >= (3, 12)

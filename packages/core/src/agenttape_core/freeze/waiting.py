@@ -30,8 +30,8 @@ from typing import Any, NamedTuple, cast
 from agenttape_core.freeze.callers import MACHINERY, calling_module, is_of_a_library
 from agenttape_core.freeze.frozen import Begun, Frozen
 from agenttape_core.freeze.frozen_function import FrozenFunction, current
-from agenttape_core.freeze.immutable import Exchange
 from agenttape_core.freeze.reentrancy import is_asking
+from agenttape_core.guard.immutable import Exchange
 
 _SLACK = 1.05
 _WAKE_FROM_SLEEP = getattr(asyncio.futures, "_set_result_unless_cancelled", None)

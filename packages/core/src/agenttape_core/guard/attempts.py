@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.guard.caller import in_debugger, in_multiprocessing, in_socketpair
+from agenttape_core.guard.caller import closes_tls, in_debugger, in_multiprocessing, in_socketpair
 from agenttape_core.guard.handovers import ends_workers, to_interpreter
 from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS, as_ip, is_loopback, normal, text
+from agenttape_core.guard.listeners import is_own_socket
 from agenttape_core.guard.machine import looks_at_machine
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from agenttape_core.guard.handovers import Handover
     from agenttape_core.guard.policy import Guard
+    from agenttape_core.guard.receives import Receipt
     from agenttape_core.guard.sends import Send
 
 _SPAWNING = frozenset(
@@ -129,7 +131,52 @@ def send_on(send: Send) -> Attempt | None:
     attempt = _connection("send on the open connection to", send.sock, send.to)
     if attempt is None:
         return None
-    return attempt._replace(sock=send.sock, is_open=True, excused=lambda: send.is_answer or in_debugger())
+    return attempt._replace(
+        sock=send.sock, is_open=True, excused=lambda: send.is_answer or closes_tls() or in_debugger()
+    )
+
+
+_COMING = {
+    **dict.fromkeys(("data", "plain text"), "receive from the open connection to"),
+    "datagram": "receive a datagram from",
+    "connection": "accept a connection from",
+}
+_FROM_OTHERS = (
+    "what another process sends is not in the recording: record the object that gets it, start a server before the\n"
+    "  session, or allow it: "
+)
+
+
+def receive_on(receipt: Receipt) -> Attempt | None:
+    """Return the attempt to receive something, judged as if the connection to whoever sends it were made now."""
+    is_stream = receipt.how == "data"
+    attempt = _connection(_COMING[receipt.how], receipt.sock, receipt.to)
+    if attempt is None:
+        return None
+
+    def is_allowed(guard: Guard) -> bool:
+        if receipt.how == "connection" and not guard.owns_caller():
+            return True
+        # The port at the other end is known and means something only for a connection of a client.
+        is_named = attempt.allowed(guard) if is_stream else guard.allows_host(attempt.host)
+        return is_named or receipt.is_younger(guard.age)
+
+    def is_excused() -> bool:
+        if receipt.is_of_server or receipt.is_none or in_debugger() or in_socketpair():
+            return True
+        if receipt.how in ("datagram", "connection"):
+            return is_own_socket(receipt.to[1], is_datagram=receipt.how == "datagram")
+        return False
+
+    return attempt._replace(
+        what=attempt.what if receipt.how != "plain text" else f"{_COMING[receipt.how]} {attempt.host}",
+        allowed=is_allowed,
+        excused=is_excused,
+        sock=receipt.sock if is_stream else None,
+        is_open=True,
+        port=attempt.port if is_stream else None,
+        advice=_FROM_OTHERS if receipt.how in ("datagram", "connection") else "",
+    )
 
 
 def hand_over(handover: Handover) -> Attempt:

@@ -16,8 +16,13 @@ _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "plats
 
 _MULTIPROCESSING = ("multiprocessing.connection", "multiprocessing.forkserver", "multiprocessing.reduction")
 
-_TOOLS = frozenset({"debugpy", "execnet", "pydevd", "_pydevd_bundle", "_pydev_bundle"})
-"""Packages that connect a process with an editor or a test runner."""
+_TOOLS = frozenset(
+    {
+        *("debugpy", "execnet", "pydevd", "_pydevd_bundle", "_pydev_bundle"),
+        *("remote_pdb", "rpdb", "web_pdb", "pudb"),
+    }
+)
+"""Packages that connect a process with an editor, a terminal or a test runner."""
 
 PAIR_MAKERS = {
     function.__code__
@@ -70,7 +75,7 @@ def _is_installed(filename: str) -> bool:
 def in_socketpair() -> bool:
     """Return True if this is the standard library's emulation of a socket pair, which asyncio wakes itself with."""
     frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - see caller
-    for _ in range(4):
+    for _ in range(8):
         if frame is None:
             break
         if frame.f_code in PAIR_MAKERS:
@@ -88,6 +93,19 @@ def in_debugger() -> bool:
     while frame is not None and (is_own(frame) or is_standard(frame.f_code.co_filename)):
         frame = frame.f_back
     return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _TOOLS
+
+
+def closes_tls() -> bool:
+    """Return True if an event loop ends a TLS connection: the other end may close an idle one at any time."""
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - see caller
+    while frame is not None and (is_own(frame) or frame.f_globals.get("__name__") in _CLOSING):
+        if frame.f_code.co_name == "_do_shutdown":
+            return True
+        frame = frame.f_back
+    return False
+
+
+_CLOSING = frozenset({"asyncio.sslproto", "asyncio.selector_events"})
 
 
 def in_multiprocessing() -> bool:

@@ -43,11 +43,16 @@ _forked: dict[int, int] = {}
 """The same by the number of a forked process, which the system may give to a later one."""
 
 
+def moment() -> int:
+    """Return a number that is greater than all before: a clock for what came first."""
+    return next(_numbers)
+
+
 class Age:
     """The moment at which a session begins, and the child processes that are there already."""
 
     def __init__(self) -> None:
-        self._since = next(_numbers)
+        self._since = moment()
         self._children = weakref.WeakSet(_children(is_alive=True))
 
     def has_child(self) -> bool:
@@ -58,13 +63,13 @@ class Age:
         """Return True if any of these children is older."""
         return bool(self._children) and any(process in self._children for process in processes)
 
-    def precedes(self, connection: Any) -> bool:
-        """Return True if a connection was made after this moment."""
-        return _born.get(connection, 0) > self._since
+    def precedes(self, other: int) -> bool:
+        """Return True if this moment came before another one."""
+        return other > self._since
 
     def precedes_process(self, pid: int) -> bool:
         """Return True if this process has started a process after this moment, by `multiprocessing` or by a fork."""
-        if _forked.get(pid, 0) > self._since:
+        if self.precedes(_forked.get(pid, 0)):
             return True
         return any(child.pid == pid and child not in self._children for child in _children())
 
@@ -236,13 +241,13 @@ def _show(handover: Handover) -> None:
 def _noting(real: Callable[..., None]) -> Callable[..., None]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
         real(self, *args, **kwargs)
-        _born[self] = next(_numbers)
+        _born[self] = moment()
 
     return __init__
 
 
 def _leads_to_older(connection: Any, age: Age) -> bool:
-    return age.has_child() and not age.precedes(connection)
+    return age.has_child() and not age.precedes(_born.get(connection, 0))
 
 
 def _through(verb: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -323,7 +328,7 @@ def _forking(real: Callable[[], Any]) -> Callable[[], Any]:
         answer = real()
         pid = answer[0] if isinstance(answer, tuple) else answer  # of `forkpty`
         if pid:
-            _forked[pid] = next(_numbers)
+            _forked[pid] = moment()
         return answer
 
     return fork

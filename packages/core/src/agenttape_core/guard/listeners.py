@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 _LISTENING = "0A"
@@ -19,8 +19,18 @@ def is_listened_on(port: int) -> bool:
 
 def is_own_server(port: int) -> bool:
     """Return True if this process holds a socket that listens on a port; false if that cannot be known."""
+    return _is_held(lambda: (inode for found, inode in _listeners() if found == port))
+
+
+def is_own_socket(port: int, *, is_datagram: bool) -> bool:
+    """Return True if this process holds a socket with a port of its own; false if that cannot be known."""
+    tables = ("udp", "udp6") if is_datagram else ("tcp", "tcp6")
+    return _is_held(lambda: (inode for found, inode, _ in _rows(*tables) if found == port))
+
+
+def _is_held(inodes: Callable[[], Iterable[str]]) -> bool:
     try:
-        wanted = {f"socket:[{inode}]" for found, inode in _listeners() if found == port}
+        wanted = {f"socket:[{inode}]" for inode in inodes()}
         return bool(wanted) and any(_target(link) in wanted for link in Path("/proc/self/fd").iterdir())
     except OSError:
         return False
@@ -28,10 +38,16 @@ def is_own_server(port: int) -> bool:
 
 def _listeners() -> Iterator[tuple[int, str]]:
     """Yield the port and the inode of each socket that listens."""
-    for table in [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]:
+    for port, inode, state in _rows("tcp", "tcp6"):
+        if state == _LISTENING:
+            yield port, inode
+
+
+def _rows(*tables: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the port, the inode and the state of each socket."""
+    for table in [Path(f"/proc/net/{name}").read_text() for name in tables]:
         for row in map(str.split, table.splitlines()[1:]):
-            if row[3] == _LISTENING:
-                yield int(row[1].rpartition(":")[2], 16), row[9]
+            yield int(row[1].rpartition(":")[2], 16), row[9], row[3]
 
 
 def _target(link: Path) -> str:

@@ -28,6 +28,8 @@ class Guard:
         is_live: Whether the caller runs for a call that is executed because it is live. Such a call may reach
             everything, or what `allow_hosts` names, if it names any host for live calls.
         has_live: Whether calls of the session are live at all.
+        owns_caller: Returns True if the caller is surely part of the session's program: a server beside it may accept
+            connections.
 
     Raises:
         ConfigurationError: An entry of `allow_hosts` is none of these, such as a URL.
@@ -44,6 +46,7 @@ class Guard:
         in_background: Callable[[], bool] = lambda: False,
         is_live: Callable[[], bool] = lambda: False,
         has_live: bool = False,
+        owns_caller: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
         self.age = Age()
@@ -51,6 +54,7 @@ class Guard:
         self.is_over = False
         """True if the session has ended, and the guard holds only for what it has started."""
         self.on_block = on_block
+        self.owns_caller = owns_caller
         entries = [parsed(entry) for entry in allow_hosts]
         self._named = _Hosts(entry for entry in entries if not entry.is_of_program)
         self._of_program = _Hosts([*(one for one in entries if one.is_of_program), *map(parsed, besides)])

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import NetworkBlockedError, shown_path
-from agenttape_core.guard.attempts import EVENTS, Attempt, attempt_of, hand_over, look_up, send_on, signal_to, start_of
+from agenttape_core.guard.attempts import (
+    EVENTS,
+    Attempt,
+    attempt_of,
+    hand_over,
+    look_up,
+    receive_on,
+    send_on,
+    signal_to,
+    start_of,
+)
 from agenttape_core.guard.caller import caller
 from agenttape_core.guard.handovers import Handover, watching_handovers, wrap_loaded
 from agenttape_core.guard.hosts import is_loopback, normal, text
@@ -21,6 +31,7 @@ from agenttape_core.guard.let_through import is_let_through
 from agenttape_core.guard.listeners import is_own_server
 from agenttape_core.guard.lookups import watching_lookups
 from agenttape_core.guard.patching import patch
+from agenttape_core.guard.receives import Receipt, note_connection, watching_receipts
 from agenttape_core.guard.sends import Send, watching_sends
 from agenttape_core.guard.tracers import in_telemetry
 from agenttape_core.guard.watchers import Watchers
@@ -47,6 +58,7 @@ def _install(wrappers: contextlib.ExitStack) -> None:
     for name in ("connect", "connect_ex"):
         patch(wrappers, socket.socket, name, _judging)
     wrappers.enter_context(watching_sends(_judge_send))
+    wrappers.enter_context(watching_receipts(_judge_receipt))
     wrappers.enter_context(watching_handovers(_judge_handover))
     if hasattr(signal, "pidfd_send_signal"):
         patch(wrappers, signal, "pidfd_send_signal", _judging_signal)
@@ -70,6 +82,7 @@ def _judging(real: Callable[..., Any]) -> Callable[..., Any]:
         attempt = _naming(address)
         if attempt is not None:
             _judge(attempt._replace(sock=sock))
+        note_connection(sock)
         return real(sock, address)
 
     return method
@@ -83,6 +96,13 @@ def _judge_send(send: Send) -> None:
             _judge(attempt)
         return
     attempt = send_on(send)
+    if attempt is not None and not _accepted_by_all(attempt):
+        _learn_names()
+        _judge(attempt)
+
+
+def _judge_receipt(receipt: Receipt) -> None:
+    attempt = receive_on(receipt)
     if attempt is not None and not _accepted_by_all(attempt):
         _learn_names()
         _judge(attempt)

@@ -1,9 +1,9 @@
 """The sends on sockets of this process, shown to whoever watches.
 
 Audit events tell of a connection when it is made, and never again: a client that keeps its connections goes out on one
-that was open before anybody looked. So while somebody watches, the methods that send are wrapped: those of
-`socket.socket`, to which `makefile`, `http.client` and the event loops of asyncio come down, and those of
-`ssl.SSLSocket`, which writes for itself. Nothing is wrapped while nobody watches.
+that was open before anybody looked. So while somebody watches, the methods that send are wrapped: those of the class in
+C that all classes of sockets inherit from, to which `makefile`, `http.client` and the event loops of asyncio come down,
+and those of `ssl.SSLSocket`, which writes for itself. Nothing is wrapped while nobody watches.
 
 Not shown: what stays in the process (a socket pair, such as the one by which an event loop is woken), and sends of C
 code with sockets of its own, of `os.write` to the number of a socket, and of the proactor event loop of Windows.
@@ -11,15 +11,18 @@ code with sockets of its own, of `os.write` to the number of a socket, and of th
 
 from __future__ import annotations
 
+import _socket
+import functools
 import socket
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
 from agenttape_core.guard.hosts import is_loopback
+from agenttape_core.guard.immutable import replaced
 from agenttape_core.guard.listeners import is_listened_on
 from agenttape_core.guard.patching import patch
 from agenttape_core.guard.watchers import Watchers
@@ -43,7 +46,7 @@ class Send(NamedTuple):
     @property
     def is_answer(self) -> bool:
         """True if the other end has connected to this process, which answers it as a server."""
-        return _was_accepted(self.sock)
+        return was_accepted(self.sock)
 
 
 Watcher = Callable[[Send], object]
@@ -65,15 +68,6 @@ def watching_sends(watcher: Watcher) -> AbstractContextManager[None]:
     return _sends.including(watcher)
 
 
-def _wrap(wrappers: ExitStack) -> None:
-    for owner, name, address_in in _sending_methods():
-        patch(wrappers, owner, name, partial(_showing, address_in))
-    patch(wrappers, socket.socket, "accept", _noting)
-
-
-_sends: Watchers[Watcher] = Watchers(_wrap)
-
-
 def _no_address(_: tuple[Any, ...]) -> Any:
     return None
 
@@ -86,19 +80,29 @@ def _of_sendmsg(args: tuple[Any, ...]) -> Any:
     return args[3] if len(args) > 3 else None  # noqa: PLR2004 - buffers, ancillary data, flags, address
 
 
-def _sending_methods() -> Iterator[tuple[type, str, Callable[[tuple[Any, ...]], Any]]]:
-    """Give the methods that send, and how to find the address in their arguments."""
-    for name in ("send", "sendall", "sendfile"):
-        yield socket.socket, name, _no_address
-    yield socket.socket, "sendto", _of_sendto
-    if hasattr(socket.socket, "sendmsg"):
-        yield socket.socket, "sendmsg", _of_sendmsg
+_METHODS = {"send": _no_address, "sendall": _no_address, "sendto": _of_sendto, "sendmsg": _of_sendmsg}
+"""The methods in C that send, and how to find the address in their arguments."""
+
+
+def _wrap(wrappers: ExitStack) -> None:
+    wrappers.enter_context(replaced(_socket.socket, _wrapped()))
+    patch(wrappers, socket.socket, "sendfile", partial(_showing, _no_address))  # by `os.sendfile`
+    patch(wrappers, socket.socket, "accept", _noting)
     try:
         import ssl  # costs some milliseconds, and a Python may be without it
     except ImportError:
         return
     for name in ("send", "write"):  # the others come down to these
-        yield ssl.SSLSocket, name, _no_address
+        patch(wrappers, ssl.SSLSocket, name, partial(_showing, _no_address))
+
+
+@functools.cache
+def _wrapped() -> dict[str, Any]:
+    reals = vars(_socket.socket)
+    return {name: _showing(address_in, reals[name]) for name, address_in in _METHODS.items() if name in reals}
+
+
+_sends: Watchers[Watcher] = Watchers(_wrap)
 
 
 def _showing(address_in: Callable[[tuple[Any, ...]], Any], real: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,9 +152,12 @@ def _noting(real: Callable[..., Any]) -> Callable[..., Any]:
     return accept
 
 
-def _was_accepted(sock: socket.socket) -> bool:
+def was_accepted(sock: Any) -> bool:
+    """Return True if the other end of a connection has connected to this process."""
     if getattr(sock, "server_side", False):
         return True
+    if not isinstance(sock, socket.socket):
+        return _is_at_a_listener(sock)  # nothing can be noted of an object of the class in C
     known = _accepted.get(sock)
     if known is None:
         known = _accepted[sock] = _is_at_a_listener(sock)

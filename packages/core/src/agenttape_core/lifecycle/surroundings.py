@@ -139,6 +139,7 @@ watch_broken(_fail_open_sessions)
 def _guard(opened: Opened) -> Guard:
     """Return the guard of a session. It must not keep the session alive: it may last for as long as that is."""
     settings, tracers, weak = opened.prepared.settings, tracer_hosts(), weakref.ref(opened.session)
+    is_of_process = opened.prepared.request.is_of_process  # what a command serves comes from its clients
 
     def blocked(error: NetworkBlockedError) -> None:
         session = weak()
@@ -166,6 +167,7 @@ def _guard(opened: Opened) -> Guard:
         in_background=lambda: context_session() is None,
         is_live=is_live,
         has_live=opened.prepared.has_live,
+        owns_caller=lambda: not is_of_process and owning_session() is weak(),
     )
 
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from agenttape_core.freeze.immutable import Exchange
 from agenttape_core.freeze.waiting import drop_waits, ordering_waits, use_waits
+from agenttape_core.guard.immutable import Exchange
 from agenttape_core.scheduling.handing_over import HANDED, WAITS_ITSELF, let_go_of
 from agenttape_core.scheduling.queued_futures import is_put
 from agenttape_core.scheduling.strands import HERE, in_loop

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -43,20 +44,36 @@ def _exchange(owner: type, name: str, old: Any, new: Any) -> None:
     # Anything else that is there by now is somebody else's.
     if vars(owner).get(name) is not old:
         return
+    _assign(owner, {name: new})
+
+
+@contextmanager
+def replaced(owner: type, methods: Mapping[str, Any]) -> Iterator[None]:
+    """Replace methods of a class that may be written in C during the block: all together, as that takes time."""
+    before = {name: vars(owner)[name] for name in methods}
+    _assign(owner, methods)
     try:
-        setattr(owner, name, new)
+        yield
+    finally:
+        _assign(owner, before)
+
+
+def _assign(owner: type, methods: Mapping[str, Any]) -> None:
+    try:
+        for name, method in methods.items():
+            setattr(owner, name, method)
     except TypeError:
-        _exchange_in_c(owner, name, new)
+        _assign_in_c(owner, methods)
 
 
-def _exchange_in_c(owner: type, name: str, new: Any) -> None:
+def _assign_in_c(owner: type, methods: Mapping[str, Any]) -> None:
     """Write into the dict behind `vars(owner)`, and drop what the interpreter remembers of the class.
 
     `PyType_Modified` "must be called after any manual modification of the attributes or base classes of the type":
     https://docs.python.org/3/c-api/type.html#c.PyType_Modified. It reaches the subclasses too.
     """
     (content,) = gc.get_referents(vars(owner))
-    content[name] = new
+    content.update(methods)
     _forgetting()(owner)
 
 
