@@ -1,4 +1,4 @@
-"""What sockets of this process receive, shown to whoever watches.
+"""Show what sockets of this process receive to whoever watches.
 
 A program may get something from the outside without a send: a subscription, a datagram, a connection that another
 process makes. No audit event tells of these. So while somebody watches, the methods that receive are wrapped: those of
