@@ -187,23 +187,38 @@ def test_process_without_a_cassette(folder: Path, program: Program, agenttape: A
     assert "removed cassettes/main.processes/ask.py.yaml" in again.err
 
 
-def test_deaf_python(program: Program, agenttape: Agenttape) -> None:
-    """A Python that cannot be guarded is named, with the reason."""
+DEAF = {
+    "an option": 'subprocess.run([sys.executable, "-S", "-c", CODE])',
+    "no environment": 'subprocess.run([sys.executable, "-c", CODE], env={})',
+    "posix_spawn": 'os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", CODE], {}), 0)',
+    "posix_spawnp": 'os.waitpid(os.posix_spawnp(sys.executable, [sys.executable, "-I", "-c", CODE], os.environ), 0)',
+    "spawn": 'os.spawnve(os.P_WAIT, sys.executable, [sys.executable, "-c", CODE], {})',
+    "exec": 'os.execve(sys.executable, [sys.executable, "-c", CODE], {b"A": b"x"})',
+}
+
+
+def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """A Python that can't be guarded does not start in a replay, in any way, unless processes are allowed."""
     script = program(
         "main.py",
-        """
-        import subprocess, sys
+        f"""
+        import os, subprocess, sys
         from tools import look_up
+        CODE = "open('began', 'w')"
         look_up("Paris")
-        subprocess.run([sys.executable, "-S", "-c", "pass"], check=True)
-        subprocess.run([sys.executable, "-c", "pass"], env={}, check=True)
+        {"; ".join(f"sys.argv[1] == {name!r} and {call}" for name, call in DEAF.items())}
         """,
     )
-    assert agenttape("record", "--", "python", script).code == 0
-    replayed = agenttape("replay", "--", "python", script)
-    assert replayed.code == 0
-    assert "is not guarded: its option -S keeps it from importing" in replayed.err
-    assert "is not guarded: it is not given the environment" in replayed.err
+    for name in DEAF:
+        words = ("--", "python", script, name)
+        assert agenttape("record", *words).code == 0
+        (folder / "began").unlink()
+        replayed = agenttape("replay", *words)
+        assert (replayed.code, (folder / "began").exists()) == (1, False), name
+        assert "which a replay can't guard" in replayed.err
+    allowed = agenttape("replay", "--allow-hosts", "subprocess", "--", "python", script, "an option")
+    assert allowed.code == 0
+    assert "is not guarded: its option -S keeps it from importing" in allowed.err
 
 
 def test_python_without_agenttape(folder: Path, program: Program, agenttape: Agenttape) -> None:

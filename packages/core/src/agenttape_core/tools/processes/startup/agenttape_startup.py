@@ -46,6 +46,10 @@ _REACHING = frozenset(
         *("socket.gethostbyaddr", "socket.getnameinfo"),
     }
 )
+_STARTING = {"os.exec": 0, "os.posix_spawn": 0, "os.spawn": 1, "subprocess.Popen": 0}
+"""The events of processes that start, and the place of the program among their arguments."""
+_SUBPROCESS = "subprocess"
+"""The word of `allow_hosts` that allows all processes."""
 _SESSIONS = "agenttape_core.tools.processes.process_session"
 """The module that opens the session of a process, by name: it builds on this module, which itself builds on nothing."""
 
@@ -267,13 +271,36 @@ class Process:
             self._imported(args[0])
         elif event in _REACHING:
             self._reached(event)
-        elif event == "os.exec":
-            if os.access(args[0], os.X_OK):  # else it fails, and this program goes on
+        elif event in _STARTING:
+            if self._replayed:
+                program, arguments, *others = args[_STARTING[event] :]
+                self._starts(program, arguments, others[-1])
+            if event == "os.exec" and os.access(args[0], os.X_OK):  # else it fails, and this program continues
                 self.end()
-        elif event == "subprocess.Popen" and self._replayed:
-            words = [args[1]] if isinstance(args[1], str) else [os.fsdecode(word) for word in args[1]]
-            if reason := why_deaf(words, args[3]):
-                self.note(f"{os.path.basename(words[0])} is not guarded: {reason}")  # noqa: PTH119
+
+    def _starts(self, program: Any, arguments: Any, environment: Any) -> None:
+        """Refuse to start a Python that a replay can't guard, unless the user allows processes."""
+        if isinstance(arguments, str | bytes):
+            arguments = [arguments]
+        words = [os.fsdecode(program or arguments[0]), *map(os.fsdecode, arguments[1:])]
+        if environment is not None:
+            environment = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
+        reason = why_deaf(words, environment)
+        if not reason:
+            return
+        name = os.path.basename(words[0])  # noqa: PTH119
+        if any(entry.rpartition(":")[2] == _SUBPROCESS for entry in self._allow_hosts):
+            self.note(f"{name} is not guarded: {reason}")
+            return
+        blocked = (
+            f"blocked the start of {name}, which a replay can't guard: {reason}; allow it: --allow-hosts {_SUBPROCESS}"
+        )
+        self.note(blocked, BLOCKED)
+        if self._guarding is None:
+            raise RuntimeError(blocked)
+        from agenttape_core.errors import NetworkBlockedError
+
+        raise NetworkBlockedError(blocked)
 
     def _imported(self, name: str) -> None:
         """Open the session late, where somebody else finds the module: pytest does for all packages with plugins."""
