@@ -8,9 +8,10 @@ from types import ModuleType
 
 from agenttape_core.garbage import collecting_late
 
-__all__ = ["LatePackage", "register_late"]
+__all__ = ["WAITING", "LatePackage", "register_late"]
 
-_waiting: list[str] = []
+WAITING: list[str] = []
+"""The modules that are to be imported, by name."""
 
 
 def register_late(module: str) -> None:
@@ -21,7 +22,7 @@ def register_late(module: str) -> None:
     Args:
         module: Its full name.
     """
-    _waiting.append(module)
+    WAITING.append(module)
 
 
 def load_late() -> None:
@@ -30,14 +31,14 @@ def load_late() -> None:
     Raises:
         ImportError: As the import of one of the modules does.
     """
-    if not _waiting:
+    if not WAITING:
         return
     with collecting_late():
-        while waiting := list(_waiting):  # an import may name more of them
+        while waiting := list(WAITING):  # an import may name more of them
             for module in waiting:
                 import_module(module)  # another thread that does so waits here, as Python imports a module once
                 with suppress(ValueError):  # it was faster
-                    _waiting.remove(module)
+                    WAITING.remove(module)
 
 
 class LatePackage(ModuleType):

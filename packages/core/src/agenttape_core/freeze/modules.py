@@ -11,7 +11,7 @@ import operator
 import sys
 import types
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agenttape_core.freeze import clock, randomness, real_sources, waiting
@@ -147,8 +147,7 @@ class Places:
     def fill(self) -> None:
         """Put every stand-in where the real thing is."""
         self.search(_NOTHING)
-        for place in self._places.values():
-            _exchange(place, place.real, place.stand_in)
+        _exchange([(place, place.real, place.stand_in) for place in self._places.values()])
 
     def clear(self, extra: Table) -> None:
         """Put every real thing back, also in modules that came since.
@@ -157,8 +156,7 @@ class Places:
             extra: Stand-ins that are to be removed where they spread to, but not put there again.
         """
         self.search(extra)
-        for place in self._places.values():
-            _exchange(place, place.stand_in, place.real)
+        _exchange([(place, place.stand_in, place.real) for place in self._places.values()])
 
     def search(self, extra: Table) -> None:
         """Search the modules that appeared or got new globals since the last time."""
@@ -203,10 +201,12 @@ def content_of(module: types.ModuleType) -> dict[str, Any]:
     return content
 
 
-def _exchange(place: Place, old: Any, new: Any) -> None:
-    module = place.module()
-    if module is not None:
-        content = content_of(module)
-        # Anything else that is there by now is somebody else's: a test's mock, another library's clock.
-        if content.get(place.name, _ABSENT) is old:
-            content[place.name] = new
+def _exchange(exchanged: Iterable[tuple[Place, Any, Any]]) -> None:
+    """Put something in each place where something else still is: at the begin and the end of each session."""
+    for place, old, new in exchanged:
+        module = place.module()
+        if module is not None:
+            content = object.__getattribute__(module, "__dict__")  # as `content_of`
+            # Anything else that is there by now is somebody else's: a test's mock, another library's clock.
+            if content.get(place.name, _ABSENT) is old:
+                content[place.name] = new

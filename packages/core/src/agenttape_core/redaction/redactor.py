@@ -89,7 +89,9 @@ class Redactor(TextRedactor):
         """Yield the chunks of a stream with their secrets, each when its reader comes to it."""
         if self._pseudonyms.any_formed and len(chunks) > 1:
             chunks = redact_chunks(list(chunks), self._rehydrator)  # what is a secret may be said in an earlier chunk
-        if self.forms and len(chunks) > 1 and any(map(tells_pseudonym, chunks)):
+        if not any(map(tells_pseudonym, chunks)):
+            return map(self.restored, chunks)  # a pseudonym that tells its kind comes of no secret
+        if self.forms and len(chunks) > 1:
             chunks = redact_chunks(list(chunks), _URLS)  # a URL may have begun in an earlier one
         return map(self.rehydrate, chunks)
 

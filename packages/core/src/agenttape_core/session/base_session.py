@@ -81,6 +81,10 @@ class BaseSession:
         """True if what calls do outside the process is seen."""
         self.report = self._new_report()
         self.ledger = Ledger(setup.sink, setup.revise, setup.events)
+        self.closed = False
+        """True if the session has ended: it serves and executes nothing more."""
+        self.answering: list[None] = []
+        """An entry for each call that is decided or answered now: to append and to remove one is safe in any thread."""
         self.scheduler = setup.scheduler
         self.scheduler.belongs_to(self)
         self._failure = FirstFailure()
@@ -152,11 +156,6 @@ class BaseSession:
     def ambient(self) -> bool:
         """True if integrations tape here what the user did not tape: everywhere, or inside what takes part."""
         return self._setup.ambient or takes_part(self)
-
-    @property
-    def closed(self) -> bool:
-        """True if the session has ended: it serves and executes nothing more."""
-        return self.ledger.is_closed
 
     @property
     def codec(self) -> ValueCodec:
@@ -306,7 +305,7 @@ class BaseSession:
 
     def _moved(self, request: CanonicalRequest, position: Position, found: Candidate) -> None:
         """Note a call that asks for something else than the recording that answers it, if something is changed."""
-        if found.same or not self._setup.notes_departures:
+        if found.same:
             return
         recorded = self.source.interaction(found.number).request
         differing = tuple((one.path, one.recorded, one.asked) for one in differences(recorded, request.body))

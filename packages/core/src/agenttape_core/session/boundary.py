@@ -140,6 +140,11 @@ class AnsweredCrossing(BaseCrossing):
         """True if the recorded stream ended after so many chunks because it was closed or cancelled."""
         return False
 
+    @property
+    def may_be_late(self) -> bool:
+        """True if the recorded call was abandoned, cancelled or left: then its answer may have to wait for that."""
+        return False
+
     recording: int | None = None
     """The number of the recording that answers it; `None` if none does."""
 

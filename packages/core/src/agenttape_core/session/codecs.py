@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
-from agenttape_core.on_demand import load_late
+from agenttape_core.on_demand import WAITING, load_late
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import ALL_VALUES, OPAQUE, PYTHON_VALUES, Plain, TypeCodec, ValueCodec
 
@@ -24,7 +24,8 @@ def value_codec(*, lenient: bool = False) -> ValueCodec:
     Args:
         lenient: Whether it writes an opaque value for what it does not know, instead of refusing it.
     """
-    load_late()
+    if WAITING:
+        load_late()
     return _lenient if lenient else _codec
 
 

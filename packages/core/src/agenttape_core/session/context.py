@@ -9,7 +9,6 @@ from agenttape_core.matching import current_branch, enter_branch
 from agenttape_core.session.executed_around import executing, swap_executing
 from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing
 from agenttape_core.session.session import SCOPES, Session
-from agenttape_core.session.under_way import ANSWERING
 
 
 def current_session() -> Session | None:
@@ -38,7 +37,7 @@ def call_is_under_way() -> bool:
     if session is None:
         return False
     running = session.extension(RUNNING)[:]
-    return bool(session.extension(ANSWERING)) or not all(around is not None and around.is_below(one) for one in running)
+    return bool(session.answering) or not all(around is not None and around.is_below(one) for one in running)
 
 
 @contextmanager

@@ -177,3 +177,4 @@ class EnteredSession(RunSession):
     def close(self) -> None:
         """End a session that no context entered: it serves and executes nothing more."""
         self.ledger.close()
+        self.closed = True

@@ -41,7 +41,8 @@ def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
                 for effect in crossing.effects():
                     arrivals.effect()
                     apply(effect)
-            crossing.wait_to_be_abandoned()
+            if crossing.may_be_late:
+                crossing.wait_to_be_abandoned()
             return crossing.replay()
     finally:
         answered(crossing)
@@ -61,7 +62,8 @@ async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
             await _cancelled(crossing, awaited)
         else:
             await awaited.next()
-            await crossing.await_to_be_abandoned()
+            if crossing.may_be_late:
+                await crossing.await_to_be_abandoned()
             if not awaited.knows_effects:
                 await _reapply(crossing, awaited, apply)
             answered(crossing)
@@ -108,7 +110,7 @@ def serve_stream(
     """
     assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
-    arrivals, takes_time = crossing.arrivals, paced is not None
+    arrivals, takes_time, may_be_late = crossing.arrivals, paced is not None, False
     for number in count():
         with arrivals.coming(crossing.recording, takes_time=takes_time):
             if paced is not None:
@@ -117,8 +119,10 @@ def serve_stream(
                 for effect in crossing.effects(number):
                     arrivals.effect()
                     apply(effect)
-            crossing.wait_to_be_abandoned(number)
-            crossing.wait_to_be_left(number)
+            may_be_late = crossing.may_be_late if number == 0 else may_be_late
+            if may_be_late:
+                crossing.wait_to_be_abandoned(number)
+                crossing.wait_to_be_left(number)
             chunk = next(chunks, _DONE)
             if receive is not None and chunk is not _DONE:
                 chunk = receive(chunk)

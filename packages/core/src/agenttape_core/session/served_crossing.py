@@ -94,6 +94,12 @@ class ServedCrossing(AnsweredCrossing):
         return outcome.status == "cancelled" and outcome.given_up is None
 
     @property
+    def may_be_late(self) -> bool:
+        """True if the recorded call was abandoned, cancelled or left: then its answer may have to wait for that."""
+        outcome = self.outcome()
+        return outcome.given_up is not None or outcome.status == "cancelled" or outcome.ended == "closed"
+
+    @property
     def is_stream(self) -> bool:
         """True if a stream was recorded, whole or in part."""
         return self.outcome().status == "streamed"

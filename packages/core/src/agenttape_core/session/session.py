@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from agenttape_core.engine import Decision, Execute, Policy, Refuse, RunThrough, Serve, decide
 from agenttape_core.errors import (
+    AgentTapeError,
     CassetteMissError,
     DriftError,
     ServedWriteError,
@@ -32,6 +33,7 @@ from agenttape_core.session.executed_around import executing
 from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing
 from agenttape_core.session.faked_crossing import FakedCrossing
 from agenttape_core.session.finding import found_for
+from agenttape_core.session.held_secrets import HeldSecrets
 from agenttape_core.session.ids_of_run import Asked
 from agenttape_core.session.miss import refusal_reason
 from agenttape_core.session.refused_crossing import RefusedCrossing
@@ -41,6 +43,28 @@ from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.served_writes import ServedWrite, note_served_write, served_write_on
 from agenttape_core.session.sources import original
 from agenttape_core.session.under_way import under_way
+
+
+class _Call(NamedTuple):
+    """The facts of a call that has been decided.
+
+    Args:
+        boundary: The family of the call.
+        request: The request.
+        position: Where it is made.
+        owner: The object whose call it is.
+        body: The request before it was redacted.
+        number: Its number in this run.
+        parent: The crossing that is executing around it.
+    """
+
+    boundary: Boundary
+    request: CanonicalRequest
+    position: Position
+    owner: Any
+    body: Mapping[str, Any]
+    number: int
+    parent: ExecutedCrossing | None
 
 
 class Session(EnteredSession):
@@ -94,89 +118,101 @@ class Session(EnteredSession):
         frozen = self.frozen_here()
         if frozen is not None:
             frozen.progressed()
-        with self.latching(), under_way(self):
+        self.answering.append(None)  # what waits for the decision takes no frozen time: see `under_way`
+        try:
             request = self._canonical.request(boundary.kind, name, body, ids, ids_around)
-        parent = parent if parent is not None and parent.session is self else self.around(position)
-        if position is None:
-            base = parent.position if parent is not None else self.root
-            position = base.child(name, branch=task_branch(base))
-        if self._named:
-            self._met.update((boundary.kind, name))
-        candidate = self._candidate_at(boundary, request, position)
-        with under_way(self):
+            parent = parent if parent is not None and parent.session is self else self.around(position)
+            position = position if position is not None else self._position(name, parent)
+            if self._named:
+                self._met.update((boundary.kind, name))
+            candidate = self._candidate_at(boundary, request, position) if self._setup.candidates is not None else None
             policy = self.policy if boundary.takes_candidates else self._policy_without_candidates()
             decision = self._decide(
                 policy, request, position.address, is_tried=candidate is not None, again=is_idempotent
             )
-        self._note_secrets(position, body, begins_run=isinstance(decision, RunThrough))
-        self._follow_writes(decision, request, position, owner if holder is None else holder, writes=writes)
-        number = self.ledger.next_number()
-        if parent is not None and isinstance(decision, Serve | RunThrough):
-            self.ledger.inside[decision.found.number] = parent.number
+        except AgentTapeError as error:
+            self.latch(error)  # an agent that eats it must not end green
+            raise
+        finally:
+            self.answering.pop()
+        if self.held is not None:
+            self._note_secrets(self.held, position, body, begins_run=isinstance(decision, RunThrough))
+        if writes or isinstance(decision, Execute):
+            self._follow_writes(decision, request, position, owner if holder is None else holder)
+        call = _Call(boundary, request, position, owner, body, self.ledger.next_number(), parent)
         if isinstance(decision, Serve):
-            found = decision.found
-            recorded = original(self.source, found.number)
-            served = Crossed(boundary.kind, name, position.address, recorded, found.rung, same=found.same)
-            self._moved(request, position, found)
-            self.report.add(served=served)
-            self._tell("call.served", served)
-            self.ledger.served_at.setdefault(found.number, position.order)
-            self._note_asked(request, found)
-            self.scheduler.serves(found.number)
-            return begun(ServedCrossing(self, boundary, request, position, owner=owner, found=found))
+            return begun(self._served(call, decision.found))
         if isinstance(decision, RunThrough):
-            found = decision.found
-            ran_through = Crossed(
-                boundary.kind,
-                name,
-                position.address,
-                original(self.source, found.number),
-                found.rung,
-                same=found.same,
-            )
-            self._moved(request, position, found)
-            self.report.add(ran_through=ran_through)
-            self._tell("call.run_through", ran_through)
-            self.ledger.ran_through(number, found.number, position.order)
-            self._note_asked(request, found)
-            return begun(
-                RunThroughCrossing(
-                    self, boundary, request, position, number=number, owner=owner, parent=parent, found=found
-                )
-            )
+            return begun(self._stepped_into(call, decision.found))
         if isinstance(decision, Refuse):
-            return self._refused(boundary, request, position, decision, (owner, body, number, parent))
+            return begun(self._refused(call, decision))
+        return begun(self._executed(call, candidate))
+
+    def _position(self, name: str, parent: ExecutedCrossing | None) -> Position:
+        """Return where a call is made that no framework knows the place of."""
+        base = parent.position if parent is not None else self.root
+        return base.child(name, branch=task_branch(base))
+
+    def _served(self, call: _Call, found: Candidate) -> ServedCrossing:
+        """Return the crossing of a call that a recording answers."""
+        self._note_answer(call, found, is_served=True)
+        self.ledger.served_at.setdefault(found.number, call.position.order)
+        self.scheduler.serves(found.number)
+        return ServedCrossing(self, call.boundary, call.request, call.position, owner=call.owner, found=found)
+
+    def _stepped_into(self, call: _Call, found: Candidate) -> RunThroughCrossing:
+        """Return the crossing of a recorded call whose code is run again."""
+        self._note_answer(call, found, is_served=False)
+        self.ledger.ran_through(call.number, found.number, call.position.order)
+        boundary, request, position, owner, _, number, parent = call
+        return RunThroughCrossing(
+            self, boundary, request, position, number=number, owner=owner, parent=parent, found=found
+        )
+
+    def _executed(self, call: _Call, candidate: TriedCandidate | None) -> ExecutedCrossing:
+        """Return the crossing of a call that is executed for real."""
+        boundary, request, position, owner, _, number, parent = call
         self.scheduler.depart()
         self._departed("executed", request, position)
-        self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
+        self.report.add(executed=Crossed(boundary.kind, request.name, position.address, number))
         crossing = ExecutedCrossing(self, boundary, request, position, number=number, owner=owner, parent=parent)
         if candidate is not None:
             crossing.candidate, crossing.metadata = candidate, {"candidate": candidate.label}
-        return begun(crossing)
+        return crossing
 
-    def _refused(
-        self,
-        boundary: Boundary,
-        request: CanonicalRequest,
-        position: Position,
-        refusal: Refuse,
-        call: tuple[Any, Mapping[str, Any], int, ExecutedCrossing | None],
-    ) -> Crossing:
+    def _refused(self, call: _Call, refusal: Refuse) -> FakedCrossing | RefusedCrossing:
         """Return the crossing of a call without a recording: a function of the user answers it, or it is a miss."""
-        owner, body, number, parent = call
+        boundary, request, position, owner, body, number, parent = call
         around = parent.number if parent is not None else None
         fake = self._setup.fakes.get(request.name)
         if fake is not None and refusal.found is None:
             self.report.add(faked=Crossed(boundary.kind, request.name, position.address, number))
-            return begun(
-                FakedCrossing(
-                    self, boundary, request, position, owner=owner, fake=fake, body=body, number=number, parent=around
-                )
+            return FakedCrossing(
+                self, boundary, request, position, owner=owner, fake=fake, body=body, number=number, parent=around
             )
         drift = self._drift(request, position, refusal)
-        return begun(
-            RefusedCrossing(self, boundary, request, position, owner=owner, drift=drift, number=number, parent=around)
+        return RefusedCrossing(
+            self, boundary, request, position, owner=owner, drift=drift, number=number, parent=around
         )
+
+    def _note_answer(self, call: _Call, found: Candidate, *, is_served: bool) -> None:
+        """Note that a recording answers a call, or that its code is run again."""
+        request, position, parent = call.request, call.position, call.parent
+        if parent is not None:
+            self.ledger.inside[found.number] = parent.number
+        recorded = original(self.source, found.number)
+        crossed = Crossed(request.kind, request.name, position.address, recorded, found.rung, same=found.same)
+        if self._setup.notes_departures:
+            self._moved(request, position, found)
+        if is_served:
+            self.report.add(served=crossed)
+        else:
+            self.report.add(ran_through=crossed)
+        if self.events is not None:
+            event = "call.served" if is_served else "call.run_through"
+            self.events.crossed(event, crossed, self.ledger.inside.get(crossed.number))
+        if request.ids or self.ledger.texts is not None:
+            self._note_asked(request, found)
 
     def _candidate_at(self, boundary: Boundary, request: CanonicalRequest, position: Position) -> TriedCandidate | None:
         """Return the candidate that is asked in the place of the program's own model, if there is one."""
@@ -185,15 +221,12 @@ class Session(EnteredSession):
             return None
         return candidates.at(position.address)
 
-    def _note_secrets(self, position: Position, body: Mapping[str, Any], *, begins_run: bool) -> None:
+    def _note_secrets(
+        self, held: HeldSecrets, position: Position, body: Mapping[str, Any], *, begins_run: bool
+    ) -> None:
         """Note what a request holds, where what is served later may reach a call that is executed."""
-        if self.held is not None:
-            with self.latching(), under_way(self):
-                self.held.note(position.address, body, begins_run=begins_run)
-
-    def _tell(self, event: str, crossed: Crossed) -> None:
-        if self.events is not None:
-            self.events.crossed(event, crossed, self.ledger.inside.get(crossed.number))
+        with self.latching(), under_way(self):
+            held.note(position.address, body, begins_run=begins_run)
 
     def _note_asked(self, request: CanonicalRequest, found: Candidate) -> None:
         """Note what is needed of a recording that stays: the ids that it was asked with, and texts for steps."""
@@ -253,8 +286,7 @@ class Session(EnteredSession):
         if is_tried or not policy.may_serve(kind, name):
             return decide(policy, kind, name, None, is_tried=is_tried)
         while True:
-            with self.latching():
-                candidate = found_for(self, self._recordings, request, address)
+            candidate = found_for(self, self._recordings, request, address)
             decision = decide(policy, kind, name, candidate, is_idempotent=again)
             if not isinstance(decision, Serve | RunThrough):
                 return decision
@@ -262,9 +294,7 @@ class Session(EnteredSession):
                 return decision
             # Another thread has found the same recording, and was faster: find again among the others.
 
-    def _follow_writes(
-        self, decision: Decision, request: CanonicalRequest, position: Position, holder: Any, *, writes: bool
-    ) -> None:
+    def _follow_writes(self, decision: Decision, request: CanonicalRequest, position: Position, holder: Any) -> None:
         """Note a write that is served, and refuse what would be executed on an object after one was."""
         if holder is None:
             return
@@ -273,7 +303,7 @@ class Session(EnteredSession):
                 owner = request.name.rpartition(".")[0] or request.name  # a method's name follows that of its class
                 call = f"{request.kind} {request.name} at {position.address}"
                 self.refuse_after_served_write(holder, owner, call)
-        elif writes and isinstance(decision, Serve):
+        elif isinstance(decision, Serve):  # else it is executed, stepped into or refused
             note_served_write(holder, ServedWrite(f"{request.kind} {request.name}", str(self.path)))
 
     def refuse_after_served_write(self, holder: Any, name: str, call: str) -> None:

@@ -5,15 +5,7 @@ Waiting for a call takes no frozen time: a call takes none when it is executed, 
 
 from __future__ import annotations
 
-from agenttape_core.session.base_session import BaseSession, Slot
-
-
-def _none(_session: BaseSession) -> list[None]:
-    return []
-
-
-ANSWERING = Slot(_none)
-"""An entry for each such call: a list, as appending and removing are safe from any thread."""
+from agenttape_core.session.base_session import BaseSession
 
 
 class under_way:  # noqa: N801 - used like a function: a context manager, several times for each call
@@ -26,7 +18,7 @@ class under_way:  # noqa: N801 - used like a function: a context manager, severa
     __slots__ = ("_answering",)
 
     def __init__(self, session: BaseSession) -> None:
-        self._answering = session.extension(ANSWERING)
+        self._answering = session.answering
 
     def __enter__(self) -> None:
         self._answering.append(None)

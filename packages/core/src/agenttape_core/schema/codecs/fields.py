@@ -162,10 +162,10 @@ def note_set(obj: BaseModel, body: dict[str, Plain], fields: Iterable[str] | Non
     return body
 
 
-def _set_of(shape: Shape, taken: Iterable[str], body: Mapping[str, Plain]) -> set[str]:
+def _set_of(taken: set[str], shape: Shape, body: Mapping[str, Plain]) -> set[str]:
     """Return the fields that an object was given, by the marks of the body that it is read from."""
-    given, not_given = (str(body.get(mark, "")).split() for mark in (SET, UNSET))
-    return {*taken, *shape.given, *(name for name in given if name in shape.defaults)}.difference(not_given)
+    given, not_given = str(body.get(SET, "")).split(), str(body.get(UNSET, "")).split()
+    return (taken | shape.defaults.keys() & given).difference(not_given)
 
 
 def read_fields(
@@ -216,12 +216,14 @@ def build(
     for name, make in shape.makers:
         if name not in fields:
             state[name] = make()
-    taken = (*(name for name in fields if name not in known), *(extra or ()))
+    taken = {*fields, *shape.given} if not known else {*(name for name in fields if name not in known), *shape.given}
+    if extra:
+        taken.update(extra)
     instance = cls.__new__(cls)
     instance.__setstate__(
         {
             "__dict__": state,
-            "__pydantic_fields_set__": _set_of(shape, taken, body),
+            "__pydantic_fields_set__": _set_of(taken, shape, body) if SET in body or UNSET in body else taken,
             "__pydantic_extra__": (extra or {}) if shape.allows_extra else None,
             "__pydantic_private__": None,
         }
