@@ -194,6 +194,7 @@ async def old_of_tasks(path: Path) -> Any:
         return await store.sweep_ttl(), await store.sweep_ttl(), await store.aget(USERS, "likes")
 
 
+@pytest.mark.filterwarnings("ignore:The default datetime adapter is deprecated:DeprecationWarning")  # LangGraph's store
 @pytest.mark.parametrize("use", [old_of_threads, old_of_tasks])
 async def test_what_is_swept_is_served(use: Any, tmp_path: Path) -> None:
     """To sweep a database is a call as any other: a replay sweeps nothing, and says how much it was."""

@@ -174,6 +174,7 @@ def test_a_function_that_never_returns(
         goes_on.set()
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("project")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

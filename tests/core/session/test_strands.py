@@ -673,6 +673,7 @@ def test_a_signal_handler_may_make_a_call_while_its_thread_waits_for_the_turn() 
     assert "answer to handled" in out
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_that_is_forked_beside_threads_has_threads_of_its_own() -> None:
