@@ -11,7 +11,7 @@ from agenttape_core.integration import Crossing, Family, begin, coroutine, model
 from agenttape_llamaindex._compat import static
 from agenttape_llamaindex.components import is_boundary, spanned
 from agenttape_llamaindex.requests import method_body
-from agenttape_llamaindex.retrievers import RETRIEVAL, query_of, search_settings
+from agenttape_llamaindex.retrievers import SEARCH, query_of, search_settings
 
 POSTPROCESS = "postprocess_nodes"
 """The one name of both methods of postprocessors."""
@@ -21,7 +21,7 @@ def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     given = named_arguments(static(type(self), method), ("nodes", "query_bundle"), args, kwargs)
     arguments = {"nodes": given.pop("nodes", None), "query": query_of(given.pop("query_bundle", None)), **given}
     settings = {**model_of(self), **search_settings(self)}
-    return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(POSTPROCESS, arguments, settings))
+    return begin(SEARCH, self, type(self).__name__, lambda _: method_body(POSTPROCESS, arguments, settings))
 
 
 POSTPROCESSORS = Family(

@@ -24,6 +24,9 @@ from agenttape_llamaindex.components import is_boundary, spanned
 from agenttape_llamaindex.requests import retrieval_body
 
 RETRIEVAL = Boundary("retrieval")
+"""A search of a store, whose code is its provider's."""
+SEARCH = Boundary("retrieval", is_program=True)
+"""A search by code of the program: a replay steps into it where it only asked other boundaries."""
 
 _SETTINGS = (*SEARCH_SETTINGS, *(f"_{name}" for name in ("similarity_top_k", "sparse_top_k", "hybrid_top_k", "alpha")))
 
@@ -38,7 +41,7 @@ def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     arguments = named_arguments(static(type(self), method), ("query_bundle",), args, kwargs)
     query = arguments.pop("query_bundle", None)
     settings = {**search_settings(self), **arguments}
-    return begin(RETRIEVAL, self, type(self).__name__, lambda _: retrieval_body(query_of(query), settings))
+    return begin(SEARCH, self, type(self).__name__, lambda _: retrieval_body(query_of(query), settings))
 
 
 def query_of(query: Any) -> Any:

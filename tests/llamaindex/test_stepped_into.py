@@ -1,0 +1,91 @@
+"""Retrievers and rerankers of yours that only ask other boundaries: a replay steps into them, as into tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from agenttape_core import CassetteMissError, use_cassette
+
+from .scripted import ScriptedEmbedding, ScriptedLLM, World
+
+
+class Rewriting(BaseRetriever):
+    """Lets a model rewrite the question before it searches."""
+
+    def __init__(self, llm: ScriptedLLM, inner: BaseRetriever, prompt: str, log: Path | None) -> None:
+        super().__init__()
+        self._llm, self._inner, self._prompt, self._log = llm, inner, prompt, log
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        if self._log is not None:
+            self._log.write_text("searched")
+        self._llm.complete(f"{self._prompt} {query_bundle.query_str}")
+        return self._inner.retrieve("animals")
+
+
+class Choosing(BaseNodePostprocessor):
+    """Lets a model say what it thinks of the nodes."""
+
+    llm: Any
+    prompt: str
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        self.llm.complete(self.prompt)
+        return nodes
+
+
+async def ask(
+    world: World, *, how: str = "sync", top: int = 2, rewrite: str = "Rewrite:", rerank: str = "Rank", log: Any = None
+) -> tuple[str, int]:
+    """Ask an engine of these, and return its answer and the number of its sources."""
+    llm, embedding = ScriptedLLM(world), ScriptedEmbedding(world)
+    index = VectorStoreIndex.from_documents(
+        [Document(text=text) for text in ("cats", "dogs", "birds")], embed_model=embedding
+    )
+    retriever = Rewriting(llm, index.as_retriever(similarity_top_k=top), rewrite, log)
+    engine = RetrieverQueryEngine.from_args(retriever, llm=llm, node_postprocessors=[Choosing(llm=llm, prompt=rerank)])
+    answer: Any = engine.query("Which?") if how == "sync" else await engine.aquery("Which?")
+    return str(answer), len(answer.source_nodes)
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_a_replay_steps_into_retrievers_and_rerankers(how: str, tmp_path: Path) -> None:
+    """Their code runs in a replay, with the recorded answers of what they ask."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = await ask(World(), how=how)
+    gone = World()
+    gone.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert await ask(gone, how=how) == recorded
+    assert {call.name for call in replay.report.ran_through} == {"Rewriting", "Choosing"}
+
+
+@pytest.mark.parametrize("changed", [{"rewrite": "Be rude:"}, {"rerank": "Reverse"}, {"top": 3}], ids=str)
+async def test_what_changes_inside_is_a_miss(changed: dict[str, Any], tmp_path: Path) -> None:
+    """A prompt inside of a retriever or a reranker counts, and so does how many nodes the inner search returns."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        await ask(World())
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
+        await ask(World(), **changed)
+
+
+async def test_a_retriever_with_side_effects_is_replayed_whole(tmp_path: Path) -> None:
+    """One that writes a file does not write it again."""
+    log = tmp_path / "log.txt"
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = await ask(World(), log=log)
+    log.unlink()
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert await ask(World(), log=log) == recorded
+    assert not log.exists()
+    assert "Rewriting" not in {call.name for call in replay.report.ran_through}
