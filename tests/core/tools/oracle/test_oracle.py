@@ -226,6 +226,50 @@ def test_service_refuses_what_is_wrong(body: bytes | None, path: str, status: in
     assert not oracle.drift
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "127.0.0.1.evil.example"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Length": "\xb2"}, 400),
+        ({"Content-Length": "9" * 5000}, 400),
+        ({"Content-Type": "application/json; charset=utf-8"}, 200),
+    ],
+)
+def test_pages_of_other_sites_use_nothing_up(headers: dict[str, str], status: int) -> None:
+    """What a page of another site can send gets no answer and uses none up; nor does a length that is no number."""
+    oracle = ToolOracle([Entry("t", args_hash({}), 1, response=1)])
+    body = json.dumps({"tool_name": "t", "args": {}})
+    with OracleServer(oracle) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+        connection.putrequest("POST", "/tool", skip_host="Host" in headers)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            connection.putheader(name, value)
+        connection.endheaders(body.encode())
+        assert connection.getresponse().status == status
+        connection.close()
+    assert (oracle.answered, oracle.unknown) == (int(status == 200), 0)
+
+
+def test_nested_lists_are_refused() -> None:
+    """A megabyte of lists is refused before it is read as such."""
+    with OracleServer(ToolOracle([])) as server:
+        found, answer = ask(server, b"[" + b"[]," * 300_000 + b"[]]", "/tool")
+    assert (found, "lists and objects" in answer["error"]) == (400, True)
+
+
+def test_unknown_calls_are_kept_in_bounds() -> None:
+    """Of unknown calls the first thousand are kept, with names of a bounded length, and all are counted."""
+    oracle = ToolOracle([])
+    for number in range(1_200):
+        oracle.look_up("x" * 10_000, {"n": number})
+    assert (oracle.unknown, len(oracle.drift), len(oracle.drift[0].tool_name)) == (1_200, 1_000, 500)
+
+
 NODE = """
 const { createHash } = require("node:crypto");
 const canonical = (v) => Array.isArray(v) ? `[${v.map(canonical)}]` : v && typeof v === "object"
@@ -233,7 +277,9 @@ const canonical = (v) => Array.isArray(v) ? `[${v.map(canonical)}]` : v && typeo
 const args = JSON.parse(process.argv[2]);
 const args_hash = createHash("sha256").update(canonical(args)).digest("hex");
 const ask = async (body) => {
-  const answer = await fetch(`${process.argv[1]}/tool`, { method: "POST", body: JSON.stringify(body) });
+  const answer = await fetch(`${process.argv[1]}/tool`, {
+    method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" },
+  });
   return [answer.status, (await answer.json()).response];
 };
 (async () => console.log(JSON.stringify([

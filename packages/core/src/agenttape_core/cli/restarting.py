@@ -66,11 +66,12 @@ class Restart(NamedTuple):
         )
 
 
-def restart_of(asked: Again) -> Restart:
+def restart_of(asked: Again, *, is_live: bool = False) -> Restart:
     """Return the command that begins a recorded run again, after checking all that can be checked before it runs.
 
     Args:
         asked: The run.
+        is_live: Whether options of the command line make calls live; settings may, too.
 
     Raises:
         UsageError: If not exactly one of `app` and `asgi` is given, or the input is no JSON.
@@ -91,10 +92,17 @@ def restart_of(asked: Again) -> Restart:
     if recorded.is_request != (asgi is not None):
         other = "an HTTP request: --asgi module:app" if recorded.is_request else "a program: --app module:graph"
         raise click.UsageError(f"{source} was begun by {other}")
-    spec = RestartSpec(str(path.absolute()), app or "", asgi or "", thread_id, given or "", headers)
+    spec = RestartSpec(
+        str(path.absolute()), app or "", asgi or "", thread_id, given or "", headers, is_live or _is_live()
+    )
     target_of(spec.program)
     runs = 1 if recorded.is_request or thread_id is not None else _runs_in(cassette)
     return Restart(spec.source, Command((spec.program,), spec.words(), SESSION), runs)
+
+
+def _is_live() -> bool:
+    settings = load_settings()
+    return bool(settings.live or settings.candidate)
 
 
 def _runs_in(cassette: Cassette) -> int:

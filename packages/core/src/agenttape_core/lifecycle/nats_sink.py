@@ -30,17 +30,18 @@ def sink(url: str) -> Queued:
     subject = parts.path.strip("/")
     if parts.hostname is None:
         raise ConfigurationError(f"events={url!r}: expected a host, such as nats://127.0.0.1:4222")
+    try:
+        import nats  # noqa: F401 - here, and not in the thread: it could wait for an import that this is in the midst of
+    except ModuleNotFoundError:
+        raise ConfigurationError(EXTRA) from None
     server = f"nats://{parts.netloc}"
     shown = f"nats://{parts.hostname}:{parts.port or _PORT}"  # without a password
     return Queued(lambda: _connected(server, subject, shown), shown)
 
 
 def _connected(server: str, subject: str, shown: str) -> tuple[Callable[[Event], object], Callable[[], object]]:
-    try:
-        import nats
-        from nats.errors import Error
-    except ModuleNotFoundError:
-        raise ConfigurationError(EXTRA) from None
+    import nats
+    from nats.errors import Error
 
     async def quiet(_: Exception) -> None:
         """Say nothing: what is not passed on is counted."""

@@ -59,6 +59,7 @@ class WholeRun:
         self._passed: list[str] = []
         self._reports: TestReports | None = None
         self._unwritten: list[str] = []
+        self._unseen: list[str] = []
         is_worker = hasattr(config, "workerinput")  # the reporting process sees all tests
         if not is_worker and (config.option.cassette_summary or os.environ.get("GITHUB_ACTIONS") == "true"):
             from agenttape_core.pytest_plugin.reporting import TestReports
@@ -173,9 +174,8 @@ class WholeRun:
         if output is not None:
             output[_SENT] = sorted(self._orphans)
         elif exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-            plans = [*self._plans.values(), *(own.plan for own in self._own_plans)]
-            is_dirty = any(not plan.is_clean for plan in plans)
-            if self._orphans or is_dirty or self._refused:
+            self._unseen = list(self._nothing_looked_at()) if exitstatus == pytest.ExitCode.OK else []
+            if any((self._orphans, self._is_dirty(), self._refused, self._unseen)):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if output is None and self._verified:
             from agenttape_core.pytest_plugin.verifying import keep_verified
@@ -191,6 +191,24 @@ class WholeRun:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
         if output is None and self._config.option.cassette_plan is not None:
             self._write_plans(self._config.option.cassette_plan)
+
+    def _is_dirty(self) -> bool:
+        plans = [*self._plans.values(), *(own.plan for own in self._own_plans)]
+        return any(not plan.is_clean for plan in plans)
+
+    def _nothing_looked_at(self) -> Iterator[str]:
+        """Yield a line for each option that gives a verdict, and of which there was nothing to judge."""
+        option, among = self._config.option, f"among {counted(len(self._found), 'test')} with a cassette"
+        if option.cassette_drift and not self._verified:
+            yield f"--cassette-drift verified no cassette {among}: it needs tests that pass and make calls"
+        if option.cassette_candidate and not (self._trials or self._trial_plans):
+            yield f"--cassette-candidate was tried on no test {among}: it needs recordings in which a model is asked"
+        if option.faults is not None and not any(matrix.cells for matrix in self._matrices):
+            yield f"--faults could make no call fail {among}: it needs tests that pass with recorded calls"
+        if option.explore is not None and not self._explored:
+            yield f"--explore tried no order {among}: it needs tests that pass with recorded calls"
+        if option.adequacy is not None and not self._passed:
+            yield f"--adequacy edited nothing {among}: it needs tests that pass with recorded calls"
 
     def _write_plans(self, path: str) -> None:
         if self._config.option.rerecord == "plan":
@@ -264,6 +282,8 @@ class WholeRun:
             yield "cassettes of no test", sorted(self._orphans)
         if self._unwritten:
             yield "reports that are missing", self._unwritten
+        if self._unseen:
+            yield "nothing was looked at", self._unseen
 
     def _sections_of_further_runs(self) -> Iterator[tuple[str, Sequence[str]]]:
         if self._trials:

@@ -7,7 +7,7 @@ import click
 from agenttape_core.checks.loading import loaded
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_table, print_text, progress, verb
+from agenttape_core.cli.output import print_json, print_table, print_text, printable, progress, verb
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.tools.reading.coverage import Coverage
 
@@ -36,12 +36,18 @@ def coverage(paths: tuple[str, ...], *, graph: str | None, fail_under: float | N
             found.hold_against(target)
         except ConfigurationError as error:
             raise ConfigurationError(f"--graph: {graph} is no graph: {error}") from None
+    has_calls = False
     for each in progress(found_in(paths), "reading"):
-        found.add(each.look())
+        cassette = each.look()
+        found.add(cassette)
+        has_calls = has_calls or bool(cassette.entries)
     if as_json:
         print_json(found.to_dict())
     else:
         _print(found)
+    if not has_calls:
+        click.echo(f"nothing is covered: no cassette in {printable(', '.join(paths) or '.')} holds a call", err=True)
+        return FINDINGS
     return FINDINGS if fail_under is not None and found.percent < fail_under else OK
 
 

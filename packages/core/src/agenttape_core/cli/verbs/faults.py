@@ -42,6 +42,8 @@ def faults(tests: tuple[str, ...], *, kinds: str, junit_to: str | None, markdown
         print_json({"tests": [matrix.to_dict() for matrix in matrices]})
     else:
         print_text("\n".join(lines_of(matrices)))
+    if not any(matrix.cells for matrix in matrices):
+        return FINDINGS  # which says that none could be tried
     return FINDINGS if any(matrix.excluded or matrix.failing(FAILING) for matrix in matrices) else OK
 
 

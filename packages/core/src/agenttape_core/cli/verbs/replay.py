@@ -94,7 +94,10 @@ def replay(
     chosen, again = given(options), None
     command: tuple[str, ...] | Command = words
     if source is not None and not words and cassette is None:
-        again = restart_of(Again(source, app, asgi, thread_id, given_input, headers))
+        again = restart_of(
+            Again(source, app, asgi, thread_id, given_input, headers),
+            is_live=bool(chosen.get("live") or chosen.get("candidate")),
+        )
         cassette, command = again.cassette, again.command
     elif source is not None or app or asgi or not words:
         raise click.UsageError("expected the words of a command, or --source with --app or --asgi")

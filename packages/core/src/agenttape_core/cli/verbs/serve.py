@@ -38,9 +38,15 @@ def serve(path: str, *, port: int, as_json: bool) -> int:
     for unknown in oracle.drift if not as_json else ():
         print_text(str(unknown))
     if as_json:
-        print_json({"answered": oracle.answered, "drift": [unknown.plain() for unknown in oracle.drift]})
+        print_json(
+            {
+                "answered": oracle.answered,
+                "unknown": oracle.unknown,
+                "drift": [unknown.plain() for unknown in oracle.drift],
+            }
+        )
     else:
-        print_text(f"{counted(oracle.answered, 'call')} answered, {len(oracle.drift)} unknown")
+        print_text(f"{counted(oracle.answered, 'call')} answered, {oracle.unknown} unknown")
     return FINDINGS if oracle.drift else OK
 
 

@@ -19,6 +19,12 @@ from agenttape_core.storage import Cassette
 from agenttape_core.tools.oracle.entries import Entry, args_hash, entries_of
 
 _MAX_SHOWN = 6
+_MAX_TEXT = 500
+"""The most characters of a name or a line that is kept of an unknown call."""
+_MAX_ASKED = 100_000
+"""The most different calls that are counted: how often each was made says which of its answers is next."""
+_MAX_KEPT = 1_000
+"""The most unknown calls that are kept; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,9 @@ class ToolOracle:
     def __init__(self, entries: Iterable[Entry], redactor: Redactor | None = None) -> None:
         self.entries = list(entries)
         self.drift: list[Unknown] = []
-        """The calls without an answer so far."""
+        """The calls without an answer so far: the first thousand."""
+        self.unknown = 0
+        """The number of all of them."""
         self.answered = 0
         self._redactor = redactor
         self._known = {(each.tool_name, each.args_hash, each.occurrence): each for each in self.entries}
@@ -97,7 +105,9 @@ class ToolOracle:
 
     def _found(self, tool_name: str, known: Any, hashed: str, occurrence: int | None) -> Entry | Unknown:
         with self._lock:
-            if occurrence is None:
+            if occurrence is None and len(self._asked) >= _MAX_ASKED and (tool_name, hashed) not in self._asked:
+                occurrence = 1
+            elif occurrence is None:
                 self._asked[tool_name, hashed] += 1
                 occurrence = self._asked[tool_name, hashed]
             entry = self._known.get((tool_name, hashed, occurrence))
@@ -105,7 +115,9 @@ class ToolOracle:
                 self.answered += 1
                 return self._rehydrated(entry)
             unknown = self._unknown(tool_name, known, hashed, occurrence)
-            self.drift.append(unknown)
+            self.unknown += 1
+            if len(self.drift) < _MAX_KEPT:
+                self.drift.append(unknown)
             return unknown
 
     def functions(self) -> dict[str, Callable[..., Any]]:
@@ -134,6 +146,7 @@ class ToolOracle:
         return Entry(entry.tool_name, entry.args_hash, entry.occurrence, response, error, entry.args, entry.source)
 
     def _unknown(self, name: str, args: Any, hashed: str, occurrence: int) -> Unknown:
+        name = name[:_MAX_TEXT]
         of_tool = [entry for entry in self.entries if entry.tool_name == name]
         same = [entry for entry in of_tool if entry.args_hash == hashed]
         if same:
@@ -146,7 +159,8 @@ class ToolOracle:
             return Unknown(name, hashed, occurrence, f"this tool was never called; {said}")
         nearest = min(of_tool, key=lambda entry: _distance(entry.args, args))
         found = list(differences(nearest.args, args)) if None not in (nearest.args, args) else []
-        lines = [f"{each.path}: recorded {each.recorded}, asked {each.asked}" for each in found[:_MAX_SHOWN]]
+        shown = (f"{each.path}: recorded {each.recorded}, asked {each.asked}" for each in found[:_MAX_SHOWN])
+        lines = [line[:_MAX_TEXT] for line in shown]
         return Unknown(name, hashed, occurrence, "its arguments are others", nearest.source, tuple(lines))
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import BoundedSemaphore, Thread
 from typing import Any, Self, cast
 
 from agenttape_core.errors import ConfigurationError
@@ -20,7 +20,14 @@ from agenttape_core.tools.oracle.files import is_hash, without_duplicates
 from agenttape_core.tools.oracle.lookup import ToolOracle, Unknown
 
 HOST = "127.0.0.1"
-_MAX_BYTES = 16 * 1024 * 1024
+_MAX_BYTES = 4 * 1024 * 1024
+_MAX_PARTS = 20_000
+"""The most lists and objects in a request: a few bytes each, they take a hundred times as much memory when read."""
+_MAX_CLIENTS = 32
+"""The most connections that are answered at once: each has a thread."""
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+"""The names of this machine. A page of another name may point it at this address, and would be given answers."""
+_MAX_DIGITS = 10
 _SECONDS = 30
 """Seconds that a client has to send its request."""
 
@@ -39,6 +46,7 @@ class OracleServer(ThreadingHTTPServer):
 
     def __init__(self, oracle: ToolOracle, port: int = 0) -> None:
         self.oracle = oracle
+        self._free = BoundedSemaphore(_MAX_CLIENTS)
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
@@ -46,6 +54,24 @@ class OracleServer(ThreadingHTTPServer):
                 f"port {port} cannot be used: {error.strerror or error}\n  name another one with --port, or 0 for any"
             ) from None
         self._thread = Thread(target=self.serve_forever, args=(0.05,), name="agenttape-oracle", daemon=True)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a client in a thread of its own, unless there are too many already."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a client."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     @property
     def url(self) -> str:
@@ -66,17 +92,24 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        if self._is_foreign():
+            return
         if self.path.rstrip("/") == "/drift":
             drift = [unknown.plain() for unknown in self._oracle.drift]
-            self._answer(HTTPStatus.OK, {"answered": self._oracle.answered, "drift": drift})
+            self._answer(
+                HTTPStatus.OK, {"answered": self._oracle.answered, "unknown": self._oracle.unknown, "drift": drift}
+            )
         else:
             self._refuse(HTTPStatus.NOT_FOUND, f"{self.path} is nothing; ask POST /tool, or GET /drift")
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > _MAX_BYTES:
+        if not (length.isascii() and length.isdigit()) or len(length) > _MAX_DIGITS or int(length) > _MAX_BYTES:
             self.close_connection = True
             self._refuse(HTTPStatus.BAD_REQUEST, f"expected a Content-Length of at most {_MAX_BYTES} bytes")
+            return
+        if self._is_foreign():
+            self.close_connection = True
             return
         body = self.rfile.read(int(length))
         if self.path.rstrip("/") != "/tool":
@@ -94,6 +127,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name for it
         """Print nothing: standard error is the verb's."""
+
+    def _is_foreign(self) -> bool:
+        """Refuse what a page of another site can send. An agent sends no Origin, which a page cannot leave out."""
+        host = self.headers.get("Host", "")
+        if host.removesuffix(f":{cast('OracleServer', self.server).server_port}").lower() not in _NAMES:
+            self._refuse(HTTPStatus.FORBIDDEN, f"expected the host {HOST}, found {host[:100]!r}")
+        elif self.headers.get("Origin") is not None:
+            self._refuse(HTTPStatus.FORBIDDEN, "a page of a browser gets no answers: expected no Origin")
+        elif "Content-Type" in self.headers and self.headers.get_content_type() != "application/json":
+            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected Content-Type: application/json")
+        else:
+            return False
+        return True
 
     @property
     def _oracle(self) -> ToolOracle:
@@ -118,6 +164,8 @@ def _found(oracle: ToolOracle, body: bytes) -> Entry | Unknown:
         ValueError: If it is not what the module docstring says.
         ConfigurationError: If the arguments have no canonical JSON.
     """
+    if body.count(b"[") + body.count(b"{") > _MAX_PARTS:
+        raise ValueError(f"expected at most {_MAX_PARTS:,} lists and objects")
     asked = json.loads(body, object_pairs_hook=without_duplicates)
     fields = asked if isinstance(asked, dict) else {}
     name, hashed, occurrence = fields.get("tool_name"), fields.get("args_hash"), fields.get("occurrence")

@@ -9,6 +9,7 @@ import inspect
 import json
 import sys
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from agenttape_core.lifecycle.replay_source import finished, run_to_its_end
 from agenttape_core.lifecycle.restarting import Source, begin_of, source_of
 from agenttape_core.session import plain_value
 from agenttape_core.storage import open_cassette
+from agenttape_core.tools.processes.startup.agenttape_startup import ANSWERED_OTHERWISE, note
 from agenttape_core.tools.verify.target import load_object, target_of
 
 SESSION = "agenttape_core.tools.processes.restart_session"
@@ -36,6 +38,7 @@ class RestartSpec:
         thread_id: The thread to run again, where the recording holds several.
         given: An input in the place of the recorded one, as JSON; empty for none.
         headers: Headers that are sent besides the recorded ones, as `Name: value`.
+        is_live: Whether calls are made for real, so that another answer than the recorded one is no failure.
     """
 
     source: str
@@ -44,6 +47,7 @@ class RestartSpec:
     thread_id: str | None = None
     given: str = ""
     headers: tuple[str, ...] = ()
+    is_live: bool = False
 
     @property
     def program(self) -> str:
@@ -62,7 +66,8 @@ def main(words: str) -> int:
         words: The `RestartSpec`, as JSON.
 
     Returns:
-        The exit code: 2 if it cannot begin, 1 if a server answered otherwise than it did.
+        The exit code: 2 if it cannot begin, 1 if a server answered otherwise than it did, or, where calls are live,
+        with a status of 500 or more.
     """
     spec = RestartSpec(**json.loads(words))
     try:
@@ -80,7 +85,9 @@ def main(words: str) -> int:
     if isinstance(answer, Answered):
         sys.stdout.write(f"{answer.text}\n")
         sys.stderr.writelines(f"agenttape: {line}\n" for line in answer.differences)
-        return int(bool(answer.differences))
+        if spec.is_live and answer.differences:
+            note(ANSWERED_OTHERWISE)
+        return int(answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR if spec.is_live else bool(answer.differences))
     sys.stdout.write(f"{_shown(answer)}\n")
     return 0
 

@@ -15,11 +15,12 @@ from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session import OWN
 from agenttape_core.settings import models_by_place
-from agenttape_core.storage import Cassette
+from agenttape_core.storage import Cassette, stem_of
 from agenttape_core.tools.processes.command import Command
 from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import path_of, recorded_of, run
 from agenttape_core.tools.processes.run_folder import cassette_of
+from agenttape_core.tools.processes.startup.agenttape_startup import ANSWERED_OTHERWISE
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
 from agenttape_core.tools.trials.judging import Lane, Sample, Trial
@@ -165,6 +166,7 @@ class CommandTrial:
         drift += [drift_inside(one.failed_blocks.partition("\n")[0]) for one in ended.reports if one.failed_blocks]
         problem = next(iter(ended.failures()), "").partition("\n")[0]
         passed = ended.code == 0 and not problem
+        problem = problem or next((note for note in ended.notes if note == ANSWERED_OTHERWISE), "")
         return sample_of(lane, number, kept, recorded, prices, passed=passed, drift=drift, problem=problem)
 
     def _stop_if_over(self, ended: Outcome, spent: float) -> None:
@@ -182,7 +184,8 @@ def _kept(ended: Outcome, to: Path, name: str, main: str) -> Path | None:
     to.mkdir(parents=True, exist_ok=True)
     for made in ended.made:
         infix = f".{made.address.replace('/', '.')}" if made.address else ""
-        target = to / f"{name}{infix}.yaml"
+        layout = made.path.name.removeprefix(stem_of(made.path))  # a derived cassette has that of its source
+        target = to / f"{name}{infix}{layout}"
         shutil.move(made.path, target)
         found = target if made.address == main else found
     return found

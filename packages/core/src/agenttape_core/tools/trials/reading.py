@@ -7,11 +7,13 @@ from typing import Any
 
 from agenttape_core.errors import CassetteError, shown_path
 from agenttape_core.schema import MODEL_KINDS
-from agenttape_core.storage import Cassette, Location, open_cassette
+from agenttape_core.storage import Location, open_cassette
 from agenttape_core.tools.reading.answer import last_answer
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.report.trajectory import Trajectory, path_of
 from agenttape_core.tools.trials.judging import Lane, Sample, parts_at
+
+_NO_CALL = "it asked no model, and the recording did"
 
 
 def sample_of(
@@ -37,13 +39,18 @@ def sample_of(
         drift: The calls that left the recorded world, as plain data.
         problem: The first line of what ended the run, if it did not end well.
     """
-    cassette = _opened(derived)
-    if cassette is None or derived is None:
-        return Sample(lane, number, passed, tuple(drift), problem=problem or "it made no call", is_answered=False)
-    made = list(cassette.interactions())
+    if derived is None:
+        return _unseen(lane, number, drift, problem or _NO_CALL)
+    try:
+        cassette = open_cassette(derived)
+        made = list(cassette.interactions())
+    except CassetteError as error:
+        return _unseen(lane, number, drift, problem or f"its cassette cannot be read: {error}".partition("\n")[0])
     path = path_of(made, prices)
     timings = cassette.header.volatile.timings
     asked = [item for item in made if item.kind in MODEL_KINDS]
+    if recorded.calls and not asked:
+        passed, problem = False, problem or _NO_CALL
     return Sample(
         lane,
         number,
@@ -68,8 +75,6 @@ def drift_inside(line: str) -> dict[str, Any]:
     return {"kind": "session", "name": line.partition(": ")[0], "reason": line}
 
 
-def _opened(derived: Location | None) -> Cassette | None:
-    try:
-        return open_cassette(derived) if derived is not None else None
-    except CassetteError:
-        return None
+def _unseen(lane: Lane, number: int, drift: Sequence[dict[str, Any]], problem: str) -> Sample:
+    """Return a sample of which no call is known. It never passes: the recording, which is tried, holds some."""
+    return Sample(lane, number, False, tuple(drift), problem=problem, is_answered=False)

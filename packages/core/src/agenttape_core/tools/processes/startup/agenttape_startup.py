@@ -12,6 +12,7 @@ keep its program from running for real.
 
 from __future__ import annotations
 
+import _imp
 import _signal  # type: ignore[import-not-found] # what `signal` is built on, which takes longer to load
 import _thread
 import atexit
@@ -33,6 +34,9 @@ OF_REPLAY = "replay:"
 BEGIN, MAIN, NOTES, BLOCKED, NOT_RUN = "begin", "main", "notes", "blocked", "not_run"
 """The files of that folder: the configuration for all, a mark of the main process, notes of processes without a
 report, their refused attempts, and the reasons why processes were not run."""
+
+ANSWERED_OTHERWISE = "the server answered otherwise than it was recorded"
+"""A note about a server whose calls are live: it is no failure."""
 
 _WRONG, _INTERRUPTED = 2, 130
 """The exit codes of a process that cannot be set up, and of one that is interrupted meanwhile."""
@@ -237,7 +241,12 @@ class Process:
                 self.is_over = True  # the command has ended before this process
                 return
             self._opener = me
-            self._session = self._opened(name)
+            held = _without_import_lock()
+            try:
+                self._session = self._opened(name)
+            finally:
+                for _ in range(held):
+                    _imp.acquire_lock()
         except BaseException as error:  # noqa: BLE001 - a program may catch it, and run without a session
             self.refuse(error)
         finally:
@@ -361,6 +370,21 @@ class Process:
         os.environ[ADDRESS] = self.address
 
 
+def _without_import_lock() -> int:
+    """Release the lock that a finder is called with, and return how often it was held.
+
+    Opening a session waits for threads that import modules, such as one that connects to where events go, and each
+    module that is not loaded needs the lock. The one that is being imported has a lock of its own.
+    """
+    held = 0
+    try:
+        while True:
+            _imp.release_lock()
+            held += 1
+    except RuntimeError:  # this thread has it no longer
+        return held
+
+
 def _waits_for_import(thread: int | None, importer: int) -> bool:
     """Return True if a thread waits until another one has imported a module, perhaps by way of further threads."""
     frames = sys._current_frames()  # noqa: SLF001 - documented
@@ -399,6 +423,12 @@ def _write(folder: str, paper: str, text: str) -> None:
         os.write(descriptor, f"{text}\n".encode(errors="replace"))
     finally:
         os.close(descriptor)
+
+
+def note(text: str) -> None:
+    """Add a line to the notes of the run that this process is part of."""
+    run = os.environ[RUN]
+    _write(run[len(OF_REPLAY) :] if run.startswith(OF_REPLAY) else run, NOTES, text)  # noqa: FURB188 - as below
 
 
 def refuse(folder: str, error: BaseException) -> NoReturn:
