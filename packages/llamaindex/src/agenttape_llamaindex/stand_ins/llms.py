@@ -293,8 +293,9 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         if user_msg is not None:
             messages.append(ChatMessage(role="user", content=user_msg) if isinstance(user_msg, str) else user_msg)
         specs = [tool.metadata.to_openai_tool(skip_length_check=True) for tool in tools]
-        if tool_required and specs and self._recorded.was_forced(CHAT, specs) is not False:
-            kwargs.setdefault("tool_choice", "required")
+        is_open = kwargs.get("tool_choice") is None  # programs of LlamaIndex give a `None` where nobody chose
+        if is_open and tool_required and specs and self._recorded.was_forced(CHAT, specs) is not False:
+            kwargs["tool_choice"] = "required"
         return {"messages": messages, **({"tools": specs} if specs else {}), **kwargs}
 
     def _validate_chat_with_tools_response(
