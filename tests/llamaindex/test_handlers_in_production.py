@@ -20,7 +20,7 @@ from llama_index_instrumentation import get_dispatcher
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
-from agenttape_core import Interaction, use_cassette
+from agenttape_core import CassetteMissError, Interaction, use_cassette
 from agenttape_core.integration.observing import observer
 from agenttape_llamaindex import TapeEventHandler, steps_of
 
@@ -226,3 +226,14 @@ def test_runs_that_never_end_are_let_go(tmp_path: Path, monkeypatch: pytest.Monk
     found = steps(tmp_path / "seen.jsonl")
     assert [each.status for each in found] == ["open"] * 6
     assert handler.errors == []
+
+
+@pytest.mark.parametrize("facts", [("a", "b"), ("one fact", "two facts", "three")], ids=["two", "three"])
+def test_another_order_names_the_hash_seed(facts: tuple[str, ...], tmp_path: Path) -> None:
+    """Where the same parts come in another order, as of a set, a miss suspects no time and no random number."""
+    with TapeEventHandler(tmp_path / "seen.jsonl"):
+        ScriptedLLM(World()).complete("\n".join(facts))
+    with pytest.raises(CassetteMissError) as missed, use_cassette(tmp_path / "seen.jsonl"):
+        ScriptedLLM(World()).complete("\n".join(reversed(facts)))
+    assert "PYTHONHASHSEED" in str(missed.value)
+    assert "random number" not in str(missed.value)

@@ -112,7 +112,7 @@ def explanation(
         *(f"{'run' if number == 0 else '':<10}{line}" for number, line in enumerate(around)),
         *(near.lines() if isinstance(near, Nearest) else [near]),
         *(_dates(source, request, near) if isinstance(near, Nearest) and near.found else []),
-        *_missing(source, request, address),
+        *_missing(source, request, address, is_permuted=is_permuted),
         *([f"{'zone':<10}{zone}"] if zone else []),
         *_to_fix([*(advice(hash_seed) if is_permuted else []), *_remedies(near, remedy)]),
     ]
@@ -157,8 +157,11 @@ def _to_fix(lines: Sequence[str]) -> list[str]:
     return [f"{'to fix' if number == 0 else '':<10}{line}" for number, line in enumerate(lines)]
 
 
-def _missing(source: Source, request: CanonicalRequest, address: str) -> list[str]:
-    """Say what the cassette knows to be missing of it: the call at this place, or all calls of a kind."""
+def _missing(source: Source, request: CanonicalRequest, address: str, *, is_permuted: bool) -> list[str]:
+    """Say what the cassette knows to be missing of it: the call at this place, or all calls of a kind.
+
+    What a handler froze doesn't matter where the same parts come in another order: the advice names the hash seed.
+    """
     try:
         steps = [step for step in source.steps() if step.fidelity == "missing"]
     except CassetteError as error:  # as in `nearest_to`
@@ -167,4 +170,4 @@ def _missing(source: Source, request: CanonicalRequest, address: str) -> list[st
     named = [step for step in steps if (step.address, step.name) == here or is_gap_of(step, request.kind)]
     if named:
         return [f"missing   {step.fidelity_note}" for step in named]
-    return [f"observed  {_UNFROZEN}"] if any(step.kind == GAP for step in steps) else []
+    return [f"observed  {_UNFROZEN}"] if not is_permuted and any(step.kind == GAP for step in steps) else []
