@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain_core.decisions import BaseDecisionModel
+from langchain_core.decisions.base import BaseDecisionModel
 
 from agenttape_core.integration import (
     MODEL_SETTINGS,

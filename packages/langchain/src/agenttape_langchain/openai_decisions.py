@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import langchain_core.decisions.base  # noqa: F401 - first: our module for it is loaded when it is imported
 from langchain_openai.decisions.base import OpenAIDecisions
 
 from agenttape_core.integration import Crossing, Family, Leaf, begin, coroutine, plain
