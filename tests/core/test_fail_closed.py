@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -326,6 +327,7 @@ def test_process_that_begins_after_its_command(project: Path, verb: str) -> None
         assert (ended.returncode, (project / "ran").read_text()) == (0, "itself\n")
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_tasks_of_a_pool_end(project: Path) -> None:
     """Who waits for a `multiprocessing.Pool` whose workers cannot begin is interrupted, and gets the reason."""
     injected(project, sys.executable, "pool.py", into="none of them", within=COMMAND)  # records
@@ -337,8 +339,19 @@ def test_tasks_of_a_pool_end(project: Path) -> None:
     assert (ended.returncode, (project / "ran").read_text()) == (1, "")
     assert "interrupted" in ended.stdout
     assert "ConfigurationError: a process of multiprocessing was not run" in ended.stderr
+    ended = subprocess.run(
+        ["sh", "-c", f"trap '' INT; exec {shlex.quote(sys.executable)} tasks.py"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=150,
+    )
+    assert (ended.returncode, (project / "ran").read_text()) == (2, ""), "where no interrupt can reach it"
+    assert "agenttape: a process of multiprocessing was not run" in ended.stderr
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_worker_of_a_pool(project: Path) -> None:
     """A process that `multiprocessing` starts anew does not run, and fails the replay of its parent."""
     found = injected(

@@ -25,6 +25,7 @@ from agenttape_core import (
 from agenttape_core.integration import Boundary, intercept, register_tracer
 from agenttape_core.transports.httpx import TapeTransport
 
+from ...kit.installed import install
 from .callers import CALLERS, Caller, Got, with_aiohttp
 from .faces import settled
 from .service import PNG, Service
@@ -247,7 +248,7 @@ def test_no_network_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
-def test_hosts_that_are_left_alone(service: Service) -> None:
+def test_hosts_that_are_left_alone(service: Service, tmp_path: Path) -> None:
     """Hosts in `allow_hosts` are reached while recording and replaying; tracers and their threads are not recorded."""
     tracer = "127.0.0.1"
     with use_cassette("c", mode="all", http=True, allow_hosts=("loopback",)) as session:
@@ -263,9 +264,9 @@ def test_hosts_that_are_left_alone(service: Service) -> None:
     assert session.interactions == []
     hosts.clear()
     with use_cassette("c", mode="all", http=True) as session:
-        namespace = {"__name__": "posthog.consumer", "ask": ask, "service": service}
-        exec("def report(): ask(service)", namespace)
-        reporting = threading.Thread(target=namespace["report"])
+        source = "import requests\ndef report(url): requests.get(url, timeout=5)"
+        consumer: Any = install(tmp_path, "posthog", "posthog.consumer", source)
+        reporting = threading.Thread(target=consumer.report, args=(service.url,))
         reporting.start()
         reporting.join()
     assert (session.interactions, len(service.asked)) == ([], 4)

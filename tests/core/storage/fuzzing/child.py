@@ -29,7 +29,13 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError
 from agenttape_core.matching import NOTHING, Candidate, recorded_request
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing, class_name
-from agenttape_core.session import Boundary, ServedCrossing, Session, Setup
+from agenttape_core.session import (
+    Boundary,
+    ServedCrossing,
+    Session,
+    Setup,
+    module_dates,  # noqa: F401 - a miss imports it late
+)
 from agenttape_core.storage import Journal, open_cassette, recover, write_cassette
 from agenttape_core.storage.cassette import LAYOUTS, Cassette
 from agenttape_core.storage.files import pack

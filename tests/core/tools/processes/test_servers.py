@@ -17,6 +17,7 @@ import pytest
 
 from agenttape_core.tools.processes.startup.agenttape_startup import _waits_for_import
 
+from ....kit.installed import install
 from .conftest import Ended, cassettes
 
 Agenttape = Callable[..., Ended]
@@ -160,11 +161,12 @@ def test_telemetry_is_refused_quietly(
     folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a command line reports on itself is refused like a dead network, is named, and fails nothing."""
-    (folder / "site-packages" / "langgraph_cli").mkdir(parents=True)
     monkeypatch.setenv("PYTHONPATH", str(folder / "site-packages"))
-    program(
-        "site-packages/langgraph_cli/analytics.py",
-        """
+    install(
+        folder,
+        "langgraph-cli",
+        "langgraph_cli.analytics",
+        """if True:
         import socket
         def log_data(port, told):
             try:

@@ -8,8 +8,10 @@ put among that data whose unpickling opens the session there.
 from __future__ import annotations
 
 import importlib
+import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -90,7 +92,8 @@ def _look_for_failure(session: Session) -> None:
 
     A `multiprocessing.Pool` starts others in a thread of its own, again and again, and who waits for its tasks waits
     for ever. That thread has to go on, as the pool cannot be closed without it. So the main thread is interrupted
-    instead, once, as by Ctrl-C; the session then fails with the reason.
+    instead, once, as by Ctrl-C; the session then fails with the reason. Where SIGINT is ignored, as `nohup` and shells
+    start their background jobs, no interrupt could reach it, and the process ends with 2.
     """
     failures = session.extension(FAILURES)
     failure = failures.not_begun()
@@ -101,6 +104,10 @@ def _look_for_failure(session: Session) -> None:
         raise failure
     if not failures.has_interrupted and hasattr(signal, "pthread_kill"):
         failures.has_interrupted = True
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            sys.stderr.write(f"agenttape: {failure}\n")
+            sys.stderr.flush()
+            os._exit(2)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
