@@ -17,9 +17,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+from agenttape_core import open_cassette
 
 from ..kit import forks
 
@@ -84,17 +87,44 @@ def begun(project: Path) -> None:
     else:
         ignored = shutil.ignore_patterns("__pycache__", ".pytest_cache", ".*")
         shutil.copytree(ROOT / "examples" / project.name, project, ignore=ignored)
+        for cassette in project.rglob("cassettes/**/*.yaml"):
+            cassette.write_text(recorded_today(cassette.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def recorded_today(cassette: str) -> str:
+    """Return a cassette as if it was recorded with the installed packages.
+
+    So no page depends on their versions: you raise a pin, and `stale` prints what it printed before.
+    """
+    head, packages, rest = re.split(r"(^  packages:\n(?:    .*\n)+)", cassette, maxsplit=1, flags=re.MULTILINE)
+    now = re.sub(
+        r'^    ([\w.-]+): ".*"$', lambda line: f'    {line[1]}: "{version(line[1])}"', packages, flags=re.MULTILINE
+    )
+    return head + now + rest
 
 
 def stable(text: str, project: Path) -> str:
     """Return what a command printed without what differs from run to run."""
-    text = text.replace(f"{project}/", "").replace(str(project), ".")
+    text = text.replace(f"{project}/", "").replace(str(project), ".").replace(f"{ROOT}/", "../agenttape/")
     text = re.sub(r"\b\d+\.\d\d?(?= ?s\b)", "0.1", text)
     text = re.sub(r" *\b\d+ (?:min|h|d)\b", lambda age: "3 d".rjust(len(age[0])), text)
     text = re.sub(r"\b\d+ ms\b", "7 ms", text) if is_new(project.name) else text
     text = re.sub(r"\b\d{4}-\d\d-\d\dT[\d:]+Z", "2026-11-21T12:59:50Z", text)
     text = re.sub(r"\.(\w+\.yaml)\.\d+-[0-9a-f]+\.journal", r".\1.4711-0a1b2c3d.journal", text)
     return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def test_examples_are_recorded_with_what_is_installed(tmp_path: Path) -> None:
+    """A copied example isn't stale, whatever versions its cassettes name; nothing else of a cassette changes."""
+    source = next((ROOT / "examples" / "pytest_project").rglob("*Dune*.yaml"))
+    old = re.sub(r'(langchain-core: )".*"', r'\1"0.1"', source.read_text(encoding="utf-8"))
+    now = tmp_path / "now.yaml"
+    now.write_text(recorded_today(old), encoding="utf-8")
+    assert "0.1" in old
+    packages = open_cassette(now).header.volatile.packages
+    assert packages == {name: version(name) for name in packages}
+    assert {"langchain-core", "openai"} <= set(packages)
+    assert list(open_cassette(now).interactions()) == list(open_cassette(source).interactions())
 
 
 def performed(text: str, project: Path, environment: dict[str, str]) -> str:
