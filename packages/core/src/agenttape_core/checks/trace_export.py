@@ -60,8 +60,14 @@ def _line(run: Run, meta: dict[str, Any]) -> TraceLine:
     for call in run.asked:
         asked.setdefault(call.number, []).append(call)
     happened = [{**_plain(call), **_asked_in(call, asked)} for call in run.happened]
+    tools = [  # with `nodes`, for other libraries: what evaluators of theirs read; ours read `happened`
+        {"name": call.name, "arguments": call.arguments, **({"error": call.error} if call.error else {})}
+        for call in run.of_kind("tool")
+    ]
     more = {
         **known,
+        "tool_calls": tools,
+        "nodes": [call.name for call in run.of_kind("node")],
         **({"lacking": dict(run.lacking)} if run.lacking else {}),
         "models": run.models,
         **{what: names for what, names in unknown.items() if names},
