@@ -91,6 +91,16 @@ def test_files_that_are_changed_are_acts() -> None:
     ]
 
 
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no file system in memory")
+def test_a_file_in_shared_memory_is_a_file() -> None:
+    """A file that's written in /dev/shm is a side effect, as in any folder; what goes to a device isn't one."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        (did,) = acts_of(lambda: (Path(folder) / "log.txt").write_text("paid"))
+    assert did is not None
+    assert [what.startswith("wrote ") for what in did] == [True]
+    assert acts(lambda: Path(os.devnull).write_text("paid")) == []
+
+
 def test_an_act_names_the_line_of_the_program() -> None:
     """It is the line in the code of the call, also where a library or a thread of it acts."""
 

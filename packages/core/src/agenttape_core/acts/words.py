@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from os import getcwd, lstat
 from os import stat as stat_of  # bound here: watchers that replace these (blockbuster) are about the program, not us
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ANONYMOUS = getattr(os, "O_TMPFILE", 0) & ~getattr(os, "O_DIRECTORY", 0)
-_DEVICES = ("/dev/", "/proc/self/fd/")
+_DEVICES = re.compile(r"/dev/(?!shm/|mqueue/)|/proc/self/fd/")
+"""Paths that are no files: terminals, the null device, descriptors. What is in `/dev/shm` is a file like any other."""
 IN_MEMORY = "opened a database in memory"
 """The words for what is no act, and tells that no older database was needed."""
 _HERE = -1
@@ -61,7 +63,7 @@ def _opened(path: Any, mode: Any, flags: Any) -> str | None:
         return None
     if _ANONYMOUS and isinstance(flags, int) and flags & _ANONYMOUS:
         return None  # a file without a name, which nobody else can see
-    if os.fsdecode(path).startswith(_DEVICES) or _is_folder(path):  # a folder is not written to by opening it
+    if _DEVICES.match(os.fsdecode(path)) or _is_folder(path):  # a folder is not written to by opening it
         return None
     return f"wrote {_file(path)}"
 
