@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,11 +13,11 @@ import click
 
 from agenttape_core.cli.app import FINDINGS
 from agenttape_core.cli.output import print_json, print_text, printable
-from agenttape_core.errors import BudgetExceededError
+from agenttape_core.errors import BudgetExceededError, counted
 
 if TYPE_CHECKING:
     from agenttape_core.tools.processes.command import Command
-    from agenttape_core.tools.trials import Trial
+    from agenttape_core.tools.trials import Sample, Trial
     from agenttape_core.tools.trials.commands import CommandTrial
 
 
@@ -100,8 +101,16 @@ def tried(
         raise
     _show([trial], facts, as_json=as_json)
     candidate = trial.lane("candidate")
+    _explain(candidate)
     fails = options.get("drift", "fail") == "fail" and any(sample.drift for sample in candidate)
     return FINDINGS if fails or not all(sample.passed for sample in candidate) else 0
+
+
+def _explain(samples: Sequence[Sample]) -> None:
+    """Print why samples failed, each reason once, with the number of samples."""
+    reasons = Counter(sample.problem for sample in samples if not sample.passed and sample.problem)
+    for reason, count in reasons.items():
+        click.echo(printable(f"{count} of {counted(len(samples), 'sample')} failed: {reason}"), err=True)
 
 
 def _plan(trying: CommandTrial, *, as_json: bool) -> int:

@@ -44,6 +44,8 @@ class Outcome:
         not_run: The reasons why processes were not run.
         drift: The treatment of calls that had no recording, after which the run went on.
         own: The cassettes of sessions that the command opened itself and made calls in.
+        tries: Whether a candidate was to answer in the place of the recorded models.
+        answered_otherwise: The lines in which a server whose calls are live differs from its recorded answer.
     """
 
     command: Sequence[str]
@@ -61,6 +63,8 @@ class Outcome:
     not_run: Sequence[str] = ()
     drift: Drifting = "report"
     own: Sequence[str] = ()
+    tries: bool = False
+    answered_otherwise: Sequence[str] = ()
 
     @property
     def exit_code(self) -> int:
@@ -75,7 +79,7 @@ class Outcome:
 
     def failures(self) -> Iterator[str]:
         """Yield the message of each failure."""
-        found = [*self._failed(), *self._drifted(), *([] if self.records else self._killed())]
+        found = [*self._failed(), *self._drifted(), *([] if self.records else self._killed()), *self._untried()]
         yield from found
         if self.unused == "fail" and not found:
             yield from self._unused()
@@ -88,6 +92,14 @@ class Outcome:
                 yield report.failure
         if self.missing:
             yield explain(str(self._path("")), self.missing)
+
+    def _untried(self) -> Iterator[str]:
+        """Yield that the candidate was asked nothing: a trial of nothing doesn't pass."""
+        if self.tries and not self.code and not any(report.executed for report in self.reports):
+            yield (
+                f"{self._path('')}: the candidate was not tried: the command asked no model\n"
+                "  run it without --candidate to see which of its recorded calls it no longer makes"
+            )
 
     def _drifted(self) -> Iterator[str]:
         for report in self.reports:
@@ -152,6 +164,7 @@ class Outcome:
             "written": [str(self.config.shown(one.path)) for one in self.made],
             "removed": [str(self.config.shown(path)) for path in self.removed],
             "notes": list(self.notes),
+            "answered_otherwise": list(self.answered_otherwise),
             "failures": list(self.failures()),
         }
 

@@ -8,6 +8,7 @@ import importlib
 import inspect
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -17,7 +18,7 @@ from agenttape_core.asgi.client import Answered
 from agenttape_core.errors import AgentTapeError, ConfigurationError
 from agenttape_core.lifecycle.replay_source import finished, run_to_its_end
 from agenttape_core.lifecycle.restarting import Source, begin_of, source_of
-from agenttape_core.session import plain_value
+from agenttape_core.session import current_session, plain_value
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.processes.startup.agenttape_startup import ANSWERED_OTHERWISE, note
 from agenttape_core.tools.verify.target import load_object, target_of
@@ -86,10 +87,17 @@ def main(words: str) -> int:
         sys.stdout.write(f"{answer.text}\n")
         sys.stderr.writelines(f"agenttape: {line}\n" for line in answer.differences)
         if spec.is_live and answer.differences:
-            note(ANSWERED_OTHERWISE)
+            _note(answer.differences)
         return int(answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR if spec.is_live else bool(answer.differences))
     sys.stdout.write(f"{_shown(answer)}\n")
     return 0
+
+
+def _note(differences: Sequence[str]) -> None:
+    """Hand lines of an answer to the command: they go to files, so without secrets."""
+    session = current_session()
+    if session is not None:
+        note("\0".join(map(session.redactor.text, differences)), ANSWERED_OTHERWISE)
 
 
 def _shown(answer: Any) -> str:

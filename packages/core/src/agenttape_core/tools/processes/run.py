@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from importlib.metadata import entry_points
+from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -29,8 +30,10 @@ from agenttape_core.tools.processes.command import Command, command_of
 from agenttape_core.tools.processes.merge import Merged, merged, remove
 from agenttape_core.tools.processes.report import Outcome, findings_of
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, cassettes_of
-from agenttape_core.tools.processes.startup.agenttape_startup import BLOCKED, NOT_RUN, NOTES
+from agenttape_core.tools.processes.startup.agenttape_startup import ANSWERED_OTHERWISE, BLOCKED, NOT_RUN, NOTES
 
+_NAME = re.compile(r"[\w.-]+")
+"""The name at the beginning of a requirement."""
 _OURS = ("agenttape_core.boundaries", "agenttape_core.integration", "agenttape_core.transports")
 
 
@@ -40,6 +43,7 @@ class _Finished(NamedTuple):
     notes: list[str]
     blocked: list[str]
     not_run: list[str]
+    answered_otherwise: list[str]
 
 
 def run(
@@ -83,7 +87,7 @@ def run(
     )
     config = replace(config, remedies=([], [])) if proves else config
     with _locked(path) if records else nullcontext():
-        code, reports, notes, blocked, not_run = _run_command(command, config, settings, apart=apart)
+        code, reports, notes, blocked, not_run, otherwise = _run_command(command, config, settings, apart=apart)
     keeps = (code == 0 and not not_run) or settings.on_error == "keep"
     made = merged(reports, config, replaces=keeps, derives=not records, waits=settings.pending)
     return Outcome(
@@ -102,6 +106,8 @@ def run(
         blocked=blocked,
         not_run=not_run,
         own=list(dict.fromkeys(own for report in reports for own in report.own)),
+        tries=settings.candidate is not None,
+        answered_otherwise=[line for each in otherwise for line in each.split("\n")],
     )
 
 
@@ -114,7 +120,24 @@ def _watched(settings: Settings, path: Path) -> list[str]:
     """Return the modules whose import needs a session: our own, the frameworks, and HTTP clients if they are taped."""
     tapes_http = _was_with_http(path) if settings.http is None else settings.http
     groups = (GROUP, SERVER_GROUP, HTTP_GROUP) if tapes_http else (GROUP, SERVER_GROUP)
-    return sorted({*_OURS, *FRAMEWORKS, *(point.name for group in groups for point in entry_points(group=group))})
+    clients = _built_on_frameworks() if settings.candidate is not None else ()
+    points = (point.name for group in groups for point in entry_points(group=group))
+    return sorted({*_OURS, *FRAMEWORKS, *points, *clients})
+
+
+def _built_on_frameworks() -> Iterator[str]:
+    """Yield the packages of distributions that require a framework, such as `langchain_openai`.
+
+    A session makes its candidate when it opens, and the client of a model is such a package. In a session that its own
+    import of the framework opens, the client would be half imported.
+    """
+    frameworks = {name.replace("_", "-").replace(".", "-") for name in FRAMEWORKS}
+    for each in distributions():
+        required = {found[0].lower().replace("_", "-") for found in map(_NAME.match, each.requires or ()) if found}
+        if frameworks.isdisjoint(required):
+            continue
+        packages = {file.parent.parts for file in each.files or () if file.name == "__init__.py"}
+        yield from (".".join(parts) for parts in packages if parts[:-1] not in packages)
 
 
 def _was_with_http(path: Path) -> bool:
@@ -139,7 +162,8 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
             given = os.environ.get(OTEL_RESOURCE)
             extra[OTEL_RESOURCE] = ",".join(filter(None, [given, f"replay_run_id={quote(run_id)}"]))
         code = run_child(command.words, run_folder.folder, extra=extra, apart=apart, is_replay=is_replay)
-        return _Finished(code, settled(run_folder), *map(run_folder.notes, (NOTES, BLOCKED, NOT_RUN)))
+        papers = (NOTES, BLOCKED, NOT_RUN, ANSWERED_OTHERWISE)
+        return _Finished(code, settled(run_folder), *map(run_folder.notes, papers))
 
 
 def _hash_seed(path: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from agenttape_core.tools.processes.command import Command
 from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import path_of, recorded_of, run
 from agenttape_core.tools.processes.run_folder import cassette_of
-from agenttape_core.tools.processes.startup.agenttape_startup import ANSWERED_OTHERWISE
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
 from agenttape_core.tools.trials.judging import Lane, Sample, Trial
@@ -166,8 +165,8 @@ class CommandTrial:
         drift += [drift_inside(one.failed_blocks.partition("\n")[0]) for one in ended.reports if one.failed_blocks]
         problem = next(iter(ended.failures()), "").partition("\n")[0]
         passed = ended.code == 0 and not problem
-        problem = problem or next((note for note in ended.notes if note == ANSWERED_OTHERWISE), "")
-        return sample_of(lane, number, kept, recorded, prices, passed=passed, drift=drift, problem=problem)
+        sample = sample_of(lane, number, kept, recorded, prices, passed=passed, drift=drift, problem=problem)
+        return replace(sample, differences=tuple(ended.answered_otherwise))
 
     def _stop_if_over(self, ended: Outcome, spent: float) -> None:
         if self.max_usd is not None and any(report.is_over_budget for report in ended.reports):

@@ -40,6 +40,8 @@ class Sample:
         cassette: The derived cassette, as messages show it; empty if there is none.
         problem: The first line of what ended the run, if it did not end well.
         is_answered: Whether a model has answered: none has where the key is wrong, or the provider is down.
+        differences: The lines of a unified diff in which a server answered otherwise than it was recorded: what another
+            model writes is another answer, and no failure.
     """
 
     lane: Lane
@@ -53,6 +55,7 @@ class Sample:
     cassette: str = ""
     problem: str = ""
     is_answered: bool = True
+    differences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ def trial_of(plain: Mapping[str, Any]) -> Trial:
 
 def _sample(plain: Mapping[str, Any]) -> Sample:
     known = {key: value for key, value in plain.items() if key in _SAMPLE}
-    return Sample(**{**known, "drift": tuple(plain["drift"]), "trajectory": _path(plain["trajectory"])})
+    several = {"drift": tuple(plain["drift"]), "differences": tuple(plain.get("differences", ()))}
+    return Sample(**{**known, **several, "trajectory": _path(plain["trajectory"])})
 
 
 def _path(plain: Mapping[str, Any]) -> Trajectory:

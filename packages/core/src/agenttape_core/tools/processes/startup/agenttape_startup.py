@@ -32,11 +32,10 @@ OF_REPLAY = "replay:"
 """The beginning of the variable with the folder if the run is a replay. The folder itself may be gone."""
 
 BEGIN, MAIN, NOTES, BLOCKED, NOT_RUN = "begin", "main", "notes", "blocked", "not_run"
+ANSWERED_OTHERWISE = "answered_otherwise"
 """The files of that folder: the configuration for all, a mark of the main process, notes of processes without a
-report, their refused attempts, and the reasons why processes were not run."""
-
-ANSWERED_OTHERWISE = "the server answered otherwise than it was recorded"
-"""A note about a server whose calls are live: it is no failure."""
+report, their refused attempts, and the reasons why processes were not run; and the lines in which a server whose calls
+are live answered otherwise than it was recorded, which is no failure."""
 
 _WRONG, _INTERRUPTED = 2, 130
 """The exit codes of a process that cannot be set up, and of one that is interrupted meanwhile."""
@@ -425,10 +424,10 @@ def _write(folder: str, paper: str, text: str) -> None:
         os.close(descriptor)
 
 
-def note(text: str) -> None:
-    """Add a line to the notes of the run that this process is part of."""
+def note(text: str, paper: str) -> None:
+    """Add a line to a file of the run that this process is part of."""
     run = os.environ[RUN]
-    _write(run[len(OF_REPLAY) :] if run.startswith(OF_REPLAY) else run, NOTES, text)  # noqa: FURB188 - as below
+    _write(run[len(OF_REPLAY) :] if run.startswith(OF_REPLAY) else run, paper, text)  # noqa: FURB188 - as below
 
 
 def refuse(folder: str, error: BaseException) -> NoReturn:
