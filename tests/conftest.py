@@ -106,6 +106,15 @@ def _no_replay_left_open() -> Iterator[None]:
     surroundings.let_all_go()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_interpreter_left() -> Iterator[None]:
+    """Fail the module that leaves another interpreter: a child forked beside one hangs (3.11), or crashes."""
+    yield
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        if name in sys.modules:
+            assert len(sys.modules[name].list_all()) == 1, "an interpreter is left: destroy it"
+
+
 @pytest.fixture(autouse=True)
 def _no_database_left_open() -> Iterator[None]:
     """Fail the test that leaves a connection of aiosqlite open: collected later, it would fail another test."""

@@ -204,10 +204,12 @@ def test_a_process_with_its_own_session_reports_to_its_parent() -> None:
 # -- interpreters ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def interpreter() -> Any:
+@pytest.fixture
+def interpreter() -> Iterator[Any]:
     """An interpreter that is older than the session."""
-    return interpreters.create()
+    made = interpreters.create()
+    yield made
+    interpreters.destroy(made)
 
 
 @pytest.mark.usefixtures("recorded")

@@ -11,13 +11,12 @@ import json
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from threading import RLock
 from typing import Any, Literal, Self
 
 from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 
 from agenttape_core import Mode, Report, Rule, SessionStateError
-from agenttape_core.integration import Boundary, Crossing, serve
+from agenttape_core.integration import Boundary, Crossing, RLock, serve
 from agenttape_core.integration.stand_ins import Recording
 
 CACHE = Boundary("memory")

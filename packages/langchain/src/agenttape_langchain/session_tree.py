@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import Lock
 from typing import Any
 
 from agenttape_core.integration import (
+    Lock,
     Position,
     Session,
     Slot,

@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from threading import Lock
 from typing import Any
 
 from langgraph.errors import GraphInterrupt, ParentCommand
 from langgraph.types import Interrupt
 
-from agenttape_core.integration import BaseSession, Slot
+from agenttape_core.integration import BaseSession, Lock, Slot
 from agenttape_core.integration.cassettes import IdMap
 
 _TASK = "<task>"

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import chain
-from threading import Lock
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 from langgraph.types import Command, Send
 from pydantic import BaseModel
+
+from agenttape_core.integration import Lock
 
 CHANGED = "$changed"
 """The tag of a list of which only a part is recorded."""

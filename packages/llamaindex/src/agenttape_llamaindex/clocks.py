@@ -10,11 +10,10 @@ import asyncio
 import functools
 import weakref
 from collections.abc import Callable
-from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from agenttape_core.integration import Slot, current_session, is_sleep_ordered
+from agenttape_core.integration import Lock, Slot, current_session, is_sleep_ordered
 from agenttape_llamaindex._compat import buffered, is_at_rest, is_retry, scheduled
 
 _STEP_NS = 1_000_000

@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from threading import Lock
 from typing import Any
 
 from workflows.context.state_store import StateStoreFacade
 
-from agenttape_core.integration import class_name, patch
+from agenttape_core.integration import Lock, class_name, patch
 from agenttape_llamaindex._compat import RUNNING_CONTEXT
 from agenttape_llamaindex.effects import note_on_run, note_on_store, notes_store
 from agenttape_llamaindex.state_changes import changes_between, snapshot

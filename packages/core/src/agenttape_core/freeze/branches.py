@@ -17,6 +17,8 @@ from contextlib import suppress
 from contextvars import Context, ContextVar
 from typing import Any
 
+from agenttape_core.locks import Lock
+
 ROOT = "run"
 
 
@@ -112,7 +114,7 @@ class Branches:
     """The branches of one session. Thread-safe."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.switches = 0
         """The number of times that another branch than the one before has waited or read the clock."""
         self.are_parallel = False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import TypeVar
 
+from agenttape_core.locks import RLock
 from agenttape_core.redaction.recognition import holds_pseudonym
 
 Key = TypeVar("Key", str, bytes)
@@ -65,7 +65,7 @@ class Environment:
         self._before: dict[str, str | None] = {}
         self._removed: set[str] = set()
         self._listed: dict[str | bytes, str | bytes] = {}
-        self._lock = threading.RLock()
+        self._lock = RLock()
 
     @property
     def learned(self) -> dict[str, str | None]:

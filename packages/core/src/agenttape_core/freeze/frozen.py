@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -19,6 +18,7 @@ from agenttape_core.freeze.spinning import Spinning
 from agenttape_core.freeze.streams import Stream
 from agenttape_core.freeze.struct_time import TIME_ORDERED, VERSIONS, uuid_from
 from agenttape_core.freeze.time_machine import travelled_time
+from agenttape_core.locks import RLock
 
 if TYPE_CHECKING:
     import uuid
@@ -127,7 +127,7 @@ class Frozen:
         self._works: Counter[str] = Counter()
         self._sources: dict[tuple[str, str], Any] = {}
         # Reentrant: a finalizer or signal handler may ask for an id in the middle of another request for one.
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._count_from_here()
 
     def begin(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from agenttape_core.freeze.imports import ImportFinder
 from agenttape_core.freeze.kinds import check_kinds, family
 from agenttape_core.freeze.modules import Places, Table
 from agenttape_core.freeze.seams import Seams
+from agenttape_core.locks import RLock
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -43,7 +43,7 @@ class _Installation:
 
     def __init__(self) -> None:
         # Reentrant: a module that is imported by the holder may have seams.
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._sessions = 0
         self._with_variables = 0
         self._places = Places()

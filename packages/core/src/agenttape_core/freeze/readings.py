@@ -9,8 +9,9 @@ apart by their number, and those of different packages are counted apart: a trac
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
+
+from agenttape_core.locks import Lock
 
 Runs = dict[int, list[tuple[float, int]]]
 """By the number of the branch's own waits that had ended: moments in seconds since the beginning, and how often each
@@ -97,7 +98,7 @@ class Readings:
         self._prefix = f"{place} > " if place else ""
         self._branches: dict[str, _Branch] = {}
         self._readers: dict[tuple[str, str], _Reader] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def read(self, branch: str, package: str, passed: float) -> float:
         """Return the moment that a branch reads, in seconds since the beginning.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
+
+from agenttape_core.locks import RLock
 
 WatcherT = TypeVar("WatcherT")
 
@@ -22,7 +23,7 @@ class Watchers(Generic[WatcherT]):
     def __init__(self, install: Callable[[contextlib.ExitStack], object]) -> None:
         self.all: tuple[WatcherT, ...] = ()
         self._install = install
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._installed = contextlib.ExitStack()
 
     @contextmanager

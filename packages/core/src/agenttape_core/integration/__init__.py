@@ -42,6 +42,7 @@ conversation and its input (compared `without_ids`), and an address for one that
 
 **Threads.** `in_order`, `steps_in_order` and `visible` are for what a framework lets threads, and the event loop
 beside them, do to each other between calls. `register_lazy_stream` names a stream that works while it is read.
+`Lock` and `RLock` are those of `threading`, but free in a forked child.
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
 recorded chunks in `CallPiece`s, `register_drawing` a `Drawing` of its programs with each `EventType` of theirs, for
@@ -134,6 +135,7 @@ from agenttape_core.lifecycle.packages import register_packages
 from agenttape_core.lifecycle.patched_on_import import ConnectedOnImport, PatchedOnImport
 from agenttape_core.lifecycle.restarting import Source, register_restart
 from agenttape_core.lifecycle.thread_files import Stored, register_thread_files
+from agenttape_core.locks import Lock, RLock
 from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, task_branch
 from agenttape_core.scheduling import (
     FuturesInOrder,
@@ -225,12 +227,14 @@ __all__ = [
     "InMemoryClasses",
     "Keyed",
     "Leaf",
+    "Lock",
     "Outcome",
     "PartCrossing",
     "PatchedOnImport",
     "Plain",
     "Position",
     "ProgramCall",
+    "RLock",
     "RecordedRuns",
     "RefusedCrossing",
     "ServedCrossing",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
-from threading import Lock
 from typing import Any
+
+from agenttape_core.locks import Lock
 
 
 class LimiterWait:

@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from importlib.metadata import EntryPoint, distribution, distributions
 from itertools import chain
-from threading import RLock, local
+from threading import local
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError
 from agenttape_core.freeze.imports import ImportFinder
+from agenttape_core.locks import RLock
 from agenttape_core.on_demand import load_late
 
 GROUP = "agenttape.integrations"

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
-from threading import Lock
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import (
@@ -22,6 +21,7 @@ from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.sinks import EventsOption, sink_of
 from agenttape_core.lifecycle.start_session import Opened, start
 from agenttape_core.lifecycle.without_content import Payload
+from agenttape_core.locks import Lock
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Header, Interaction, Plain, Scheduled, Step
 from agenttape_core.session import Events, FirstInput, Session, context_session

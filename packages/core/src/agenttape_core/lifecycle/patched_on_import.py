@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import reduce
-from threading import RLock
 from types import ModuleType
 from typing import Any
 
 from agenttape_core.freeze.imports import ImportFinder
 from agenttape_core.guard.patching import patch
+from agenttape_core.locks import RLock
 
 
 class ConnectedOnImport:

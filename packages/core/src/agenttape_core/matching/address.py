@@ -12,8 +12,9 @@ import asyncio
 import weakref
 from collections.abc import Hashable, Iterator
 from contextvars import ContextVar
-from threading import Lock
 from typing import Any, NamedTuple
+
+from agenttape_core.locks import Lock
 
 
 class Place(NamedTuple):

@@ -25,9 +25,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from threading import Lock
 from typing import Any, NamedTuple
 
+from agenttape_core.locks import Lock
 from agenttape_core.matching.canonical_text import canonical_bytes
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored, Paths, below, ignores, stripped
 from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID

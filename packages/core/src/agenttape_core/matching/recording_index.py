@@ -8,9 +8,9 @@ another thread that makes a call of the same session. So `use` fails where anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from threading import Lock
 from typing import Literal, NamedTuple, get_args
 
+from agenttape_core.locks import Lock
 from agenttape_core.matching.fingerprint import CanonicalRequest
 from agenttape_core.schema import IndexRow, Interaction, Plain
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
+
+from agenttape_core.locks import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +26,7 @@ class Memo:
         """The hot half, open to the one caller that must not pay for a call."""
         self._old: dict[str, str] = {}
         self._size = 0
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def get(self, text: str) -> str | None:
         """Return what was kept for a text."""

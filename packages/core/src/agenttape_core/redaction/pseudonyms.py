@@ -11,10 +11,10 @@ import hmac
 import json
 import re
 import secrets
-import threading
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from agenttape_core.locks import Lock
 from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
 from agenttape_core.redaction.detection.kinds import NUMBER
 from agenttape_core.redaction.detection.lazy import Lazy
@@ -84,7 +84,7 @@ class Pseudonyms:
         self._places: set[str] = set()
         self._expected: Sequence[Writing] = ()
         self._in_file_urls: dict[str, str] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def any_known(self) -> bool:

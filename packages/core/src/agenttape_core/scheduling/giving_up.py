@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 from weakref import ref
 
+from agenttape_core.locks import Lock
 from agenttape_core.scheduling.cancellation import Ending, ending_after, passing_time
 from agenttape_core.scheduling.executing import runs_outside_program
 from agenttape_core.scheduling.holder import Lateness
@@ -58,7 +59,7 @@ class Work:
         """The number of the recording that it was served last, where somebody chooses the order of calls."""
         self._is_given_up = self._has_begun = False
         self._listeners: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def pool(self) -> Any:

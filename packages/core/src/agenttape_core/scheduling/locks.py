@@ -19,6 +19,7 @@ from typing import Any
 
 from agenttape_core.freeze.waiting import drop_waits, ordering_waits, use_waits
 from agenttape_core.guard.immutable import Exchange
+from agenttape_core.locks import Lock
 from agenttape_core.scheduling.handing_over import HANDED, WAITS_ITSELF, let_go_of
 from agenttape_core.scheduling.queued_futures import is_put
 from agenttape_core.scheduling.strands import HERE, in_loop
@@ -176,7 +177,7 @@ _ALL = [
 _METHODS = Exchange([method for method in _ALL if not method[1].startswith("__")])
 """Those that others take hold of when they are made, such as conditions: exchanged before there are several strands."""
 _BLOCKS = Exchange([method for method in _ALL if method[1].startswith("__")])
-_guard = _thread.allocate_lock()
+_guard = Lock()
 _users: list[object] = []
 _seams = ExitStack()
 

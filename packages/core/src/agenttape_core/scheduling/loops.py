@@ -19,6 +19,7 @@ from typing import Any
 
 from agenttape_core.freeze import collecting
 from agenttape_core.freeze.backoff import register_ordered_sleeps
+from agenttape_core.locks import Lock
 from agenttape_core.scheduling import abandoned, futures_in_order, overdue, stopping
 from agenttape_core.scheduling.executing import EXECUTING, is_outside_program
 from agenttape_core.scheduling.finalizers import is_in_finalizer
@@ -364,7 +365,7 @@ _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
     *stopping.SEAMS,
     *_SIGNALS,
 )
-_lock = threading.Lock()
+_lock = Lock()
 _uses: list[None] = []
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from agenttape_core.locks import Lock
 from agenttape_core.scheduling.awaited import RIGHT_AWAY, Awaited, LineTurn
 from agenttape_core.scheduling.choices import Choices
 from agenttape_core.scheduling.choosing import ChoosingLine
@@ -68,7 +68,7 @@ class Schedule:
         self.is_on = False
         """True once the session is entered: for one that never is, as that of a stand-in, nobody follows the loops."""
         self.is_over = False
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def enter(self) -> None:
         """Begin to follow the loops of the session; with virtual time, hold that of the loop which runs here."""

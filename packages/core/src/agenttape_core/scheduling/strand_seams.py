@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import thread as pools
 from contextlib import ExitStack, contextmanager
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any
 
 from agenttape_core.guard.patching import patch
+from agenttape_core.locks import Lock
 from agenttape_core.scheduling.giving_up import being_submitted
 from agenttape_core.scheduling.handing_over import joining
 from agenttape_core.scheduling.locks import seeing_locks

@@ -13,11 +13,12 @@ import functools
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any
 
 from agenttape_core.freeze import BegunWork, current
 from agenttape_core.guard.patching import patch
+from agenttape_core.locks import Lock
 from agenttape_core.scheduling.executing import EXECUTING
 from agenttape_core.scheduling.older_threads import STRAND, code_of
 from agenttape_core.scheduling.scopes import SCOPES, Origin

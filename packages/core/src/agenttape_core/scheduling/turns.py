@@ -8,6 +8,7 @@ from collections.abc import Callable
 from time import monotonic, process_time
 from typing import cast
 
+from agenttape_core.locks import freed_by_fork
 from agenttape_core.scheduling.holder import Holding, Progress
 from agenttape_core.scheduling.imposing import Imposed
 from agenttape_core.scheduling.interleaving import Notes, Script
@@ -63,7 +64,9 @@ class Turns(ABC):
     def __init__(self, script: Script | None, loose: Loose, notes: Notes | None, tell: Callable[[str], object]) -> None:
         self._loose = loose
         self._notes = notes
-        self._lock = _OwnLock()  # signal handlers and finalizers may come to a gate while their thread is inside
+        self._lock = freed_by_fork(
+            _OwnLock()
+        )  # signal handlers and finalizers may come to a gate while their thread is inside
         self._live: dict[str, Strand] = {}
         self._waiting: dict[Strand, None] = {}
         self._over: set[str] = set()

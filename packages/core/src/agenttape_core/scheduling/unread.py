@@ -15,12 +15,12 @@ from functools import partial
 from itertools import chain, compress, repeat
 from opcode import opmap
 from pathlib import Path
-from threading import Lock
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType
 from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from agenttape_core.errors import OutlivedRecordingWarning, shown_path
+from agenttape_core.locks import Lock
 
 _FRAMES: dict[type, str] = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
 _BEFORE = {opmap["RETURN_GENERATOR"], opmap["POP_TOP"]}

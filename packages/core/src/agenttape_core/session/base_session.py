@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
 
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, DriftError, counted, shown_path
 from agenttape_core.freeze import is_drawn_by_program
+from agenttape_core.locks import RLock
 from agenttape_core.matching import (
     Candidate,
     Canonicaliser,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
+from agenttape_core.locks import Lock
 from agenttape_core.on_demand import WAITING, load_late
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import ALL_VALUES, OPAQUE, PYTHON_VALUES, Plain, TypeCodec, ValueCodec

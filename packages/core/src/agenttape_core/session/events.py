@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping
-from threading import Lock
 from time import time
 from typing import Any, Protocol
 
+from agenttape_core.locks import Lock
 from agenttape_core.schema import Interaction, Timing
 from agenttape_core.session.report import Crossed
 

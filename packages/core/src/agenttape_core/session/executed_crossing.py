@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from secrets import token_hex
-from threading import Lock
 from time import perf_counter, time
 from typing import Any, ClassVar, Literal
 
 from agenttape_core.acts import Unseen
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.freeze import Frozen
+from agenttape_core.locks import Lock
 from agenttape_core.matching import CanonicalRequest, Position
 from agenttape_core.scheduling import EXECUTING, RIGHT_AWAY, Awaited
 from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, Timing

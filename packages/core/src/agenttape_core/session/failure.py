@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt
+from agenttape_core.locks import Lock
 
 
 class FirstFailure:

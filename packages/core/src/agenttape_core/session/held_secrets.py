@@ -7,9 +7,9 @@ chosen, is put back only where a request of the same run has held its secret bef
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from threading import Lock
 from typing import Any
 
+from agenttape_core.locks import Lock
 from agenttape_core.matching import Keyed
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain

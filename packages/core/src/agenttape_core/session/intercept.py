@@ -6,9 +6,9 @@ from asyncio import CancelledError
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from itertools import count
-from threading import Lock
 from typing import Any, Literal
 
+from agenttape_core.locks import Lock
 from agenttape_core.scheduling import Awaited, answering
 from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.boundary import AnsweredCrossing

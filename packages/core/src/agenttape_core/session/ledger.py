@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from threading import Lock
 
+from agenttape_core.locks import Lock
 from agenttape_core.matching import Order
 from agenttape_core.schema import Interaction, Step, StepTiming, Timing
 from agenttape_core.session.events import Events

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from threading import Lock
 from typing import Any
 
 from agenttape_core.acts import Unseen
 from agenttape_core.errors import UnrecordableValueError
+from agenttape_core.locks import Lock
 from agenttape_core.schema import Plain
 from agenttape_core.session.base_session import Slot
 from agenttape_core.session.boundary import Boundary

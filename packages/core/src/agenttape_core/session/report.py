@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from _thread import LockType
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Literal
 
+from agenttape_core.locks import Lock
 from agenttape_core.matching import Rung
 from agenttape_core.schema import PURE_KINDS, Act, Interaction
 from agenttape_core.session.drift import Drift
@@ -185,7 +186,7 @@ class Report:
     _unseen: dict[str, None] = field(default_factory=dict)
     _landed: list[Landed] = field(default_factory=list)
     _departed: list[Departure] = field(default_factory=list)
-    _lock: Lock = field(default_factory=Lock)
+    _lock: LockType = field(default_factory=Lock)
 
     @property
     def served(self) -> tuple[Crossed, ...]:

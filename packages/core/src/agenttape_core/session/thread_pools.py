@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import Context
-from threading import Lock
 from typing import Any, cast
 
 from agenttape_core.freeze import current
+from agenttape_core.locks import Lock
 from agenttape_core.matching import Branch, current_branch, enter_branch
 from agenttape_core.scheduling import SCOPES, UNREAD, Origin, origin_here, submitted, submitting
 from agenttape_core.session.context import current_session

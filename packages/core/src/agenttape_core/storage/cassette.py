@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -26,6 +25,7 @@ from agenttape_core.format.records import (
 from agenttape_core.format.stamps import Stamps
 from agenttape_core.format.timings import load_step_timings, load_timings
 from agenttape_core.format.written_steps import CARRIED
+from agenttape_core.locks import Lock
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Plain, Step
 from agenttape_core.storage.asset_files import AssetFolder, reader_of_assets
 from agenttape_core.storage.files import BROKEN, CONFLICT, FOREIGN, NO_CASSETTE, choose_side, file_kind, read_bytes
@@ -87,7 +87,7 @@ class Cassette:
         self.entries: Sequence[IndexRow] = self._index()
         self._positions = {entry.number: position for position, entry in enumerate(self.entries)}
         self._resolved: OrderedDict[int, dict[str, Any]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     preface: Header
     """The header without its timings, which are parsed when `header` is first asked for."""

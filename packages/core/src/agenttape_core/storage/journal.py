@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +20,7 @@ from agenttape_core.format.plain import check_plain
 from agenttape_core.format.records import header_to_dict, version_of
 from agenttape_core.format.timings import MAX_MS
 from agenttape_core.garbage import collecting_late
+from agenttape_core.locks import Lock
 from agenttape_core.storage.atomic import remove_leftovers
 from agenttape_core.storage.files import file_kind
 from agenttape_core.storage.journal_file import JournalFile
@@ -73,7 +73,7 @@ class Journal:
         self.target = real_location(target)
         name = f".{self.target.name}.{os.getpid()}-{secrets.token_hex(4)}.journal"
         path = beside(self.target, name)
-        self._mutex = threading.Lock()
+        self._mutex = Lock()
         self._compactor = Compactor()
         self._size = 0
         self._known = b""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import aclosing, contextmanager
-from threading import Lock
 from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Session, current_session
+from agenttape_core.locks import Lock
 from agenttape_core.schema import Plain
 from agenttape_core.transports.backoffs import register_backoffs
 from agenttape_core.transports.clients import Client

@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import os
 import sqlite3
-import threading
 import time
 import weakref
 from collections import deque
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from agenttape_core import CassetteFormatError, CassetteNotFoundError, CassetteWriteError, SessionStateError
+from agenttape_core.integration import Lock, RLock
 from agenttape_langgraph.saver.schema import VERSION, add_part, bring_up_to_date, found_version
 from agenttape_langgraph.saver.sqlite_errors import as_cassette_error, translated
 
@@ -63,8 +63,8 @@ class Database:
         self.path: Path | str = MEMORY if str(path) == MEMORY else Path(path).absolute()
         self.read_only = read_only
         self._patience = patience
-        self._lock = threading.RLock()
-        self._pool_lock = threading.Lock()
+        self._lock = RLock()
+        self._pool_lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._is_tidying = False
@@ -251,7 +251,7 @@ class Database:
             self._finalizer.detach()
         _of_parent.append(self._connection)
         self._process, self._connection, self._pool = os.getpid(), None, None
-        self._lock, self._pool_lock, self._is_tidying = threading.RLock(), threading.Lock(), False
+        self._lock, self._pool_lock, self._is_tidying = RLock(), Lock(), False
         if was_open:
             self.open()
 

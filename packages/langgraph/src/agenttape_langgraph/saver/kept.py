@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
+from agenttape_core.integration import Lock
 from agenttape_langgraph.saver.sealing import Typed
 
 _MOST = 16 << 20

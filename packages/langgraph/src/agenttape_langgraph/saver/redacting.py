@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agenttape_core import Rule
-from agenttape_core.integration import value_codec
+from agenttape_core.integration import Lock, value_codec
 from agenttape_core.integration.cassettes import Redactor, project_settings, redactor_for
 
 
@@ -45,7 +44,7 @@ class PlainCopy(Redacted):
     def __init__(self, redactor: Redactor, path: Path) -> None:
         super().__init__(redactor)
         self._path = path
-        self._told = threading.Lock()
+        self._told = Lock()
 
     def values(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values themselves."""

@@ -6,10 +6,9 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from threading import Lock
 from typing import Any
 
-from agenttape_core.integration import patch
+from agenttape_core.integration import Lock, patch
 from agenttape_langgraph._compat import BEGINNING
 from agenttape_langgraph.time_travel.script import Graph
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 from llama_index_instrumentation.dispatcher import Dispatcher
 from llama_index_instrumentation.event_handlers import BaseEventHandler
+
+from agenttape_core.integration import Lock
 
 
 @runtime_checkable

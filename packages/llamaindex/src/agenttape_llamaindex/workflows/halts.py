@@ -11,14 +11,13 @@ import functools
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import Any
 
 from pydantic import PrivateAttr
 from workflows.events import StopEvent
 
 from agenttape_core import AgentTapeHalt
-from agenttape_core.integration import register_seam
+from agenttape_core.integration import Lock, register_seam
 from agenttape_llamaindex._compat import CONTROL_LOOP, OUTER_CONTEXT, forget_run, keep_workers_in_order
 
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from threading import RLock
 from typing import Any, TypeVar
 
 from workflows import Workflow
@@ -18,7 +17,7 @@ from workflows.runtime.types.plugin import InternalRunAdapter, Runtime, as_snaps
 from workflows.runtime.types.results import AddWaiter
 from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, WorkflowTick
 
-from agenttape_core.integration import patch
+from agenttape_core.integration import RLock, patch
 from agenttape_llamaindex._compat import decorated_by
 from agenttape_llamaindex.workflows.memories import messages_of
 from agenttape_llamaindex.workflows.recording import ReceivedTick, TickRecorder

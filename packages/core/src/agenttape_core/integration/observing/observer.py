@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from threading import RLock, local
+from threading import local
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from agenttape_core.integration.observing.runs import ObservedCall, ObservedStre
 from agenttape_core.lifecycle.observed import Observation
 from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.lifecycle.without_content import Payload
+from agenttape_core.locks import RLock
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
 from agenttape_core.session import FirstInput, Session, StepEvent, plain_value, record_step

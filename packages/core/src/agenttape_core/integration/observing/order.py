@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextvars import Context
-from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
+from agenttape_core.locks import Lock
 from agenttape_core.scheduling import Looking
 from agenttape_core.schema import Scheduled, of_at_once
 

@@ -1,0 +1,49 @@
+"""Locks that are free in a forked child.
+
+A fork copies locks as they are, and only the thread that forks. So a child would wait forever for a lock that another
+thread of its parent held at that moment: for the journal while it's written, or for a count of calls. Python frees its
+own locks in a child for that reason (`threading`, `logging`), and these are ours. What such a lock protects may be half
+done in the child: all of it belongs to the run of the parent, and a child that records into it is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Any, TypeVar
+
+LockT = TypeVar("LockT")
+
+_made: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def freed_by_fork(lock: LockT) -> LockT:
+    """Return a lock that will be free in a forked child, unless the thread that forks holds it and it's an `RLock`.
+
+    Args:
+        lock: A lock of Python, or of a class below.
+    """
+    _made.add(lock)
+    return lock
+
+
+def Lock() -> threading.Lock:  # noqa: N802 - it's used as the one of `threading` is
+    """Make a `threading.Lock` that is free in a forked child."""
+    return freed_by_fork(threading.Lock())
+
+
+def RLock() -> threading.RLock:  # noqa: N802 - it's used as the one of `threading` is
+    """Make a `threading.RLock` that is free in a forked child, unless the thread that forks holds it."""
+    return freed_by_fork(threading.RLock())
+
+
+def _free_all() -> None:
+    for lock in list(_made):
+        # The thread that forks goes on in the child, and releases what it holds.
+        if not (hasattr(lock, "_is_owned") and lock._is_owned()):  # noqa: SLF001 - `threading` asks in this way
+            lock._at_fork_reinit()  # noqa: SLF001 - as `threading` and `logging` do
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_all)
