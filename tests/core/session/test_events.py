@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from agenttape_core import CassetteMissError, NetworkBlockedError, boundary, use_cassette
 from agenttape_core.errors import ConfigurationError, DriftError
+from agenttape_core.guard import let_through
 from agenttape_core.lifecycle import sinks
 
 from .world import call
@@ -289,6 +291,14 @@ async def subscribed(url: str, program: Any, ends: int = 1) -> list[tuple[str, d
     return got
 
 
+@pytest.fixture
+def outside() -> Iterator[Executor]:
+    """A thread of the test: a replay lets it receive on connections, and kill processes, that are older than itself."""
+    with ThreadPoolExecutor(1, initializer=let_through) as pool:
+        pool.submit(int).result()  # it begins before a session is open
+        yield pool
+
+
 @pytest.mark.process
 @pytest.mark.usefixtures("project")
 def test_events_reach_a_nats_server(nats_server: tuple[str, subprocess.Popen[str]]) -> None:
@@ -307,7 +317,9 @@ def test_events_reach_a_nats_server(nats_server: tuple[str, subprocess.Popen[str
 
 @pytest.mark.process
 @pytest.mark.usefixtures("project")
-def test_a_session_inside_a_replay_has_events_too(nats_server: tuple[str, subprocess.Popen[str]]) -> None:
+def test_a_session_inside_a_replay_has_events_too(
+    nats_server: tuple[str, subprocess.Popen[str]], outside: Executor
+) -> None:
     """A session that is opened inside a replay reaches its server: no guard looks at the thread of its events."""
     url, _ = nats_server
     run(mode="once")
@@ -319,7 +331,7 @@ def test_a_session_inside_a_replay_has_events_too(nats_server: tuple[str, subpro
                 look("Rome")
         assert not outer.report.blocked
 
-    got = asyncio.run(subscribed(url, program, ends=2))
+    got = outside.submit(lambda: asyncio.run(subscribed(url, program, ends=2))).result()
     assert sorted(event["event"] for _, event in got if event["event"].startswith("call")) == [
         "call.executed",
         "call.served",
@@ -328,14 +340,14 @@ def test_a_session_inside_a_replay_has_events_too(nats_server: tuple[str, subpro
 
 @pytest.mark.process
 @pytest.mark.usefixtures("project")
-def test_a_server_that_dies_changes_nothing(nats_server: tuple[str, subprocess.Popen[str]]) -> None:
+def test_a_server_that_dies_changes_nothing(nats_server: tuple[str, subprocess.Popen[str]], outside: Executor) -> None:
     """The server is killed in the middle of a replay: the run ends as without it, and nothing hangs."""
     url, server = nats_server
     run(mode="once")
     with use_cassette("run", events=url) as session:
         assert look("Paris") == f"Paris {CANARY}"
-        server.kill()
-        server.wait(timeout=30)
+        outside.submit(server.kill).result()
+        outside.submit(server.wait, timeout=30).result()
         assert look("Oslo") == f"Oslo {CANARY}"
     assert len(session.report.served) == 2
     assert not session.report.blocked
