@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[3]
 CHILD = Path(__file__).parent / "disks" / "child.py"
 UNSHARE = shutil.which("unshare")
 MOUNT = 'mkdir -p "$1" && mount -t tmpfs -o "$2" tmpfs "$1" && shift 2 && exec "$@"'
@@ -41,13 +42,19 @@ def on_a_disk(tmp_path: Path, size: int, *command: str) -> None:
 
 def passes(tmp_path: Path, *command: str) -> None:
     """Run a command that must succeed; the user's folder is a temporary one."""
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "TMPDIR": str(tmp_path),
+        "PYTHONPATH": str(ROOT),
+    }
     child = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert child.returncode == 0, child.stderr[-3000:]
 
 
 @pytest.mark.parametrize(
-    ("scenario", "size"), [("journal", 64), ("swallowed", 64), ("room_again", 64), ("commit", 64), ("asset", 64)]
+    ("scenario", "size"),
+    [("journal", 64), ("swallowed", 64), ("room_again", 64), ("commit", 64), ("asset", 64)],
 )
 def test_a_full_disk_loses_nothing(tmp_path: Path, scenario: str, size: int) -> None:
     """Whatever has no room, the journal, the cassette or an asset: see the scenario."""
@@ -60,6 +67,11 @@ def test_where_no_file_may_grow_memory_keeps_the_rest(tmp_path: Path, scenario: 
     folder = tmp_path / "folder"
     folder.mkdir()
     passes(tmp_path, sys.executable, str(CHILD), scenario, str(folder))
+
+
+def test_a_server_whose_disk_is_full_answers(tmp_path: Path) -> None:
+    """It's told once, and its recordings go on when there's room: see the scenario."""
+    on_a_disk(tmp_path, 512, sys.executable, str(CHILD), "requests", str(tmp_path / "disk"))
 
 
 SHOW = 'cp -r "$3" "$1" && mount -o remount,ro "$1" && exec "$2" "$4" read_only "$1/old"'

@@ -6,6 +6,8 @@ Run as `python child.py SCENARIO FOLDER`; it ends with 0 if all is as the docstr
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import resource
 import signal
@@ -225,6 +227,36 @@ def hopeless(folder: Path) -> None:
     assert found == list(range(1, len(found) + 1))
     assert path.read_bytes() == before
     assert "records had no room" in "".join(error.__notes__), error.__notes__
+
+
+def requests(folder: Path) -> None:
+    """A server answers, says once that there is no room, and leaves one file, which is written when there is room."""
+    from tests.core.asgi.test_inbound import App, ask  # what else is here needs no server
+
+    from agenttape_core.asgi import TapeInbound
+
+    told: list[int] = []
+    logging.getLogger("agenttape").addFilter(lambda record: bool(told.append(record.levelno)) or False)
+    (folder / "filler").write_bytes(b"x" * 416 * KIB)
+    tape = TapeInbound(App(), folder / "runs", patience=0.01)
+
+    async def serve() -> None:
+        for number in range(40):
+            assert await ask(tape, f"{number} " + "x" * 2 * KIB)
+            await tape.written()
+
+    asyncio.run(serve())
+    runs = len(list((folder / "runs").glob("*.jsonl")))
+    left = [*folder.rglob(".*.journal"), *Path(os.environ["XDG_STATE_HOME"]).rglob(".*.journal")]
+    assert len(left) <= 1, left
+    assert told == [logging.ERROR], told
+    (folder / "filler").unlink()
+    asyncio.run(serve())
+    assert told == [logging.ERROR, logging.WARNING], told
+    assert not [*folder.rglob(".*.journal"), *Path(os.environ["XDG_STATE_HOME"]).rglob(".*.journal")]
+    found = list((folder / "runs").glob("*.jsonl"))
+    assert len(found) > runs + 1, (found, runs)
+    assert all(list(open_cassette(path).interactions()) for path in found)
 
 
 if __name__ == "__main__":

@@ -20,14 +20,17 @@ from typing import Any, NamedTuple
 
 from agenttape_core.asgi.exchange import KIND, App, Exchange, Message, Receive, Scope, Send, reading, writing
 from agenttape_core.asgi.server_side import in_context
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
+from agenttape_core.lifecycle.observed import RECORDS_NO_MORE, Pause, is_of_disk
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
 from agenttape_core.lifecycle.without_content import Payload
+from agenttape_core.locks import Lock
 from agenttape_core.redaction import Rule
 from agenttape_core.session import Session, StepEvent, current_session, record_step
 from agenttape_core.settings import explicit, given_cassette_dir, load_settings
+from agenttape_core.storage import leftover_journals, recover
 
 CORRELATION = ("x-workflow-id", "x-correlation-id", "x-request-id")
 """Headers by which systems join what belongs together."""
@@ -91,6 +94,9 @@ class TapeInbound:
         self._tags = list(tags)
         self._payload: Payload = payload
         self._events = events
+        self._pause, self._writing = Pause(), Lock()
+        self._left: list[tuple[Path, Path]] = []
+        """The journals that wait for room, each with the cassette that it will be."""
         self._open: dict[asyncio.Task[None], asyncio.Event] = {}
         """The requests that are being recorded, each with what lets it wait no longer."""
         if payload not in ("full", "none"):
@@ -106,7 +112,7 @@ class TapeInbound:
             await self._app(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._app(scope, self._closing(receive), send)
-        elif scope["type"] != "http" or current_session() is not None or not self._when(scope):
+        elif scope["type"] != "http" or current_session() is not None or not self._when(scope) or self._is_full():
             await self._app(scope, receive, send)
         else:
             await self._recorded(scope, receive, send)
@@ -167,7 +173,7 @@ class TapeInbound:
         block = CassetteBlock(self._request(run_id))
         began = perf_counter()
         failed: BaseException | None = None
-        session = await _opened(block)
+        session = await self._opened(block)
         if session is not None:
             session.first_input.note_later(exchange.to_plain)
         alive, token = _Alive(), None
@@ -189,8 +195,76 @@ class TapeInbound:
         with suppress(asyncio.CancelledError):  # the loop ends, and what is recorded is to be written all the same
             await self._outlived(gone, hurry)
         if session is not None:
-            _record(session, exchange, began, failed)
-            await _closed(block, failed)
+            self._record(session, exchange, began, failed)
+            await self._closed(block, failed)
+
+    async def _opened(self, block: CassetteBlock) -> Session | None:
+        try:
+            await asyncio.to_thread(self._write_left) if self._left else None
+            return await block.__aenter__()
+        except Exception as error:  # noqa: BLE001 - a server answers, whatever becomes of its recording
+            self._could_not(block.request.cassette, error)
+            return None
+
+    async def _closed(self, block: CassetteBlock, failed: BaseException | None) -> None:
+        path = Path(block.request.cassette)
+        try:
+            await block.__aexit__(type(failed) if failed is not None else None, failed, None)
+        except BaseException as error:  # noqa: BLE001 - as above; what the application raised has been handed on already
+            if error is not failed:
+                self._could_not(path, error)
+            if is_of_disk(error):
+                self._left += [(journal, path) for journal in leftover_journals(path)]
+        else:
+            if not self._left:
+                self._pause.end(is_written=True)
+            if self._pause.has_ended():
+                _log.warning("TapeInbound records again: there is room")
+
+    def _record(self, session: Session, exchange: Exchange, began: float, failed: BaseException | None) -> None:
+        """Record the request as a step, with its answer."""
+        name = f"{exchange.method} {exchange.path}"
+        output = {"status": exchange.status, "body": exchange.answer} if exchange.status is not None else None
+        status = "ended" if failed is None else "failed"
+        position = session.root
+        try:
+            record_step(
+                session,
+                StepEvent(
+                    KIND,
+                    name,
+                    position.address,
+                    position.moment(),
+                    began,
+                    status=status,  # type: ignore[arg-type]
+                    error=failed,
+                    metadata=exchange.headers,
+                    output=output,
+                ),
+            )
+        except Exception as error:  # noqa: BLE001 - as above
+            self._could_not(session.path, error)
+
+    def _is_full(self) -> bool:
+        """Return whether there was no room, and this request is none that tries again."""
+        return self._pause.reason is not None and not self._pause.is_to_try()
+
+    def _write_left(self) -> None:
+        """Write what had no room. Raises as `recover` does."""
+        with self._writing:  # of two requests, the second finds that it is done
+            while self._left:
+                journal, cassette = self._left[0]
+                with suppress(CassetteNotFoundError):  # somebody else was faster
+                    recover(journal, cassette)
+                del self._left[0]
+
+    def _could_not(self, path: object, error: BaseException) -> None:
+        until = ""
+        if is_of_disk(error):
+            self._pause.begin(error)
+            until = f"\n  {RECORDS_NO_MORE}"
+        if self._pause.is_news(error):
+            _log.error("TapeInbound could not record %s: %s%s", path, error, until)
 
     async def _outlived(self, gone: asyncio.Event, hurry: asyncio.Event) -> None:
         """Wait until nothing that a request has started lives, until time is up, or until the server stops."""
@@ -248,51 +322,6 @@ def _settle(answered: asyncio.Future[None], failed: BaseException | None) -> Non
         answered.cancel()
     else:
         answered.set_exception(failed)
-
-
-def _record(session: Session, exchange: Exchange, began: float, failed: BaseException | None) -> None:
-    """Record the request as a step, with its answer."""
-    name = f"{exchange.method} {exchange.path}"
-    output = {"status": exchange.status, "body": exchange.answer} if exchange.status is not None else None
-    status = "ended" if failed is None else "failed"
-    position = session.root
-    try:
-        record_step(
-            session,
-            StepEvent(
-                KIND,
-                name,
-                position.address,
-                position.moment(),
-                began,
-                status=status,  # type: ignore[arg-type]
-                error=failed,
-                metadata=exchange.headers,
-                output=output,
-            ),
-        )
-    except Exception as error:  # noqa: BLE001 - as below
-        _could_not(session.path, error)
-
-
-async def _opened(block: CassetteBlock) -> Session | None:
-    try:
-        return await block.__aenter__()
-    except Exception as error:  # noqa: BLE001 - a server answers, whatever becomes of its recording
-        _could_not(block.request.cassette, error)
-        return None
-
-
-async def _closed(block: CassetteBlock, failed: BaseException | None) -> None:
-    try:
-        await block.__aexit__(type(failed) if failed is not None else None, failed, None)
-    except BaseException as error:  # noqa: BLE001 - as above; what the application raised has been handed on already
-        if error is not failed:
-            _could_not(block.request.cassette, error)
-
-
-def _could_not(path: object, error: BaseException) -> None:
-    _log.error("TapeInbound could not record %s: %s", path, error)
 
 
 def _folder_of(given: str | Path | None) -> Path:

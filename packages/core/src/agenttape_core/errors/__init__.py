@@ -37,7 +37,7 @@ caught `BaseException`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from agenttape_core.errors.warned import DateAtImportWarning as DateAtImportWarning
 from agenttape_core.errors.warned import IncompleteCopyWarning as IncompleteCopyWarning
@@ -114,6 +114,16 @@ class CassetteLockedError(CassetteError):
 
 class CassetteWriteError(CassetteError):
     """The cassette could not be written. The message says where the recorded interactions are kept."""
+
+    is_of_disk = False
+    """True if the system refused it, so that it may succeed later: there was no room, or no right to write."""
+
+    @classmethod
+    def of_system(cls, path: Path | str, problem: str, *, remedy: str) -> Self:
+        """Make the error for something that the system refused. Arguments as of the class."""
+        error = cls(path, problem, remedy=remedy)
+        error.is_of_disk = True
+        return error
 
 
 class ConfigurationError(AgentTapeError):

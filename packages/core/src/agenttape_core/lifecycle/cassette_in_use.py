@@ -154,7 +154,7 @@ class CassetteInUse:
         failed = [failure for failure in (self.session.failure, self._problem) if not _is_same(failure, error)]
         for failure in failed:
             if failure is not None and (error is None or not _fails_the_program(error)):
-                raise failure from error
+                raise failure from error if error is not None else failure.__cause__
             if error is not None:
                 error.add_note(f"AgentTape: {failure}")
         if failed or error is not None:

@@ -6,11 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
+from typing import TypeGuard
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import (
     CassetteLockedError,
     CassetteNotFoundError,
+    CassetteWriteError,
     ConfigurationError,
     SessionStateError,
     shown_path,
@@ -40,6 +42,8 @@ _LARGE = 1024 * 1024
 
 Writing takes memory for the whole file, several times over: the memory of a server would grow with each of its turns.
 """
+
+RECORDS_NO_MORE = "nothing more is recorded until there is room again"
 
 
 class Observation:
@@ -97,6 +101,7 @@ class Observation:
         self._at_once: list[tuple[tuple[str, ...], str]] = []
         self._is_closed = self._has_begun = False
         self._is_told = True
+        self._pause = Pause()
         self._lock = Lock()
         self._process = os.getpid()
 
@@ -106,10 +111,13 @@ class Observation:
 
         Raises:
             CassetteLockedError: If another recording to the same cassette is going on.
+            CassetteWriteError: If there was no room: nothing more is recorded until what is left of before is written.
             SessionStateError: If the observation is closed.
         """
         self._mind_forks()
         with self._lock:
+            if self._pause.reason is not None:
+                raise self._pause.reason.with_traceback(None)  # or it would grow with each call
             if self._opened is None:
                 if self._is_closed:
                     raise SessionStateError(f"the observation that writes {self.path} is closed")
@@ -117,8 +125,24 @@ class Observation:
                 if self._events is not None and not self._has_begun:
                     self._events.tell("session.started", mode=Mode.ALL.value)
                 self._has_begun = True
-                self._opened = start(self._prepared, run_id=self._run_id, events=self._events)
+                try:
+                    self._opened = start(self._prepared, run_id=self._run_id, events=self._events)
+                except CassetteWriteError as error:
+                    self._pause.begin(error)
+                    raise
             return self._opened.session
+
+    def is_news(self, error: Exception) -> bool:
+        """Return whether an error is to be told: of those for want of room, only the first until there is room again.
+
+        Args:
+            error: Any error of this observation.
+        """
+        return self._pause.is_news(error)
+
+    def has_resumed(self) -> bool:
+        """Return whether all that was observed before a pause has been written since this was asked last."""
+        return self._pause.has_ended()
 
     @property
     def first_input(self) -> FirstInput:
@@ -159,7 +183,14 @@ class Observation:
         """
         self._mind_forks()
         with self._lock:
+            if self._pause.reason is not None:
+                if self._pause.is_to_try():
+                    self._write()
+                return
             if self._opened is None or self._opened.journal is None:
+                return
+            if self._opened.journal.unkept:  # memory must not grow with each run
+                self._write()
                 return
             written = self._written.size if self._written is not None else 0
             if written <= _SMALL or (written <= _LARGE and self._opened.journal.size * _SHARE >= written):
@@ -181,8 +212,11 @@ class Observation:
         self._mind_forks()
         with self._lock:
             self._is_closed = True
-            self._write()
-            self.tell_end()
+            try:
+                self._write()
+            finally:
+                self._abandon()
+                self.tell_end()
 
     def tell_end(self) -> None:
         """Tell that the observation has ended, and nothing after that."""
@@ -191,8 +225,9 @@ class Observation:
         self._is_told = False
 
     def _write(self) -> None:
-        opened, self._opened = self._opened, None
+        opened = self._opened
         if opened is None or opened.journal is None:
+            self._pause.end()  # there was no room to begin: the next call tries again
             return
         journal = opened.journal
         opened.session.close()
@@ -203,12 +238,26 @@ class Observation:
             volatile = header.volatile
             at_once = [Scheduled(calls=list(calls), order=order) for calls, order in self._at_once]
             header = with_ends(header, [list(group) for group in self._ends], at_once)
-            journal.commit(finished_header(header, volatile.timings, volatile.steps), keep)
+            journal.commit(finished_header(header, volatile.timings, volatile.steps), keep, stays_open=True)
             self._ends, self._at_once = [], []
             size = journal.size + (self._written.size if self._written is not None else 0)
             self._written = _Written(self.path, size)
-        finally:
-            journal.abandon(keep=True)
+        except CassetteWriteError as error:
+            if not error.is_of_disk:
+                self._abandon()  # no room helps: it is too large, for example
+            else:
+                self._pause.begin(error)  # the journal is the one file that is left, until it can be written
+            raise
+        except BaseException:
+            self._abandon()
+            raise
+        self._abandon()
+        self._pause.end(is_written=True)
+
+    def _abandon(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None and opened.journal is not None:
+            opened.journal.abandon(keep=True)
 
     def _told_at(self, option: EventsOption) -> Events:
         return Events(
@@ -236,6 +285,63 @@ class Observation:
             self._first_input = FirstInput(is_kept=self._prepared.header.payload == "full")
             self._opened = self._written = None
             self._ends, self._at_once = [], []
+            self._pause = Pause()
+
+
+class Pause:
+    """The time in which an observer records nothing, as it had no room to write. Each pause is told once.
+
+    It ends when what was recorded before it is written, so there is never more than that left over. Writing is tried
+    again after 1, 2, 4, … runs.
+    """
+
+    _MOST = 64
+    """The number of runs between two attempts at most: an attempt costs as much as the file is long."""
+
+    def __init__(self) -> None:
+        self.reason: CassetteWriteError | None = None
+        """The error that it began with; `None` while there is none."""
+        self._told = self._has_ended = False
+        self._runs, self._wait = 0, 1
+
+    def begin(self, reason: CassetteWriteError) -> None:
+        """Begin it, or note that an attempt to end it has failed."""
+        self.reason, self._runs = reason, 0
+
+    def end(self, *, is_written: bool = False) -> None:
+        """End it for the next attempt, or for good.
+
+        Args:
+            is_written: Whether everything has been written.
+        """
+        self.reason = None
+        if is_written:
+            self._has_ended, self._told, self._wait = self._told, False, 1
+
+    def is_to_try(self) -> bool:
+        """Count a run, and return whether it is time to try to write."""
+        self._runs += 1
+        if self._runs < self._wait:
+            return False
+        self._wait = min(self._wait * 2, self._MOST)
+        return True
+
+    def is_news(self, error: BaseException) -> bool:
+        """Return whether an error is to be told: none is that only says again that there is no room."""
+        if not is_of_disk(error):
+            return True
+        told, self._told = self._told, True
+        return not told
+
+    def has_ended(self) -> bool:
+        """Return whether a pause that was told has ended since this was asked last."""
+        ended, self._has_ended = self._has_ended, False
+        return ended
+
+
+def is_of_disk(error: BaseException) -> TypeGuard[CassetteWriteError]:
+    """Return whether something could not be written for want of room, or because the disk refuses it."""
+    return isinstance(error, CassetteWriteError) and error.is_of_disk
 
 
 class _Written:

@@ -103,7 +103,8 @@ def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None)
     if not policy.offline or request.derivation is not None:
         target = _target(prepared)
         refuse_read_only(target)
-        journal = Journal(target, prepared.header, is_unique=prepared.request.is_unique)
+        # A request of a server has a cassette with a name of its own: the server must not see that its disk is full.
+        journal = Journal(target, prepared.header, is_unique=request.is_unique, is_quiet=request.is_unique)
     try:
         opened = Opened(prepared, _session(prepared, journal, run_id, events), journal)
         if request.is_current and (on_open := this_project().on_open) is not None:

@@ -29,7 +29,7 @@ def make_folder(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         problem = f"its folder cannot be created: {error.strerror or error}"
-        raise CassetteWriteError(path, problem, remedy="record to a folder you may write to") from error
+        raise CassetteWriteError.of_system(path, problem, remedy="record to a folder you may write to") from error
 
 
 def replace_file(path: Path, data: bytes, *, kept_in: Path | None = None) -> None:
@@ -90,12 +90,14 @@ def remove_leftovers(path: Path) -> None:
 def _failure(path: Path, error: OSError, kept: Path | None) -> CassetteWriteError:
     problem = f"the cassette could not be written: {error.strerror or error}"
     if kept is None:
-        return CassetteWriteError(path, problem, remedy="free space or fix the permissions, then record again")
+        return CassetteWriteError.of_system(
+            path, problem, remedy="free space or fix the permissions, then record again"
+        )
     if kept.suffix == ".journal":
         remedy = f"then make a cassette of it:  {how_to_recover(kept)}"
     else:
         remedy = "it is complete: rename it"
-    return CassetteWriteError(path, f"{problem}; what was recorded is kept in {kept}", remedy=remedy)
+    return CassetteWriteError.of_system(path, f"{problem}; what was recorded is kept in {kept}", remedy=remedy)
 
 
 def _write_synced(path: Path, data: bytes) -> None:

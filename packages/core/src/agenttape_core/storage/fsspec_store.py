@@ -48,7 +48,7 @@ class FsspecStore:
             if kept_in is not None:
                 problem += f"; what was recorded is kept in {kept_in}"
                 remedy = f"then make a cassette of it:  {how_to_recover(kept_in)}"
-            raise CassetteWriteError(self._folder.joined(key), problem, remedy=remedy) from error
+            raise CassetteWriteError.of_system(self._folder.joined(key), problem, remedy=remedy) from error
 
     def delete(self, folder: str, names: Iterable[str]) -> None:
         """See `Store`."""

@@ -60,6 +60,7 @@ class Journal:
         header: What is known of the header now, for a recovery after a crash.
         is_unique: Whether the name of the cassette was drawn for this recording, so that nothing can be left there of
             an earlier one, and nobody has to look through its folder.
+        is_quiet: Whether records that have no room anywhere are kept in memory without an error, until `commit`.
 
     Raises:
         CassetteLockedError: Another session records to the same cassette.
@@ -67,9 +68,10 @@ class Journal:
         ConfigurationError: The suffix of the target is not known.
     """
 
-    def __init__(self, target: Location, header: Header, *, is_unique: bool = False) -> None:
+    def __init__(self, target: Location, header: Header, *, is_unique: bool = False, is_quiet: bool = False) -> None:
         file_kind(target)
         self.is_unique = is_unique
+        self._is_quiet = is_quiet
         self.target = real_location(target)
         name = f".{self.target.name}.{os.getpid()}-{secrets.token_hex(4)}.journal"
         path = beside(self.target, name)
@@ -167,6 +169,8 @@ class Journal:
         try:
             self._file.append(line, is_numbered=is_numbered)
         except OSError as error:
+            if self._is_quiet:
+                return
             kept, held = self._file.lines - self._file.held, self._file.held
             in_memory = f", {held} in memory until there is room" if held else ""
             raise self._failure(error, f"; {counted(kept, 'record')} kept in {self.path}{in_memory}") from error
@@ -186,6 +190,8 @@ class Journal:
         keep: Sequence[Interaction | Step] = (),
         standing_for: Mapping[int, int] | None = None,
         retaken: Retaken | None = None,
+        *,
+        stays_open: bool = False,
     ) -> None:
         """Replace the cassette by what was recorded, then remove the journal.
 
@@ -197,6 +203,7 @@ class Journal:
             standing_for: Numbers that name parents of what was appended, with the numbers, in the earlier cassette, of
                 the interactions they mean.
             retaken: The part that what is kept had in this run, as for `assemble`; `None` if it had none.
+            stays_open: True if you call this again, or `abandon`, where the cassette could not be written.
 
         Raises:
             CassetteWriteError: The cassette could not be written; it is as it was, and the journal holds the
@@ -208,6 +215,7 @@ class Journal:
             if not self._is_open:
                 raise SessionStateError(f"{self.path.name} is closed: it was committed or abandoned before")
             written = False
+            is_kept_open = False
             try:
                 with collecting_late(stays=False):  # all records at once: the collector would look at all there is
                     lines = read_own_journal(self.path, self._file.content())
@@ -217,8 +225,12 @@ class Journal:
                 if isinstance(self.target, Path) and not self.is_unique:
                     remove_leftovers(self.target)
                 written = True
+            except CassetteWriteError:
+                is_kept_open = stays_open
+                raise
             finally:
-                self._close(remove=written)
+                if not is_kept_open:
+                    self._close(remove=written)
 
     def abandon(self, *, keep: bool) -> Path | None:
         """End without touching the cassette. Does nothing when the journal is closed already.
@@ -253,7 +265,9 @@ class Journal:
 
     def _failure(self, error: OSError, kept: str = "") -> CassetteWriteError:
         problem = f"the journal could not be written: {error.strerror or error}{kept}"
-        return CassetteWriteError(self.target, problem, remedy="free space or fix the permissions of its folder")
+        return CassetteWriteError.of_system(
+            self.target, problem, remedy="free space or fix the permissions of its folder"
+        )
 
     def _close(self, *, remove: bool) -> None:
         self._is_open = False

@@ -204,7 +204,7 @@ def _is_running(note: str) -> bool:
 def _cannot(target: Location, path: Path, error: OSError) -> CassetteWriteError:
     problem = f"its lock file {path.name} cannot be made: {error.strerror or error}"
     remedy = "record to a folder that you may write to, that has room and whose file system has locks"
-    return CassetteWriteError(target, problem, remedy=remedy)
+    return CassetteWriteError.of_system(target, problem, remedy=remedy)
 
 
 def _foreign(target: Location, path: Path) -> CassetteWriteError:
@@ -262,7 +262,7 @@ def prepare_beside(location: Location) -> None:
     except OSError as error:
         problem = f"its lock and journal belong into {folder}, which cannot be made: {error.strerror or error}"
         remedy = "set XDG_STATE_HOME to a folder that you may write to"
-        raise CassetteWriteError(location, problem, remedy=remedy) from error
+        raise CassetteWriteError.of_system(location, problem, remedy=remedy) from error
 
 
 def location_beside(file: Path, name: str) -> Location:

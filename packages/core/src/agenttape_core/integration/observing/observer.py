@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from agenttape_core.integration.observing.order import Ended, OrderOfEnds, moment_here
 from agenttape_core.integration.observing.runs import ObservedCall, ObservedStream, OpenRun, Unrecorded
-from agenttape_core.lifecycle.observed import Observation
+from agenttape_core.lifecycle.observed import RECORDS_NO_MORE, Observation, is_of_disk
 from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.lifecycle.without_content import Payload
 from agenttape_core.locks import RLock
@@ -249,6 +249,8 @@ class Observer(Generic[RunT]):
         write = self._observation.flush if self._must_flush else self._observation.run_ended
         self._must_flush = False
         write()
+        if self._observation.has_resumed():
+            _log.warning("%s(%s) records again: what was left is written", self._shown, self.path)
 
     # -- recording ---------------------------------------------------------------------------------------------
 
@@ -308,16 +310,21 @@ class Observer(Generic[RunT]):
                 self.could_not_record(error)
 
     def could_not_record(self, error: Exception) -> str:
-        """Note what could not be recorded, and return the reason in a line; the log has the rest."""
-        self.errors.append(error)
-        _log.error("%s(%s) could not record a call: %s", self._shown, self.path, error)
+        """Note what could not be recorded, and return the reason in a line; the log has the rest.
+
+        A full disk is noted once: nothing more is recorded until there is room.
+        """
+        if self._observation.is_news(error):
+            self.errors.append(error)
+            until = f"\n  {RECORDS_NO_MORE}" if is_of_disk(error) else ""
+            _log.error("%s(%s) could not record a call: %s%s", self._shown, self.path, error, until)
         return f"it could not be recorded: {str(error).partition(chr(10))[0]}"
 
 
 def _finish(observation: Observation, name: str) -> None:
     """Write what is left when an observer is forgotten, or at the end of the program."""
     try:
-        observation.flush()
-        observation.tell_end()
+        observation.close()
     except Exception as error:  # noqa: BLE001 - only the log is left to report it to
-        _log.error("%s(%s) could not write its cassette: %s", name, observation.path, error)
+        if observation.is_news(error):
+            _log.error("%s(%s) could not write its cassette: %s", name, observation.path, error)
