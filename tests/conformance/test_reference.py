@@ -21,6 +21,7 @@ class TestReference(ClientConformance):
     """Every check holds for the reference integration."""
 
 
+@pytest.mark.process
 def test_without_a_test_runner() -> None:
     """`run_conformance` runs every check, and says what each of them is."""
     results = run_conformance(ClientConformance)

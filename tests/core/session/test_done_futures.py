@@ -1,8 +1,10 @@
-"""Futures that are done when `concurrent.futures` is given them: it makes sets, which go by places in memory."""
+"""Futures that are done when `concurrent.futures` or asyncio is given them: sets of them go by places in memory."""
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
+import sys
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor
 from pathlib import Path
@@ -89,6 +91,79 @@ def test_done_futures_come_in_one_order(way: Any, tmp_path: Path) -> None:
             assert run() == recorded
         assert not replay.report.disorder
     assert sorted(recorded)[-COUNT:] == list(range(COUNT)) or way is waited_for_first
+
+
+async def _tasks(late: int = 0) -> list[asyncio.Future[int]]:
+    """Return tasks that are done, among rubbish that shuffles their places, and some that end later."""
+
+    async def answer(number: int, turns: int) -> int:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return number
+
+    rubbish, tasks = [], []
+    for number in range(COUNT):
+        rubbish.append([bytearray(number * 16)])
+        tasks.append(asyncio.ensure_future(answer(number, 0)))
+    await asyncio.gather(*tasks)
+    return [*tasks, *(asyncio.ensure_future(answer(-number, number)) for number in range(1, late + 1))]
+
+
+@pytest.mark.parametrize("late", [0, 3])
+def test_done_tasks_come_in_one_order(late: int, tmp_path: Path) -> None:
+    """`asyncio.as_completed` gives tasks that are done in the recorded order, and those that end later after them."""
+
+    async def run() -> list[int]:
+        chat("a")
+        return [await each for each in asyncio.as_completed(await _tasks(late))]
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = asyncio.run(run())
+    assert recorded == [*range(COUNT), *(-number for number in range(1, late + 1))]
+    for _ in range(3):
+        with use_cassette(tmp_path / "c.yaml") as replay:
+            assert asyncio.run(run()) == recorded
+        assert not replay.report.disorder
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="`as_completed` is no asynchronous iterator before Python 3.13")
+def test_done_tasks_come_as_they_are(tmp_path: Path) -> None:
+    """An asynchronous `for` gets the tasks themselves, in the same order."""
+
+    async def run() -> tuple[list[int], bool]:
+        chat("a")
+        tasks = await _tasks(3)
+        came = [each async for each in asyncio.as_completed(tasks)]  # type: ignore[attr-defined,unused-ignore]
+        return [each.result() for each in came], set(came) == set(tasks)
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = asyncio.run(run())
+    assert recorded == ([*range(COUNT), -1, -2, -3], True)
+    with use_cassette(tmp_path / "c.yaml"):
+        assert asyncio.run(run()) == recorded
+
+
+def test_timeout_of_done_and_late_tasks(tmp_path: Path) -> None:
+    """A timeout still ends the wait for a task that never ends, after all that were done."""
+
+    async def run() -> list[int]:
+        chat("a")
+        came: list[int] = []
+        endless: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        tasks = [*await _tasks(), endless]
+        try:
+            for each in asyncio.as_completed(tasks, timeout=0.01):
+                answer = await each
+                came.append(answer)
+        except TimeoutError:
+            came.append(-1)
+        return came
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = asyncio.run(run())
+    assert recorded == [*range(COUNT), -1]
+    with use_cassette(tmp_path / "c.yaml"):
+        assert asyncio.run(run()) == recorded
 
 
 def test_outside_of_sessions_sets_are_sets() -> None:

@@ -106,6 +106,28 @@ def test_date_of_a_function_is_no_matter(module: Any, tmp_path: Path) -> None:
         assert chat(prompts.text()) == "answer"
 
 
+def test_date_in_the_name_of_a_log_is_no_matter(module: Any, tmp_path: Path) -> None:
+    """A function's date is no module's, though a path, a banner or an id of the module holds the same one."""
+    prompts = module(
+        f"""
+        LOG = {TODAY}.strftime('logs/%Y-%m-%d.log')
+        BANNER = {TODAY}.strftime('Started on %Y-%m-%d')
+        RUN = {{'id': {TODAY}.strftime('run-%Y-%m-%d-7')}}
+        def text(): return {TODAY}.strftime('Today is %Y-%m-%d.')
+        """
+    )
+    assert recorded(tmp_path / "c.yaml", prompts.text) == []
+
+
+def test_date_of_a_later_request_is_reported(module: Any, tmp_path: Path) -> None:
+    """A function's date in the first request doesn't hide the module's in the second."""
+    prompts = module(
+        f"SYSTEM = {TODAY}.strftime('“Heute” ist der %d.%m.%Y')\ndef text(): return f'{{{TODAY}:%d.%m.%Y}}'"
+    )
+    (said,) = recorded(tmp_path / "c.yaml", lambda: [chat(prompts.text()), prompts.SYSTEM])
+    assert "own_prompts.SYSTEM" in said
+
+
 def test_other_dates_are_no_matter(module: Any, tmp_path: Path) -> None:
     """A date of another day, or a number that holds today's, is none of today."""
     prompts = module(

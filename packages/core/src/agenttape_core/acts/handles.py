@@ -104,11 +104,11 @@ def inside(value: Any) -> Iterator[Any]:
         with contextlib.suppress(ValueError):  # it is released
             yield value.obj
     elif isinstance(value, types.GeneratorType):
-        yield from _locals(value.gi_frame)
+        yield from _paused(value.gi_frame)
     elif isinstance(value, types.CoroutineType):
-        yield from _locals(value.cr_frame)
+        yield from _paused(value.cr_frame)
     elif isinstance(value, types.AsyncGeneratorType):
-        yield from _locals(value.ag_frame)
+        yield from _paused(value.ag_frame)
     elif type(value).__module__.partition(".")[0] == "numpy":
         while (value := getattr(value, "base", None)) is not None:
             yield value
@@ -119,9 +119,11 @@ def inside(value: Any) -> Iterator[Any]:
 _IS_HEAP_TYPE = 1 << 9
 
 
-def _locals(frame: types.FrameType | None) -> Iterator[Any]:
+def _paused(frame: types.FrameType | None) -> Iterator[Any]:
     if frame is not None:  # it has not ended
-        yield from frame.f_locals.values()
+        yield from frame.f_locals.values()  # with what it closes over
+        code = frame.f_code
+        yield types.FunctionType(code, frame.f_globals, closure=(types.CellType(),) * len(code.co_freevars) or None)
 
 
 def _file(file: io.FileIO) -> Handle | None:

@@ -1,11 +1,11 @@
 """Sets of tasks and futures that iterate in the order in which these were made, in sessions that record and replay.
 
 A task is hashed by its place in memory, so a set of tasks has another order in each run: the results of `asyncio.wait`,
-the tasks that `asyncio.as_completed` makes of coroutines, those that an `asyncio.TaskGroup` cancels, and those that
-`asyncio.all_tasks` lists, which `asyncio.run` cancels at its end. `concurrent.futures` makes sets of what `wait` and
-`as_completed` are given, and yields those that are done already in that order: LangGraph's futures of tasks, when a
-workflow is resumed. A program goes by that order. A set that the program makes itself keeps the order that Python gives
-it.
+the tasks that `asyncio.as_completed` makes of coroutines, those that are done when it begins, those that an
+`asyncio.TaskGroup` cancels, and those that `asyncio.all_tasks` lists, which `asyncio.run` cancels at its end.
+`concurrent.futures` makes sets of what `wait` and `as_completed` are given, and yields those that are done already in
+that order: LangGraph's futures of tasks, when a workflow is resumed. A program goes by that order. A set that the
+program makes itself keeps the order that Python gives it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import asyncio
 import builtins
 import itertools
 import types
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import _base as _futures
 from typing import Any, TypeVar, cast
@@ -131,7 +132,30 @@ def as_completed(futures: Any, timeout: float | None) -> Any:
     if SCOPES.innermost() is None or not isinstance(futures, Iterable) or asyncio.isfuture(futures):
         return _real_completed(futures, timeout=timeout)
     tasks = [number(asyncio.ensure_future(future)) for future in dict.fromkeys(futures)]
-    return _real_completed(tasks, timeout=timeout)
+    ready = getattr(tasks[0].get_loop(), "_ready", None) if tasks else None
+    if ready is None or not any(task.done() for task in tasks):  # no loop of asyncio: another one hides its callbacks
+        return _real_completed(tasks, timeout=timeout)
+    before = len(ready)
+    waits = _real_completed(tasks, timeout=timeout)
+    if isinstance(waits, types.GeneratorType):  # until Python 3.12, it begins with its first item
+        return _beginning_in_order(waits, ready)
+    _sort_since(ready, before)
+    return waits
+
+
+def _beginning_in_order(waits: Iterator[Any], ready: deque[Any]) -> Iterator[Any]:
+    before = len(ready)
+    for first in waits:
+        _sort_since(ready, before)
+        yield first
+        break
+    yield from waits
+
+
+def _sort_since(ready: deque[Any], before: int) -> None:
+    """Sort the callbacks of futures that were done already: asyncio adds them in the order of a set."""
+    added = [ready.pop() for _ in range(len(ready) - before)]
+    ready.extend(sorted(added, key=lambda handle: _number_of(next(iter(handle._args or ()), None))))  # noqa: SLF001
 
 
 def all_tasks(loop: Any = None) -> set[Any]:

@@ -8,6 +8,7 @@ one, the globals of the program's modules are searched for the same date. A date
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 import sys
 from collections import deque
@@ -64,7 +65,7 @@ class ModuleDates:
         signs = (sign for day in self._days for sign in (str(day.year), _DAYS[day.weekday()]))
         self._signs = tuple({sign.encode() for sign in signs})
         self._spelt = re.compile("|".join(map(_spellings, self._days)))
-        self._known: set[str] = set()
+        self._holders: dict[str, list[tuple[str, str]]] = {}
 
     def look(self, written: bytes) -> None:
         """Look for today's date in the JSON of a new text, and warn if a module of the program holds it.
@@ -74,11 +75,12 @@ class ModuleDates:
         """
         if not any(sign in written for sign in self._signs):  # a hundred times as fast as the expression
             return
-        for spelt in dict.fromkeys(self._spelt.findall(written.decode())):
-            if spelt in self._known:
-                continue
-            self._known.add(spelt)
-            if (holder := holder_of(spelt, self._days)) is not None:
+        text = written.decode()
+        for spelt in dict.fromkeys(self._spelt.findall(text)):
+            if spelt not in self._holders:  # once: each request of a program may hold a function's date
+                self._holders[spelt] = list(_holders_of(spelt, self._days))
+            if (holder := _named_in(text, self._holders[spelt], spelt)) is not None:
+                self._holders[spelt] = []
                 self._warn(
                     DateAtImportWarning(
                         f"{self._shown}: a request holds today's date, {spelt!r}, which {holder} drew when it was "
@@ -133,7 +135,7 @@ def advice_on_dates(recorded: Mapping[str, Plain], asked: Mapping[str, Plain]) -
     if not found or not all(found):
         return []
     spelt = str(found[0])
-    holder = holder_of(spelt, _today())
+    holder = _named_in(json.dumps(dict(asked)), _holders_of(spelt, _today()), spelt)
     who = (
         f"{holder} drew it when it was imported"
         if holder
@@ -142,8 +144,8 @@ def advice_on_dates(recorded: Mapping[str, Plain], asked: Mapping[str, Plain]) -
     return [f"{'date':<10}only a date differs, {spelt!r}: {who}", f"{'':<10}{REMEDY}"]
 
 
-def holder_of(spelt: str, days: Iterable[dt.date]) -> str | None:
-    """Return the name of a global of the program's modules that holds a date; `None` if there is none.
+def _holders_of(spelt: str, days: Iterable[dt.date]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each global of the program's modules that holds a date, and the text that it holds there.
 
     Lists of a module, and containers in objects of the program's classes, are passed over: they log what was asked.
 
@@ -163,13 +165,30 @@ def holder_of(spelt: str, days: Iterable[dt.date]) -> str | None:
                 budget -= 1
                 if isinstance(each, str):
                     if spelt in each:
-                        return f"{module.__name__}.{name}"
+                        yield f"{module.__name__}.{name}", each
                 elif isinstance(each, dt.date):
                     if (each.date() if isinstance(each, dt.datetime) else each) in known:
-                        return f"{module.__name__}.{name}"
+                        yield f"{module.__name__}.{name}", spelt
                 elif far < _FAR and id(each) not in seen:
                     seen.add(id(each))
                     queue += [(item, far + 1) for item in _inside(each, module)]
+
+
+def _named_in(written: str, holders: Iterable[tuple[str, str]], spelt: str) -> str | None:
+    """Return the name of a global whose date stands in what is asked; `None` if there is none.
+
+    What is next to the date in a global's text must stand next to it there, too, as far as a line, and the text between
+    two fields of a template. So a log file named by the date isn't suspected where a function draws it for a prompt.
+
+    Args:
+        written: What is asked, as JSON in ASCII.
+        holders: The globals and their texts.
+        spelt: The date as it is spelt.
+    """
+    around = re.compile(rf"[^\s{{}}%$][^\n{{}}%$]{{0,7}}{re.escape(spelt)}|{re.escape(spelt)}")
+    for name, text in holders:
+        if any(json.dumps(near)[1:-1] in written for near in around.findall(text)):
+            return name
     return None
 
 
