@@ -91,7 +91,7 @@ class Line(FollowedLine):
             return
         while True:
             idle = not self._follows or is_idle(self.loop)
-            following = self._script.next if self._script is not None else None
+            following = self._next()
             if following is None:
                 self._advance_without(is_idle=idle)
                 return
@@ -105,6 +105,19 @@ class Line(FollowedLine):
                 return
             self.schedule.note("something was not awaited that was awaited in the recording")
             self._pass_over()
+
+    def _next(self) -> Delivery | None:
+        """Return what is next; `None` if no recorded order says it.
+
+        A handler keeps an order up to each moment at which no run was open, such as when all tasks slept before another
+        attempt. The line is open until they have ended, so what waits then goes by the order that follows. Without it,
+        calls would be answered as they came, and nothing would say so.
+        """
+        script = self._script
+        if script is not None and script.next is None and script.was_observed:
+            found = (self.schedule.script_of(wait.address, id(wait.call.crossing)) for wait in self._waiting)
+            self._script = script = next(filter(None, found), script)
+        return script.next if script is not None else None
 
     def _spins(self) -> bool:
         """Return True if the loop will hardly become idle: the program makes steps without end, or something else."""

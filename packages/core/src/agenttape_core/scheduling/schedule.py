@@ -139,10 +139,10 @@ class Schedule:
             return ChoosingLine(loop, self, session, number, self._choices)
         return Line(loop, self, session, number)
 
-    def script_of(self, address: str) -> Script | None:
-        """Return the script of the group that a recording belongs to."""
+    def script_of(self, address: str, made: int = 0) -> Script | None:
+        """Return the script of the group that a recording belongs to; `None` if it has nothing to say, or no more."""
         phases = self._phases.get(address)
-        return self.script(phases.group, address) if phases is not None else None
+        return self.script(phases.group, address, made) if phases is not None else None
 
     def script_around(self, address: str) -> Script | None:
         """Return the script of the group that calls inside of a recording belong to."""

@@ -21,7 +21,7 @@ class Scheduling(Protocol):
     def is_virtual(self) -> bool:
         """True if time passes in a loop only where it has nothing to do."""
 
-    def script_of(self, address: str) -> Script | None:
+    def script_of(self, address: str, made: int = 0) -> Script | None:
         """Return the script of the group that a recording belongs to."""
 
     def script(self, group: Scheduled | None, begins: str, made: int = 0) -> Script | None:

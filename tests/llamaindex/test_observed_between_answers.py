@@ -1,0 +1,315 @@
+"""What a program does between two answers comes again in its order, though it was only observed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import FunctionAgent, ToolCall, ToolCallResult
+from llama_index.core.tools import FunctionTool
+from workflows import Context, Workflow, step
+from workflows.events import Event, StartEvent, StopEvent
+
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.integration import Session
+from agenttape_llamaindex import TapeEventHandler
+
+from .acceptance import FRAMEWORK_WARNINGS
+from .scripted import Reply, ScriptedLLM, World, at_once
+from .test_observed_concurrently import Child
+
+pytestmark = FRAMEWORK_WARNINGS
+Wait = Callable[[], Awaitable[None]]
+
+
+class RoundsApart:
+    """Lets calls that wait together answer some rounds of the loop apart, in the order in which they came.
+
+    A handler records that order. It doesn't see how many steps the program makes in between, and a replay gives each
+    answer when the program has nothing else to do.
+
+    Args:
+        together: How many calls wait for each other.
+        rounds: The rounds between two of their answers.
+        last_first: Whether they answer in the reverse order.
+    """
+
+    def __init__(self, together: int, rounds: int, *, last_first: bool = False) -> None:
+        self._together, self._rounds, self._last_first = together, rounds, last_first
+        self._waiting: list[asyncio.Event] = []
+
+    async def __call__(self) -> None:
+        """Wait."""
+        mine = asyncio.Event()
+        self._waiting.append(mine)
+        place = len(self._waiting)
+        if place == self._together:
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                each.set()
+        await mine.wait()
+        for _ in range((self._together - place + 1 if self._last_first else place) * self._rounds):
+            await asyncio.sleep(0)
+
+
+class Work(Event):
+    """Work for a worker."""
+
+    number: int
+
+
+class Mark(Event):
+    """What a worker does."""
+
+    text: str
+
+
+class Done(Event):
+    """Work that is done."""
+
+    text: str
+
+
+class Fan(Workflow):
+    """Works on parts in four workers, each of which writes to the stream when it begins and when it ends."""
+
+    def __init__(self, llm: ScriptedLLM) -> None:
+        super().__init__(timeout=None)
+        self._llm = llm
+
+    @step
+    async def begin(self, ctx: Context, ev: StartEvent) -> Work | None:
+        for number in range(8):
+            ctx.send_event(Work(number=number))
+        return None
+
+    @step(num_workers=4)
+    async def work(self, ctx: Context, ev: Work) -> Done:
+        ctx.write_event_to_stream(Mark(text=f"begin {ev.number}"))
+        text = (await self._llm.acomplete(f"part {ev.number}")).text
+        ctx.write_event_to_stream(Mark(text=f"end {ev.number}"))
+        return Done(text=text)
+
+    @step
+    async def join(self, ctx: Context, ev: Done) -> StopEvent | None:
+        done = ctx.collect_events(ev, [Done] * 8)
+        return StopEvent(result=[each.text for each in done]) if done else None
+
+
+async def workers(world: World, wait: Wait) -> tuple[Any, list[str]]:
+    """Run a fan-out, and return its result and what it streamed."""
+    handler = Fan(ScriptedLLM(world, wait=wait)).run()
+    marks = [event.text async for event in handler.stream_events() if isinstance(event, Mark)]
+    return await handler, marks
+
+
+async def agents(world: World, wait: Wait) -> tuple[Any, list[Any]]:
+    """Run three agents with two tools each, and return their answers and what they streamed, as it came."""
+    streamed: list[Any] = []
+
+    async def look(number: int) -> str:
+        """Look."""
+        seen = world.reach("look")
+        await wait()
+        return f"{number}: {seen}"
+
+    def script(messages: Any, _: Any) -> Reply:
+        return "done" if len(messages) > 2 else [("look", {"number": number}) for number in range(2)]
+
+    async def run(number: int) -> str:
+        tools, llm = [FunctionTool.from_defaults(async_fn=look)], ScriptedLLM(world, script, wait)
+        handler = FunctionAgent(tools=tools, llm=llm, streaming=False).run(f"Question {number}")
+        async for event in handler.stream_events():
+            if isinstance(event, ToolCall | ToolCallResult):
+                streamed.append((type(event).__name__, number, event.tool_kwargs["number"]))  # noqa: PERF401 - all do
+        return str(await handler)
+
+    return await asyncio.gather(*map(run, range(3))), streamed
+
+
+PROGRAMS = {"workers": (workers, 4), "agents": (agents, 3)}
+
+
+async def observed_and_replayed(name: str, rounds: int, path: Path) -> tuple[Any, Any, Session]:
+    """Observe a program and replay it, and return what it gave both times, and the session of the replay."""
+    program, together = PROGRAMS[name]
+    with TapeEventHandler(path) as handler:
+        observed = await program(World(), RoundsApart(together, rounds))
+    assert handler.errors == []
+    gone = World()
+    gone.gone = True
+    with use_cassette(path) as session:
+        replayed = await program(gone, at_once)
+    return observed, replayed, session
+
+
+# Not strict: the rounds that LlamaIndex's control loop takes between an answer and the next event of the stream differ
+# among its versions, so that with some of them the two orders are the same.
+@pytest.mark.xfail(reason="#33: a handler doesn't see the steps between two answers", strict=False)
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_events_between_two_answers_keep_their_order(name: str, rounds: int, tmp_path: Path) -> None:
+    """What is streamed while two answers come a few rounds of the loop apart is streamed in that order again."""
+    observed, replayed, _ = await observed_and_replayed(name, rounds, tmp_path / "seen.jsonl")
+    assert replayed == observed
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_another_order_between_two_answers_is_reported(name: str, tmp_path: Path) -> None:
+    """The results are those of the run, and the report says that events may have come in another order."""
+    observed, replayed, session = await observed_and_replayed(name, 3, tmp_path / "seen.jsonl")
+    assert replayed[0] == observed[0]
+    assert any("between the answers" in line for line in session.report.unseen)
+    assert session.report.disorder == ()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_a_session_keeps_the_order_between_two_answers(name: str, tmp_path: Path) -> None:
+    """A session counts the steps between answers, and what it recorded is streamed in that order again."""
+    program, together = PROGRAMS[name]
+    with use_cassette(tmp_path / "c.yaml", mode="record"):
+        recorded = await program(World(), RoundsApart(together, 3))
+    gone = World()
+    gone.gone = True
+    with use_cassette(tmp_path / "c.yaml") as session:
+        assert await program(gone, at_once) == recorded
+    assert session.report.disorder == session.report.unseen == ()
+
+
+async def attempts(world: World, wait: Wait, count: int) -> list[str]:
+    """Ask in two tasks which both sleep before they ask again, and return what came in the order in which it did."""
+    out: list[str] = []
+
+    async def one(number: int) -> None:
+        for attempt in range(count):
+            out.append((await ScriptedLLM(world, wait=wait).acomplete(f"question {number}, {attempt}")).text)
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(one(0), one(1))
+    return out
+
+
+@pytest.mark.parametrize("steps", [True, False], ids=["with steps", "without"])
+@pytest.mark.parametrize("count", [2, 3])
+async def test_attempts_after_a_pause_of_all_keep_their_order(count: int, steps: bool, tmp_path: Path) -> None:
+    """Where all tasks sleep before another attempt, the answers to those come in their order, too."""
+    with TapeEventHandler(tmp_path / "seen.jsonl", steps=steps):
+        observed = await attempts(World(), RoundsApart(2, 50, last_first=True), count)
+    assert len(open_cassette(tmp_path / "seen.jsonl").header.volatile.turns) == count  # an order for each
+    gone = World()
+    gone.gone = True
+    with use_cassette(tmp_path / "seen.jsonl") as session:
+        assert await attempts(gone, at_once, count) == observed
+    assert session.report.disorder == ()
+
+
+async def sleeps_beside_a_call(world: World, wait: Wait) -> list[str]:
+    """Ask in one task and only sleep in another, and return which of them ended first."""
+    out: list[str] = []
+    asked = asyncio.Event()
+
+    async def answered() -> None:
+        asked.set()
+        await ScriptedLLM(world, wait=wait).acomplete("question")
+        out.append("answered")
+
+    async def slept() -> None:
+        await asked.wait()
+        await asyncio.sleep(0.001)
+        out.append("slept")
+
+    await asyncio.gather(answered(), slept())
+    return out
+
+
+# Not strict: a machine that is busy may be late for the short sleep while it records.
+@pytest.mark.xfail(reason="#33: a handler doesn't see the timers of the program", strict=False)
+async def test_a_sleep_ends_before_the_answer_that_it_ended_before(tmp_path: Path) -> None:
+    """A task that only slept ends before the answer that came later."""
+    with TapeEventHandler(tmp_path / "seen.jsonl"):
+        observed = await sleeps_beside_a_call(World(), lambda: asyncio.sleep(0.05))
+    gone = World()
+    gone.gone = True
+    with use_cassette(tmp_path / "seen.jsonl") as session:
+        replayed = await sleeps_beside_a_call(gone, at_once)
+    assert session.report.unseen != ()  # what the replay can't know, it reports
+    assert replayed == observed
+
+
+class InThreads(Workflow):
+    """Runs children in threads with loops of their own.
+
+    Args:
+        llm: The model that children ask.
+        begin: Called in each thread with its number before its child begins.
+    """
+
+    def __init__(self, llm: ScriptedLLM, begin: Callable[[int], object]) -> None:
+        super().__init__(timeout=None)
+        self._llm, self._begin = llm, begin
+
+    @step
+    async def go(self, ev: StartEvent) -> StopEvent:
+        def work(number: int) -> Any:
+            self._begin(number)
+            return asyncio.run(self._run())
+
+        return StopEvent(result=await asyncio.gather(*(asyncio.to_thread(work, number) for number in range(3))))
+
+    async def _run(self) -> Any:
+        return await Child(self._llm).run()
+
+
+class LastBeginsFirst:
+    """Lets threads begin in the reverse of their order: each when the one behind it has asked.
+
+    Args:
+        threads: How many there are.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._asked = [threading.Event() for _ in range(threads)]
+        self._asked[-1].set()
+        self._open = threads - 1
+
+    def begin(self, number: int) -> None:
+        """Wait for the turn of a thread."""
+        self._asked[number].wait()
+
+    async def wait(self) -> None:
+        """Let the next thread begin, once one has asked; then each answers when it asks."""
+        if self._open:
+            self._open -= 1
+            self._asked[self._open].set()
+
+
+async def in_threads(path: Path) -> tuple[Any, Any, Session]:
+    """Observe children in threads that begin in reverse, and replay them with threads that begin in their order."""
+    turns = LastBeginsFirst(3)
+    with TapeEventHandler(path) as handler:
+        observed = await InThreads(ScriptedLLM(World(), wait=turns.wait), turns.begin).run()
+    assert handler.errors == []
+    gone = World()
+    gone.gone = True
+    with use_cassette(path) as session:
+        replayed = await InThreads(ScriptedLLM(gone), lambda number: None).run()
+    return observed, replayed, session
+
+
+# Not strict: which thread comes first to its child in the replay is decided by the system.
+@pytest.mark.xfail(reason="#33: nothing tells which thread an observed child ran in", strict=False)
+async def test_children_in_threads_keep_their_answers(tmp_path: Path) -> None:
+    """Children that ask the same in threads of their own get their own answers, whichever thread began first."""
+    observed, replayed, _ = await in_threads(tmp_path / "seen.jsonl")
+    assert replayed == observed
+
+
+async def test_another_order_of_threads_is_reported(tmp_path: Path) -> None:
+    """Children in threads get the answers of the run, and the report doesn't claim that each got its own."""
+    observed, replayed, session = await in_threads(tmp_path / "seen.jsonl")
+    assert sorted(replayed) == sorted(observed)
+    assert session.report.unseen or session.report.disorder
