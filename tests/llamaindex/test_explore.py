@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, step
 
 from agenttape_core import explore, use_cassette
 
 from .acceptance import FRAMEWORK_WARNINGS
 from .programs.workflows import Done, Part
-from .scripted import ScriptedLLM, World
+from .scripted import Reply, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
 
@@ -60,3 +62,26 @@ def test_parallel_steps_are_answered_in_every_order(tmp_path: Path, is_racy: boo
         asyncio.run(program())
     found = explore(program, path)
     assert (found.orders, found.is_exhaustive, found.failing) == (6, True, 5 * is_racy)
+
+
+def test_another_request_is_no_other_outcome(tmp_path: Path) -> None:
+    """An agent that sends results of tools in the order in which they came makes another request, and no worse one."""
+
+    async def look(number: int) -> str:
+        """Look."""
+        return f"{number}: {(await ScriptedLLM(world).acomplete(f'part {number}')).text}"
+
+    def script(messages: Any, _: Any) -> Reply:
+        return "done" if len(messages) > 2 else [("look", {"number": number}) for number in range(2)]
+
+    async def program() -> str:
+        agent = FunctionAgent(tools=[FunctionTool.from_defaults(async_fn=look)], llm=ScriptedLLM(world, script))
+        return str(await agent.run("Look around"))
+
+    world, path = World(), tmp_path / "run.yaml"
+    with use_cassette(path, mode="all"):
+        asyncio.run(program())
+    found = explore(program, path)
+    assert (found.failing, found.asking) == (1, 1)
+    assert "1 of 2 orders of 2 calls (all that there are) change a request" in str(found)
+    assert "change the outcome" not in str(found)

@@ -15,6 +15,7 @@ import pytest
 from llama_index.core import Document, MockEmbedding, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.llms import MockLLM
+from llama_index.core.readers.base import BaseReader
 from llama_index.core.tools import FunctionTool
 from llama_index_instrumentation import get_dispatcher
 from workflows import Context, Workflow, step
@@ -237,3 +238,46 @@ def test_another_order_names_the_hash_seed(facts: tuple[str, ...], tmp_path: Pat
         ScriptedLLM(World()).complete("\n".join(reversed(facts)))
     assert "PYTHONHASHSEED" in str(missed.value)
     assert "random number" not in str(missed.value)
+
+
+class Pages(BaseReader):
+    """Reads a page."""
+
+    def load_data(self, page: str) -> list[Document]:
+        """Return the page."""
+        return [Document(text=page)]
+
+
+def test_a_handler_that_observed_no_call_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A program that only reads leaves no file, and the log says once why, and what to do."""
+    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+        Pages().load_data("Dune")
+    handler.close()
+    assert not (tmp_path / "seen.jsonl").exists()
+    assert handler.errors == []
+    (message,) = [record.getMessage() for record in caplog.records if record.name == "agenttape"]
+    assert "observed no call, so it wrote no file" in message
+    assert "readers; record it with use_cassette instead" in message
+
+
+class Quiet(Workflow):
+    """Makes no calls."""
+
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        return StopEvent(result="done")
+
+
+@pytest.mark.parametrize("how", ["a call", "a workflow without calls", "an error"])
+async def test_a_handler_that_observed_something_says_nothing(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A handler with a file, or with an error of its own, has nothing more to say."""
+    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+        if how == "a call":
+            ScriptedLLM(World()).chat(SAID)
+        elif how == "an error":
+            handler.errors.append(RuntimeError("full disk"))
+        else:
+            await Quiet().run()
+    assert "observed no call" not in caplog.text

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import Document, VectorStoreIndex
+from llama_index.core import Document, PromptTemplate, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.llms import ChatMessage
+from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from agenttape_core import CassetteMissError, use_cassette
+from agenttape_llamaindex import TapeEventHandler
 
-from .scripted import ScriptedEmbedding, ScriptedLLM, World
+from .scripted import Reply, ScriptedEmbedding, ScriptedLLM, World
 
 
 class Rewriting(BaseRetriever):
@@ -89,3 +93,55 @@ async def test_a_retriever_with_side_effects_is_replayed_whole(tmp_path: Path) -
         assert await ask(World(), log=log) == recorded
     assert not log.exists()
     assert "Rewriting" not in {call.name for call in replay.report.ran_through}
+
+
+def ask_framework(
+    world: World,
+    *,
+    top: int = 2,
+    rerank: PromptTemplate | None = None,
+    answer: PromptTemplate | None = None,
+) -> tuple[str, int]:
+    """Ask an engine of the framework's own parts: a retriever, a reranker that asks a model, and a synthesizer."""
+
+    def script(messages: Sequence[ChatMessage], _: Sequence[str]) -> Reply:
+        prompt = messages[-1].content or ""
+        return "Doc: 1, Relevance: 9\nDoc: 2, Relevance: 5" if "Relevance" in prompt else "Cats."
+
+    llm = ScriptedLLM(world, script)
+    index = VectorStoreIndex.from_documents(
+        [Document(text=text) for text in ("cats", "dogs", "birds")], embed_model=ScriptedEmbedding(world)
+    )
+    prompts = {} if rerank is None else {"choice_select_prompt": rerank}
+    engine = index.as_query_engine(
+        llm=llm,
+        similarity_top_k=top,
+        node_postprocessors=[LLMRerank(llm=llm, top_n=top, **prompts)],
+        text_qa_template=answer,
+    )
+    found: Any = engine.query("Which cats sit?")  # no two of them are equally near: ids would decide
+    return str(found), len(found.source_nodes)
+
+
+EDITS: dict[str, dict[str, Any]] = {
+    "the prompt of a reranker": {
+        "rerank": PromptTemplate("Say Doc: N, Relevance: M for each, rudely.\n{context_str}\n{query_str}")
+    },
+    "the prompt of a synthesizer": {"answer": PromptTemplate("Be rude about {query_str}:\n{context_str}")},
+    "how many nodes are found": {"top": 1},
+}
+
+
+@pytest.mark.parametrize("how", ["session", "handler"])
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_part_of_an_engine_is_a_miss(edit: str, how: str, tmp_path: Path) -> None:
+    """What you change in a reranker, a synthesizer or a search of the framework is never answered as before."""
+    recording = TapeEventHandler(tmp_path / "c.jsonl") if how == "handler" else None
+    with recording or use_cassette(tmp_path / "c.jsonl", mode="record"):
+        recorded = ask_framework(World())
+    gone = World()
+    gone.gone = True
+    with use_cassette(tmp_path / "c.jsonl"):
+        assert ask_framework(gone) == recorded
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.jsonl"):
+        ask_framework(gone, **EDITS[edit])

@@ -24,6 +24,7 @@ from agenttape_core import (
     use_cassette,
 )
 from agenttape_core.integration.cassettes import deriving
+from agenttape_core.session import served_not_run
 
 RAN: list[str] = []
 """The calls whose code really ran."""
@@ -375,3 +376,10 @@ def test_departure_inside_a_tool() -> None:
     with deriving("c", changes={tool.number: returns("because")}, to="e"):
         assert expert("why?") == "because"
     assert RAN == ["expert"]
+
+
+def test_each_reason_is_named_once() -> None:
+    """The line about tools that were not run names those of one reason together, and keeps reasons apart."""
+    tools = ["find (recorded unwatched)", "book (wrote b.txt)", "look (recorded unwatched)", "and 2 more"]
+    assert served_not_run(tools) == "served, not run: find, look (recorded unwatched); book (wrote b.txt); and 2 more"
+    assert served_not_run(tools[:1]) == "served, not run: find (recorded unwatched)"

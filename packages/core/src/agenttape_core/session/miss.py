@@ -19,6 +19,13 @@ _UNFROZEN = (
     "the run was recorded by a handler, which freezes nothing: a request with a time or a random number in it is "
     "another one now; record it with use_cassette instead"
 )
+_PICKED = (
+    "so is one with elements picked from a set: their order goes by the hash seed (PYTHONHASHSEED), and by ids that "
+    "were drawn at random"
+)
+_ORDERED = (
+    "or record it with use_cassette: a handler freezes no ids, and those in a set change its order under any hash seed"
+)
 _readers: list[Callable[[str], str | None]] = []
 _run_readers: list[Callable[[Any, str], Sequence[str]]] = []
 
@@ -114,7 +121,7 @@ def explanation(
         *(_dates(source, request, near) if isinstance(near, Nearest) and near.found else []),
         *_missing(source, request, address, is_permuted=is_permuted),
         *([f"{'zone':<10}{zone}"] if zone else []),
-        *_to_fix([*(advice(hash_seed) if is_permuted else []), *_remedies(near, remedy)]),
+        *_to_fix([*(_on_order(source, hash_seed) if is_permuted else []), *_remedies(near, remedy)]),
     ]
 
 
@@ -128,6 +135,15 @@ def _remedies(near: Nearest | str, remedy: Callable[[], Sequence[str]]) -> Seque
         f"leave it out of the comparison:  ignore=[{paths}]",
         "or draw it from what is frozen: uuid, random, time.time",
     ]
+
+
+def _on_order(source: Source, hash_seed: int | None) -> list[str]:
+    """Return what to do about the same parts in another order. A handler leaves one more cause than a session."""
+    try:
+        was_observed = any(step.kind == GAP for step in source.steps())
+    except CassetteError:  # as in `_missing`, which says so
+        was_observed = False
+    return [*advice(hash_seed), *([_ORDERED] if was_observed else [])]
 
 
 def _dates(source: Source, request: CanonicalRequest, near: Nearest) -> list[str]:
@@ -170,4 +186,6 @@ def _missing(source: Source, request: CanonicalRequest, address: str, *, is_perm
     named = [step for step in steps if (step.address, step.name) == here or is_gap_of(step, request.kind)]
     if named:
         return [f"missing   {step.fidelity_note}" for step in named]
-    return [f"observed  {_UNFROZEN}"] if not is_permuted and any(step.kind == GAP for step in steps) else []
+    if is_permuted or not any(step.kind == GAP for step in steps):
+        return []
+    return [f"observed  {_UNFROZEN}", f"{'':<10}{_PICKED}"]

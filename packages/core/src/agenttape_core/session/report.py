@@ -135,8 +135,16 @@ def answered_without(recorded: Interaction) -> str:
 
 
 def served_not_run(tools: Iterable[object]) -> str:
-    """Return the line that names the tools whose code did not run in a replay."""
-    return f"served, not run: {', '.join(map(str, tools))}"
+    """Return the line that names the tools whose code did not run in a replay, with each reason once.
+
+    Args:
+        tools: The tools, or texts such as theirs; a text without a reason stands by itself.
+    """
+    names: dict[str, list[str]] = {}
+    for tool in tools:
+        name, bracket, why = str(tool).partition(" (")
+        names.setdefault(bracket + why, []).append(name)
+    return f"served, not run: {'; '.join(', '.join(of_one) + why for why, of_one in names.items())}"
 
 
 def not_as_recorded(disorder: Iterable[str], real: Collection[str], unseen: Iterable[str]) -> list[str]:

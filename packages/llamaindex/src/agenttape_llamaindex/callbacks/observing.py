@@ -48,7 +48,7 @@ _UNSEEN = Unseen(
     "events",
     ("memory", "http", "call"),
     "the run was recorded by an event handler, and LlamaIndex reports calls of LLMs, embedding models, retrievers, "
-    "rerankers and tools to handlers, but not of stores; record it with use_cassette instead",
+    "rerankers and tools to handlers, but not of stores and readers; record it with use_cassette instead",
 )
 _ITERATOR = "one of its arguments can be read only once, and is the call's to read"
 

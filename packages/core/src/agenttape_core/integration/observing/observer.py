@@ -232,13 +232,18 @@ class Observer(Generic[RunT]):
     def close(self) -> None:
         """Write all that was observed to the cassette, and observe no more. Open runs are cut off here.
 
+        If it observed no call, it writes no file, and a replay would only find that there is none: the log says why.
+
         Raises:
             CassetteError: If it cannot be written; the message says where the recording is kept.
         """
         with self._gate:
             self.before_writing()
             self.cut_off()
+            unseen, self._unseen = self._unseen, None
             self._observation.close()
+        if unseen is not None and not self.errors:
+            _log.warning("%s(%s) observed no call, so it wrote no file: %s", self._shown, self.path, unseen.note)
 
     def all_ended(self) -> None:
         """Write the cassette, if there is enough to write or a `flush` waits for it.

@@ -99,6 +99,11 @@ class Exploration:
         return sum(finding.times for finding in self.findings)
 
     @property
+    def asking(self) -> int:
+        """The number of those in which the program makes a call that was not recorded: their outcome is not known."""
+        return sum(finding.times for finding in self.findings if finding.what == "miss")
+
+    @property
     def smallest(self) -> Finding | None:
         """The change by the smallest order; `None` if there is none."""
         return self.findings[0] if self.findings else None
@@ -123,6 +128,7 @@ class Exploration:
             "orders": self.orders,
             "exhaustive": self.is_exhaustive,
             "failing": self.failing,
+            "asking": self.asking,
             "overlapping": [asdict(call) for call in self.overlapping],
             "findings": [asdict(finding) for finding in self.findings],
             "unstable": self.unstable,
@@ -142,7 +148,15 @@ class Exploration:
         tried = f"{counted(self.orders, 'order')} of {counted(len(self.overlapping), 'call')} ({how})"
         if not self.findings:
             return f"{where} the same in {tried}"
-        return "\n".join([f"{where} {self.failing} of {tried} change the outcome", *self._findings()])
+        return "\n".join([f"{where} {self._changes(tried)}", *self._findings()])
+
+    def _changes(self, tried: str) -> str:
+        """Return how many orders change the outcome, and how many lead to other requests, whose answers nobody knows."""
+        changing = self.failing - self.asking
+        if not changing:
+            return f"{self.asking} of {tried} change a request, so it has no recorded answer"
+        also = f"; {self.asking} more change a request, so it has no recorded answer" if self.asking else ""
+        return f"{changing} of {tried} change the outcome{also}"
 
     def _of_order(self) -> str:
         told = f"in the order {self.order}, " + (_WORDS[self.findings[0].what] if self.findings else "the same")
