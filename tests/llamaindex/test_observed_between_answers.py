@@ -183,10 +183,12 @@ async def test_a_session_keeps_the_order_between_two_answers(name: str, tmp_path
 async def attempts(world: World, wait: Wait, count: int) -> list[str]:
     """Ask in two tasks which both sleep before they ask again, and return what came in the order in which it did."""
     out: list[str] = []
+    both = asyncio.Barrier(2)
 
     async def one(number: int) -> None:
         for attempt in range(count):
             out.append((await ScriptedLLM(world, wait=wait).acomplete(f"question {number}, {attempt}")).text)
+            await both.wait()
             await asyncio.sleep(0.01)
 
     await asyncio.gather(one(0), one(1))

@@ -91,7 +91,9 @@ class Line(FollowedLine):
             return
         while True:
             idle = not self._follows or is_idle(self.loop)
-            following = self._next()
+            following = self._script.next if self._script is not None else None
+            if following is None and self._script is not None and self._script.was_observed:
+                following = self._next_observed()
             if following is None:
                 self._advance_without(is_idle=idle)
                 return
@@ -106,17 +108,15 @@ class Line(FollowedLine):
             self.schedule.note("something was not awaited that was awaited in the recording")
             self._pass_over()
 
-    def _next(self) -> Delivery | None:
-        """Return what is next; `None` if no recorded order says it.
+    def _next_observed(self) -> Delivery | None:
+        """Return what is next where an observed order is over; `None` if no other one says it.
 
-        A handler keeps an order up to each moment at which no run was open, such as when all tasks slept before another
-        attempt. The line is open until they have ended, so what waits then goes by the order that follows. Without it,
-        calls would be answered as they came, and nothing would say so.
+        A handler ends an order when no run is open, as when all tasks sleep before another attempt. The line is open
+        until they have ended, so what waits then goes by the order that follows: else it'd be answered as it came,
+        and nothing would say so.
         """
-        script = self._script
-        if script is not None and script.next is None and script.was_observed:
-            found = (self.schedule.script_of(wait.address, id(wait.call.crossing)) for wait in self._waiting)
-            self._script = script = next(filter(None, found), script)
+        found = (self.schedule.script_of(wait.address, id(wait.call.crossing)) for wait in self._waiting)
+        self._script = script = next(filter(None, found), self._script)
         return script.next if script is not None else None
 
     def _spins(self) -> bool:

@@ -151,7 +151,7 @@ class Exploration:
         return "\n".join([f"{where} {self._changes(tried)}", *self._findings()])
 
     def _changes(self, tried: str) -> str:
-        """Return how many orders change the outcome, and how many lead to other requests, whose answers nobody knows."""
+        """Return how many orders change the outcome, and how many lead to requests without a recorded answer."""
         changing = self.failing - self.asking
         if not changing:
             return f"{self.asking} of {tried} change a request, so it has no recorded answer"
