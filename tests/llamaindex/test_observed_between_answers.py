@@ -188,8 +188,8 @@ async def attempts(world: World, wait: Wait, count: int) -> list[str]:
     async def one(number: int) -> None:
         for attempt in range(count):
             out.append((await ScriptedLLM(world, wait=wait).acomplete(f"question {number}, {attempt}")).text)
-            await both.wait()
             await asyncio.sleep(0.01)
+            await both.wait()  # or a busy machine might let one ask again before the other was answered
 
     await asyncio.gather(one(0), one(1))
     return out
