@@ -116,3 +116,29 @@ def test_call_that_is_cancelled_gives_no_warning(tmp_path: Path) -> None:
         assert asyncio.run(ask()) == "asked"
     with use_cassette(tmp_path / "c.yaml"):
         assert asyncio.run(ask()) == "asked"
+
+
+@pytest.mark.parametrize("kind", ["call", "tool"])
+def test_call_that_a_thread_is_in_is_named(kind: str, tmp_path: Path) -> None:
+    """A call that still holds up a thread at the end isn't recorded, so the recording says that a replay misses it."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    @boundary("chat")
+    def slow(text: str) -> str:
+        begun.set()
+        may_end.wait()
+        return text
+
+    @boundary("tool")
+    def around(text: str) -> str:
+        return slow(text)
+
+    thread = threading.Thread(target=slow if kind == "call" else around, args=("left",))
+    with (  # noqa: PT031 - the warning comes at the end of the session
+        pytest.warns(OutlivedRecordingWarning, match="so a replay misses it\n  join its thread"),
+        use_cassette(tmp_path / "c.yaml", mode="all"),
+    ):
+        thread.start()
+        begun.wait()
+    may_end.set()
+    thread.join()

@@ -161,16 +161,19 @@ class EnteredSession(RunSession):
                 enter_branch(self._branch_outside)
 
     def _end_what_is_left(self) -> None:
-        """Record calls that tasks in an event loop still await as not ended: their answers come too late."""
+        """Record calls that event loops still await as not ended, and name those too that threads are in."""
         for crossing in reversed(self.extension(RUNNING)[:]):
-            if not crossing.is_awaited_still:
+            if not crossing.is_left:
                 continue
-            crossing.cancelled()
             call = f"{crossing.request.kind} {crossing.request.name} at {crossing.position.address}"
+            what, remedy = "misses it", "join its thread inside the block to record it"
+            if crossing.is_awaited:
+                crossing.cancelled()
+                what, remedy = "leaves it unanswered", "await it inside the block to record its answer, or cancel it"
             self.warn_at_end(
                 OutlivedRecordingWarning(
-                    f"{shown_path(self.path)}: {call} had not ended when the recording did, so a replay leaves it "
-                    "unanswered\n  await it inside the block to record its answer, or cancel it"
+                    f"{shown_path(self.path)}: {call} had not ended when the recording did, so a replay {what}\n"
+                    f"  {remedy}"
                 )
             )
 

@@ -227,9 +227,14 @@ class ExecutedCrossing(NestedCrossing):
             self._abandoned = len(self._offsets)
 
     @property
-    def is_awaited_still(self) -> bool:
-        """True if the call is executed for real in an event loop, and has not ended."""
-        return self.is_real and self.arrivals.awaited is not RIGHT_AWAY and not (self.has_ended or self._is_kept)
+    def is_left(self) -> bool:
+        """True if the call is executed for real, and has not ended."""
+        return self.is_real and not (self.has_ended or self._is_kept)
+
+    @property
+    def is_awaited(self) -> bool:
+        """True if an event loop awaits the call; false if it holds up its thread."""
+        return self.arrivals.awaited is not RIGHT_AWAY
 
     # -- acts --------------------------------------------------------------------------------------------------
 
