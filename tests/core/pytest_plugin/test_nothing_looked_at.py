@@ -4,18 +4,69 @@ from __future__ import annotations
 
 import pytest
 
+from agenttape_core.pytest_plugin.command_line import add_options
 
-@pytest.mark.parametrize(
-    "option", ["--cassette-drift", "--cassette-candidate=openai:gpt-5-mini", "--faults=all", "--explore", "--adequacy"]
-)
+ALONE = ("-p", "no:xdist", "-p", "no:randomly")
+"""Without pytest-randomly, which imports numpy: a run in this process forgets it, and it can't be imported twice."""
+
+JUDGING = {
+    "--cassette-drift": "",
+    "--cassette-candidate": "=openai:gpt-5-mini",
+    "--faults": "=all",
+    "--explore": "",
+    "--adequacy": "",
+    "--rerecord": "=plan",
+}
+"""The options that give a verdict on cassettes, each with a value."""
+
+NOT_JUDGING = {
+    **dict.fromkeys(
+        ("--cassette-max-age", "--fail-on-orphans", "--cassette-prove"),
+        "a rule for what is there: projects put it into addopts, which hold for tests without a cassette, too",
+    ),
+    **dict.fromkeys(
+        ("--cassette-mode", "--force-record", "--cassette-pending", "--cassette-pace", "--cassette-order"),
+        "it chooses how tests run, and they give the verdict",
+    ),
+    **dict.fromkeys(
+        ("--cassette-max-usd", "--cassette-plan", "--cassette-samples", "--cassette-baseline", "--fail-under"),
+        "it is a part of an option that judges",
+    ),
+    **dict.fromkeys(("--cassette-resume", "--explore-seed"), "likewise"),
+    **dict.fromkeys(
+        ("--cassette-artifacts", "--cassette-report", "--cassette-summary", "--faults-report"), "it writes a file"
+    ),
+}
+"""The other options, each with the reason why a run without a cassette may pass with it."""
+
+
+def test_each_option_is_listed() -> None:
+    """A new option says here what it does where there is nothing to judge."""
+    parser = pytest.Parser(_ispytest=True)
+    add_options(parser)
+    names = [name for option in parser.getgroup("agenttape").options for name in option.names()]
+    assert sorted(names) == sorted([*JUDGING, *NOT_JUDGING])
+
+
+@pytest.mark.parametrize("option", [name + value for name, value in JUDGING.items()])
 def test_option_without_anything_to_judge(pytester: pytest.Pytester, option: str) -> None:
     """Each option that gives a verdict fails a run in which no test has a cassette, and names itself."""
     pytester.makepyfile("def test_plain(): pass")
-    result = pytester.runpytest_inprocess(option, "-p", "no:xdist")
+    result = pytester.runpytest_inprocess(option, *ALONE)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines([f"*{option.partition('=')[0]} * among 0 tests with a cassette*"])
+    result.stdout.fnmatch_lines([f"*{option.partition('=')[0]}* among 0 tests with a cassette*"])
 
 
 def test_no_tests_at_all(pytester: pytest.Pytester) -> None:
     """A run that finds no test ends as pytest says."""
-    assert pytester.runpytest_inprocess("--faults=all").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert pytester.runpytest_inprocess("--faults=all", *ALONE).ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+@pytest.mark.process
+def test_cassettes_without_calls(pytester: pytest.Pytester) -> None:
+    """A test whose cassette holds no call verifies nothing, though it passes for real."""
+    pytester.makepyfile("import pytest\n@pytest.mark.cassette\ndef test_idle(): pass")
+    pytester.runpytest_subprocess("--cassette-mode=once", *ALONE).assert_outcomes(passed=1)
+    result = pytester.runpytest_subprocess("--cassette-drift", *ALONE)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*--cassette-drift verified no cassette among 1 test with a cassette*"])

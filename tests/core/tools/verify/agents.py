@@ -107,8 +107,14 @@ def asks_in_another_order() -> str:
 
 
 def raises() -> None:
-    """Raise what every replay raises."""
+    """Raise what every replay raises, after a call."""
+    ask("search")
     raise ValueError("no such city")
+
+
+def asks_nothing() -> int:
+    """Make no call."""
+    return 1
 
 
 def returns_an_object() -> Plain:

@@ -103,18 +103,32 @@ def test_generators_are_read() -> None:
 
 def test_the_same_exception() -> None:
     """A function that raises the same in each replay is the same, and the report says what it raises."""
-    verification = verify(agents.raises, times=2)
+    with pytest.raises(ValueError, match="no such city"), use_cassette("raises", mode="all", on_error="keep"):
+        agents.raises()
+    verification = verify(agents.raises, "raises", times=2)
     assert verification.ok
     assert "it raised ValueError: no such city" in str(verification)
+
+
+def test_a_function_without_calls_fails() -> None:
+    """A function whose replays make no call fails: there is nothing that a replay could change."""
+    verification = verify(agents.asks_nothing, times=2)
+    assert not verification.ok
+    assert "it made no recorded call, so there is nothing to verify" in str(verification)
 
 
 def test_a_script(project: Path) -> None:
     """A function of the script that is running is found by its file, and what guards the script does not run again."""
     script = (
-        "from agenttape_core import verify\n"
-        "def agent():\n"
+        "from agenttape_core import boundary, use_cassette, verify\n"
+        "@boundary('tool')\n"
+        "def look():\n"
         "    return 1\n"
+        "def agent():\n"
+        "    with use_cassette('script', mode='once'):\n"
+        "        return look()\n"
         "if __name__ == '__main__':\n"
+        "    agent()\n"
         "    print(verify(agent, times=2).ok, verify('script.py:agent', times=2).ok)\n"
     )
     Path("script.py").write_text(script, encoding="utf-8")

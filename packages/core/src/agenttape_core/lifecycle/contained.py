@@ -31,6 +31,8 @@ class ContainedBlock(CassetteBlock):
         super().__init__(request)
         self.failed: list[FailedBlock] = []
         """Those that have failed. The program may have caught that."""
+        self.has_calls = False
+        """True if the session, which has ended, has replayed a call."""
         self._around = ExitStack()
 
     def _enter(self, opened: Opened) -> Session:
@@ -41,7 +43,10 @@ class ContainedBlock(CassetteBlock):
 
     def _end(self) -> CassetteInUse:
         self._around.close()
-        return super()._end()
+        used = super()._end()
+        report = used.session.report
+        self.has_calls = bool(report.served or report.ran_through)
+        return used
 
     def _note(self, block: FailedBlock) -> None:
         self.failed.append(block._replace(session=None))  # which would live as long as the account

@@ -199,16 +199,23 @@ class WholeRun:
     def _nothing_looked_at(self) -> Iterator[str]:
         """Yield a line for each option that gives a verdict, and of which there was nothing to judge."""
         option, among = self._config.option, f"among {counted(len(self._found), 'test')} with a cassette"
-        if option.cassette_drift and not self._verified:
+        if option.cassette_drift and not self._has_verified_a_call():
             yield f"--cassette-drift verified no cassette {among}: it needs tests that pass and make calls"
         if option.cassette_candidate and not (self._trials or self._trial_plans):
             yield f"--cassette-candidate was tried on no test {among}: it needs recordings in which a model is asked"
         if option.faults is not None and not any(matrix.cells for matrix in self._matrices):
             yield f"--faults could make no call fail {among}: it needs tests that pass with recorded calls"
+        if option.rerecord == "plan" and not self._plans and not self._own_plans:
+            yield f"--rerecord=plan found nothing to plan {among}: record first, --cassette-mode=once"
         if option.explore is not None and not self._explored:
             yield f"--explore tried no order {among}: it needs tests that pass with recorded calls"
         if option.adequacy is not None and not self._passed:
             yield f"--adequacy edited nothing {among}: it needs tests that pass with recorded calls"
+
+    def _has_verified_a_call(self) -> bool:
+        from agenttape_core.storage import open_cassette
+
+        return any(open_cassette(self._config.rootpath / path).entries for path in self._verified)
 
     def _write_plans(self, path: str) -> None:
         if self._config.option.rerecord == "plan":

@@ -93,7 +93,9 @@ def check(
         _print(checked)
     if any(each.rule == UNREADABLE for run in checked for each in run.judged):
         return CASSETTE
-    return FINDINGS if any(run.has_failed for run in checked) else OK
+    if gathered.is_empty:
+        click.echo("nothing was checked: no run holds a call or an answer", err=True)
+    return FINDINGS if gathered.is_empty or any(run.has_failed for run in checked) else OK
 
 
 class _Gathered:
@@ -106,11 +108,14 @@ class _Gathered:
     def __init__(self, baseline: Baseline | None) -> None:
         self.facts: dict[str, dict[str, Any]] = {}
         self.prompts: list[str] = []
+        self.is_empty = True
+        """True as long as no run has a call or an answer, on which checks could say something."""
         self._baseline = baseline
 
     def add(self, run: Run) -> Iterator[Judged]:
         """Note a run, and yield what the baseline says of it."""
         self.facts[run.key or run.name] = facts_of(run)
+        self.is_empty = self.is_empty and not (run.happened or run.asked or run.answer)
         self.prompts += [
             text for message in run.conversation() if message["role"] == "user" for text in [message["content"]]
         ]

@@ -58,7 +58,7 @@ def heal(
         else _Command(words, cassette, apart=as_json, pending=pending)
     )
     plans = healing.plans()
-    refused = healing.refused
+    refused = healing.refused or ([] if plans else ["nothing was replayed: no test has a cassette"])
     total = total_of(list(plans.values()))
     dirty = {name: plan for name, plan in plans.items() if not plan.is_clean}
     if not as_json:

@@ -70,6 +70,9 @@ def report(
         print_text(text.rstrip("\n"))
     elif not github:
         print_text(_plain(text))
+    if exit_code and not both:
+        click.echo(f"nothing was compared: neither {revision} nor the working tree holds a recording there", err=True)
+        return FINDINGS
     return FINDINGS if exit_code and any(one.state in {"path", "unreadable"} for one in changes) else OK
 
 

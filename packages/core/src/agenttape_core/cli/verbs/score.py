@@ -53,16 +53,20 @@ def score(
     checks = [check for name in evaluator for check in checks_of("judged", name)]
     prices = load_prices(project_settings().prices)
     found = [each for each in found_in(paths) if not each.shown.endswith(JUDGE)]
-    rows = []
+    rows, has_calls = [], False
     with recording_judges() if record_judges else nullcontext():
         for each in progress(found, "scoring"):
             run = run_of_cassette(each.open(), prices, each.shown)
+            has_calls = has_calls or bool(run.happened or run.asked or run.answer)
             rows.append(_scored(run, checks, replace=replace, remove=remove))
     names = only or tuple(dict.fromkeys(name for row in rows for name in row.scores))
     if as_json:
         print_json([_plain(row, names) for row in rows])
     else:
         _print(rows, names)
+    if checks and not has_calls:
+        click.echo("nothing was scored: no run holds a call or an answer", err=True)
+        return FINDINGS
     return FINDINGS if any(row.findings for row in rows) else OK
 
 

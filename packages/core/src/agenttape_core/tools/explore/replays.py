@@ -114,6 +114,8 @@ def ended_in(function: Callable[[], Any], cassette: Any) -> Ending:
     """
     block = ContainedBlock(use_cassette(cassette, mode="none", unused="ignore").request._replace(remedy=no_remedy))
     ending = ended(function, block)
+    if ending.outcome == "returned" and not block.has_calls:
+        return ending._replace(outcome="returned without a recorded call, so there is no order to try", failed=True)
     if ending.outcome != "returned" or not block.failed:
         return ending
     lines = "\n".join(["returned, though a session of its own failed", *sorted(failed.line for failed in block.failed)])

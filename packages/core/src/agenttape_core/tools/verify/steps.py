@@ -45,7 +45,11 @@ def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verifica
             for number, (one, around, outcome) in enumerate(zip(produced, surroundings, outcomes, strict=True), start=1)
         ],
         differences=differences,
-        failure=outcomes[0] if first.failed else None,
+        failure=outcomes[0]
+        if first.failed
+        else None
+        if differences or any(one.calls for one in produced)
+        else _NO_CALL,
         varied={factor: tuple(values[:times]) for factor, values in choices.items()},
         disorder=_said(produced, lambda one: one.disorder, redactor),
         unseen=_said(produced, lambda one: one.unseen, redactor),
@@ -127,6 +131,7 @@ def _first_of(finding: dict[str, Any], explored: dict[str, Any]) -> str:
     return f"call {number} ({found['address']})" if found is not None else f"call {number}"
 
 
+_NO_CALL = "it made no recorded call, so there is nothing to verify"
 _ORDERS = 20
 """Orders that are tried in one process."""
 _MAX_JOBS = 4

@@ -1,0 +1,83 @@
+"""Commands that judge: each fails where there was nothing to judge, or has a reason why it does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agenttape_core import use_cassette
+from agenttape_core.cli.app import VERBS, run
+
+PROGRAM = """
+def idle():
+    pass
+
+
+def kind(run):
+    return True
+"""
+
+NOTHING = "nothing/empty.yaml"
+REFUSED = {
+    "adequacy": ([NOTHING, "program.py:idle"], 2, "record that first"),
+    "check": (["nothing", "--checks", "checks.yaml"], 1, "nothing was checked: no run holds a call or an answer"),
+    "coverage": (["nothing"], 1, "nothing is covered: no cassette in nothing holds a call"),
+    "explore": (["program.py:idle", NOTHING], 1, "returned without a recorded call, so there is no order to try"),
+    "faults": (["test_plain.py"], 1, "none could be tried"),
+    "heal": (["test_plain.py"], 1, "nothing was replayed: no test has a cassette"),
+    "minimise": ([NOTHING, "program.py:idle"], 2, "holds no call"),
+    "redact": (["--check", "folder"], 3, "there is no cassette in this folder"),
+    "replay": (["--cassette", "missing", "--", sys.executable, "program.py"], 3, "no such cassette"),
+    "report": (["--exit-code", "folder"], 1, "nothing was compared"),
+    "scan": (["folder"], 3, "there is no cassette in this folder"),
+    "score": (["nothing", "--evaluator", "program:kind"], 1, "nothing was scored: no run holds a call or an answer"),
+    "seal": (["--check", "folder"], 3, "there is no cassette in this folder"),
+    "stale": (["folder"], 3, "there is no cassette in this folder"),
+    "triage": ([NOTHING, "program.py:idle"], 2, "holds no call"),
+    "validate": (["folder"], 3, "there is no cassette in this folder"),
+    "verify": (["program.py:idle", "--times", "2"], 1, "it made no recorded call, so there is nothing to verify"),
+    "why": ([NOTHING, "program.py:idle"], 2, "holds no call"),
+}
+"""Commands that give a verdict: words that let one judge nothing, its exit code, and the sentence."""
+
+WITHOUT_VERDICT = {
+    **dict.fromkeys(("export", "ls", "show", "stats", "timeline", "view", "schema"), "it shows what there is"),
+    **dict.fromkeys(("convert", "import", "migrate", "recover"), "it rewrites the cassettes that are named"),
+    **dict.fromkeys(("accept", "pending", "reject", "review"), "no recording waits, which is what you want to know"),
+    "diff": "two cassettes without calls are the same",
+    "doctor": "it examines the project, which is there without a cassette, too; a named path without one is wrong",
+    "gc": "no unneeded file is what you want",
+    "init": "it sets a project up",
+    "record": "it judges nothing: the exit code is that of the command",
+    "serve": "it answers until Ctrl-C, and its finding is a call without an answer",
+}
+"""The other commands, each with the reason why 0 is right where it finds nothing."""
+
+
+def test_each_command_is_listed() -> None:
+    """A new command says here what it does where there is nothing to judge."""
+    assert sorted([*REFUSED, *WITHOUT_VERDICT]) == sorted(VERBS)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("verb", sorted(REFUSED))
+def test_nothing_judged(
+    verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A command that gives a verdict on nothing fails, and says so."""
+    Path("program.py").write_text(PROGRAM, encoding="utf-8")
+    Path("test_plain.py").write_text("def test_plain(): pass\n", encoding="utf-8")
+    Path("checks.yaml").write_text("checks: 1\nevery: [{never: pay}, {at_most: {tokens: 1}}]\n", encoding="utf-8")
+    Path("folder").mkdir()
+    monkeypatch.syspath_prepend(Path.cwd())
+    for words in (["init", "-q"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x", "--allow-empty"]):
+        subprocess.run(["git", *words], check=True)
+    with use_cassette(NOTHING, mode="all"):
+        pass
+    words, code, sentence = REFUSED[verb]
+    ended = run([verb, *words])
+    told = capfd.readouterr()
+    assert (ended, sentence in told.out + told.err) == (code, True), told
