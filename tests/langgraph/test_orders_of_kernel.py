@@ -80,6 +80,8 @@ def announce(text: str) -> str:
     return text
 
 
+# Not strict: about one recording in three has two events in one round of the loop.
+@pytest.mark.xfail(strict=False, reason="#33: events between two calls of one round come in another order")
 @pytest.mark.parametrize("handler", [Sync, Async])
 def test_custom_events_of_parallel_tools(handler: Any, tmp_path: Path) -> None:
     """Events that two replayed tools dispatch come in the recorded order, between the starts and ends of both."""
