@@ -90,7 +90,7 @@ class _Way:
     def __init__(self, root: Any, watched: frozenset[str], is_ambient: bool) -> None:
         self._root, self._watched, self._is_ambient = root, watched, is_ambient
         self._queue: deque[tuple[Any, bool]] = deque([(root, True)])
-        # With the object, or the number of one that is gone would be that of another.
+        # Keep the object: once it's gone, another object may get its id.
         self._seen = {id(each): each for each in standard_streams()}
         self._names: set[str] = set()
         self._boundaries: list[Any] = []

@@ -254,7 +254,7 @@ class TapeInbound:
         with self._writing:  # of two requests, the second finds that it is done
             while self._left:
                 journal, cassette = self._left[0]
-                with suppress(CassetteNotFoundError):  # somebody else was faster
+                with suppress(CassetteNotFoundError):  # another request was faster
                     recover(journal, cassette)
                 del self._left[0]
 

@@ -207,6 +207,6 @@ def _exchange(exchanged: Iterable[tuple[Place, Any, Any]]) -> None:
         module = place.module()
         if module is not None:
             content = object.__getattribute__(module, "__dict__")  # as `content_of`
-            # Anything else that is there by now is somebody else's: a test's mock, another library's clock.
+            # Leave anything else that's there by now: a test's mock, another library's clock.
             if content.get(place.name, _ABSENT) is old:
                 content[place.name] = new

@@ -35,7 +35,7 @@ class Schedule:
     Args:
         recorded: What a recording knows of them.
         is_kept: Whether the order of what is executed is recorded.
-        choices: The order that somebody chooses instead; `None` to keep the recorded one.
+        choices: A chosen order to impose instead; `None` to keep the recorded one.
         is_virtual: Whether time passes in loops only where they have nothing to do.
     """
 

@@ -61,8 +61,8 @@ class Scheduler:
         order: The order that was recorded.
         imposes: Whether threads follow it.
         notes_loops: Whether the order of what loops wait for is recorded.
-        notes_threads: Whether that of threads is.
-        choices: The order that somebody chooses instead; `None` to keep the recorded one.
+        notes_threads: Whether the order of threads is noted.
+        choices: A chosen order to impose instead; `None` to keep the recorded one.
         times: The times by which threads are answered, if the run was only observed.
         is_paced: Whether calls take the time that they took in the recording.
         is_virtual: Whether time passes in loops only where they have nothing to do.

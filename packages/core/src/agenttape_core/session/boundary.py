@@ -157,7 +157,7 @@ class AnsweredCrossing(BaseCrossing):
         return self.awaiting()
 
     def wait_to_be_abandoned(self, after: int | None = None) -> None:
-        """Wait until nobody waits for this thread any more, if nobody did during the recorded call.
+        """Wait until no code waits for this thread, if none did during the recorded call.
 
         Args:
             after: Only if it was when so many chunks of a stream had arrived; by default in any case.

@@ -64,7 +64,7 @@ class NestedCrossing(EndingCrossing, ABC):
 
     @property
     def may_be_run_again(self) -> bool:
-        """True if a replay may run its code, and that of all calls around it."""
+        """True if a replay may run its code and the code of all calls around it."""
         return all(crossing.is_of_program for crossing in self._outwards())
 
     @property

@@ -39,7 +39,7 @@ class RestartSpec:
         thread_id: The thread to run again, where the recording holds several.
         given: An input in the place of the recorded one, as JSON; empty for none.
         headers: Headers that are sent besides the recorded ones, as `Name: value`.
-        is_live: Whether calls are made for real, so that another answer than the recorded one is no failure.
+        is_live: Whether calls are live, so a different answer isn't a failure.
     """
 
     source: str
