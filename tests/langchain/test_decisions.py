@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,12 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
+from langsmith.run_helpers import tracing_context
+from langsmith.run_trees import RunTree
 
 from agenttape_core import CassetteMissError, use_cassette
 from agenttape_langchain import TapeCallbackHandler, tape
+from agenttape_langchain.tape import LATE
 
 decisions = pytest.importorskip("langchain_core.decisions")
 
@@ -271,7 +276,10 @@ def test_auto_mode_is_replayed(tmp_path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_decisions_of_openai_are_replayed(tmp_path: Path, how: str) -> None:
-    """The decision models of `langchain_openai`, which have an interface of their own, aren't asked in a replay."""
+    """The decision models of `langchain_openai`, which have an interface of their own, aren't asked in a replay.
+
+    The tokens stand on LangSmith's run, too.
+    """
     module = pytest.importorskip("langchain_openai.decisions")
     httpx = pytest.importorskip("langchain_openai._compat").httpx
     asked: list[Any] = []
@@ -283,7 +291,7 @@ def test_decisions_of_openai_are_replayed(tmp_path: Path, how: str) -> None:
 
     transport = httpx.MockTransport(answer)
 
-    def run(instructions: str = "Is it?") -> Any:
+    def run(instructions: str = "Is it?") -> tuple[Any, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it is in beta
             model = module.OpenAIDecisions(
@@ -294,13 +302,29 @@ def test_decisions_of_openai_are_replayed(tmp_path: Path, how: str) -> None:
                 http_async_client=httpx.AsyncClient(transport=transport),
             )
         request: Any = {"input": "Pay?", "questions": {"risky": module.Predicate(instructions=instructions)}}
-        return model.invoke(request) if how == "sync" else asyncio.run(model.ainvoke(request))
+        traced = RunTree(name="around", run_type="chain")
+        with tracing_context(parent=traced, enabled="local"):
+            return model.invoke(request) if how == "sync" else asyncio.run(model.ainvoke(request)), traced.extra
 
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
         recorded = run()
+    assert "usage_metadata" in recorded[1]["metadata"]
     with use_cassette(path):
         assert run() == recorded
     assert len(asked) == 1
     with pytest.raises(CassetteMissError), use_cassette(path):
         run("Is it not?")
+
+
+@pytest.mark.parametrize("module", LATE)
+def test_a_late_family_needs_only_its_module(module: str) -> None:
+    """A family whose module is imported works where the modules of the other late families do not exist."""
+    pytest.importorskip(module)
+    gone = [each for each in LATE if each != module]
+    program = (
+        f"import sys, {module}\nfor each in {gone}:\n    sys.modules.setdefault(each, None)\n"
+        f"from agenttape_langchain.tape import late_family\nprint(late_family({module!r}).base.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stderr) == (0, "")

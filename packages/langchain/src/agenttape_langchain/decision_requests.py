@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agenttape_core.integration import Boundary, Usage
+from agenttape_core.integration import Boundary, Position, Session, Usage
 from agenttape_langchain.requests import argument
+from agenttape_langchain.session_tree import enclosing_run
 
 _QUESTIONS = "questions"
 
@@ -49,3 +50,9 @@ def is_decision(run_type: Any, inputs: Any) -> bool:
         inputs: Its input.
     """
     return run_type == "llm" and isinstance(inputs, Mapping) and isinstance(inputs.get(_QUESTIONS), Mapping)
+
+
+def position_of_run(session: Session) -> Position | None:
+    """Return the position of the run of a decision model; `None` if its leaf method was called by hand."""
+    run = enclosing_run(session)
+    return run.position if run is not None and run.is_model else None

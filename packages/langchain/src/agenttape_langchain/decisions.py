@@ -15,7 +15,6 @@ from agenttape_core.integration import (
     Crossing,
     Family,
     Leaf,
-    Position,
     Session,
     as_recorded,
     begin,
@@ -24,8 +23,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
-from agenttape_langchain.decision_requests import DECISION, decision_body
-from agenttape_langchain.session_tree import enclosing_run
+from agenttape_langchain.decision_requests import DECISION, decision_body, position_of_run
 
 
 def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
@@ -36,12 +34,6 @@ def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
         return as_recorded(session, DECISION, {**settings_of(self, MODEL_SETTINGS), **seen}, seen)
 
     return begin(DECISION, self, type(self).__name__, body, position_of_run)
-
-
-def position_of_run(session: Session) -> Position | None:
-    """Return the position of the run of a decision model; `None` if its leaf method was called by hand."""
-    run = enclosing_run(session)
-    return run.position if run is not None and run.is_model else None
 
 
 DECISION_MODELS = Family(

@@ -1,18 +1,16 @@
 """Substitute OpenAI's decision models: they're runnables of `langchain_openai` with an interface of their own.
 
-Imported only once the program has imported that module.
+Imported only once the program has imported that module, which older releases of langchain-core know nothing of.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import langchain_core.decisions.base  # noqa: F401 - first: our module for it is loaded when it is imported
 from langchain_openai.decisions.base import OpenAIDecisions
 
-from agenttape_core.integration import Crossing, Family, Leaf, begin, coroutine, plain
-from agenttape_langchain.decision_requests import DECISION, decision_body
-from agenttape_langchain.decisions import position_of_run
+from agenttape_core.integration import Call, Cross, Crossing, Family, Leaf, begin, coroutine, leaf_call, plain
+from agenttape_langchain.decision_requests import DECISION, decision_body, position_of_run
 
 
 def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
@@ -20,9 +18,14 @@ def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
     return begin(DECISION, self, type(self).__name__, lambda _: decision_body(self.model, request), position_of_run)
 
 
+def _describe(real: Any, cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+    """Describe a call. Its leaf also notes the tokens on LangSmith's run, which a replayed one has to do, too."""
+    return leaf_call(unpack=self._record_usage)(real, cross, self, *args, **kwargs)
+
+
 OPENAI_DECISIONS = Family(
     OpenAIDecisions,
-    {"_decide": Leaf(plain, _cross), "_adecide": Leaf(coroutine, _cross)},
+    {"_decide": Leaf(plain, _cross, _describe), "_adecide": Leaf(coroutine, _cross, _describe)},
     defaults=frozenset({"_decide", "_adecide"}),
 )
 """The decision models of `langchain_openai`."""
