@@ -1,4 +1,4 @@
-"""A cassette and the trace exported from it: every check says the same of a turn and of its line."""
+"""A cassette and the trace exported from it: every check says the same of both, of the whole run and of each turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agenttape_core.checks.gate import judge
 from agenttape_core.checks.run import Run
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.checks.trace_export import trace_of
-from agenttape_core.checks.traces import lines_of, run_of_line, trace_text
+from agenttape_core.checks.traces import lines_of, runs_of, trace_text
 from agenttape_core.checks.words import WORDS, checks_of
 from agenttape_core.schema import (
     Header,
@@ -64,6 +64,7 @@ class Drawn:
         self.draw = draw
         self.records: list[Interaction | Step] = []
         self.timings: dict[int, Timing] = {}
+        self.is_beside = self.some(True, False)
         self._calls = self._steps = 0
 
     def some(self, *choices: Any) -> Any:
@@ -89,7 +90,7 @@ class Drawn:
     def turn(self, number: int, history: list[dict[str, Any]]) -> None:
         """Draw a turn: of a graph, or of a loop that calls models by itself."""
         messages = [*history, {"role": "user", "content": f"Question {number}?"}]
-        root = f"agent#{number}/" if self.some(True, False) else ""
+        root = f"agent#{number}/" if self.is_beside or self.some(True, False) else ""
         for round_ in range(self.some(1, 2)):
             at = round_ * 2 + 1
             above = f"{root}model@{at}/" if root else ""
@@ -173,7 +174,26 @@ def conversations(draw: Any) -> tuple[list[Interaction | Step], dict[int, Timing
     for number in range(1, drawn.some(1, 2, 3) + 1):
         drawn.turn(number, history)
     drawn.other("after")
-    return drawn.records, drawn.timings
+    return beside(draw, drawn) if drawn.is_beside else (drawn.records, drawn.timings)
+
+
+def beside(draw: Any, drawn: Drawn) -> tuple[list[Interaction | Step], dict[int, Timing]]:
+    """Return drawn records as those of runs beside each other: each run keeps its order."""
+    waiting: dict[str, list[Interaction | Step]] = {}
+    for record in drawn.records:
+        waiting.setdefault(record.address.partition("/")[0], []).append(record)
+    order = [root for root, records in waiting.items() for _ in records]
+    mixed = [waiting[root].pop(0) for root in draw(st.permutations(order))]
+    numbers: dict[int, int] = {}
+    found: list[Interaction | Step] = []
+    for record in mixed:
+        if isinstance(record, Interaction):
+            numbers[record.number] = len(numbers) + 1
+            parent = numbers[record.parent] if record.parent is not None else None
+            found.append(record.model_copy(update={"number": numbers[record.number], "parent": parent}))
+        else:
+            found.append(record.model_copy(update={"number": sum(isinstance(each, Step) for each in found) + 1}))
+    return found, {numbers[number]: timing for number, timing in drawn.timings.items()}
 
 
 def evaluator(*, outputs: Any) -> list[dict[str, Any]]:
@@ -255,8 +275,8 @@ def test_each_check_is_sampled() -> None:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
-def test_a_check_says_the_same_of_a_turn_and_of_its_line(conversation: Any) -> None:
-    """For each turn of a drawn conversation, each check gives the same result for the cassette and for the trace."""
+def test_a_check_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any) -> None:
+    """For a drawn conversation and each turn of it, each check gives the same result for the cassette and the trace."""
     records, timings = conversation
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.yaml"
@@ -265,39 +285,43 @@ def test_a_check_says_the_same_of_a_turn_and_of_its_line(conversation: Any) -> N
         turns = whole.turns()
         written = "\n".join(trace_text(trace_of(open_cassette(path), str(path), PRICES)))
         trace = str(Path(folder) / "t.jsonl")
-        lines = [run_of_line(line, trace) for line in lines_of(written.encode(), trace)]
+        (joined,) = runs_of(lines_of(written.encode(), trace), trace)
+        lines = joined.turns() or (joined,)
         assert [(turn.prompt, turn.answer) for turn in turns] == [(line.prompt, line.answer) for line in lines]
+        assert (whole.prompt, whole.answer) == (joined.prompt, joined.answer)
         assert sum(turn.interactions for turn in turns) == whole.interactions
         assert sum(len(turn.of_kind("node")) for turn in turns) == len(whole.of_kind("node"))
-        for turn, line in zip([whole] if len(turns) == 1 else turns, lines, strict=True):
+        for run, same in zip([whole, *turns], [joined, *lines], strict=True):
             note(written)
-            for check in checks_for(turn):
-                assert told(check.judged(turn)) == told(check.judged(line)), check
+            for check in checks_for(run):
+                assert told(check.judged(run)) == told(check.judged(same)), check
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
-def test_a_gate_finds_a_case_in_the_cassette_if_it_finds_it_in_the_trace(conversation: Any) -> None:
-    """A file of cases passes or fails a cassette as it does the trace of it, each case on its own turn."""
+def test_a_gate_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any) -> None:
+    """A file of checks passes or fails a cassette as it does its trace: the run as a whole, each case on its turn."""
     records, timings = conversation
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.yaml"
         write_cassette(path, Header(name="c", volatile=Volatile(timings=timings)), records)
         whole = run_of_cassette(open_cassette(path), PRICES, "c.yaml")
         written = "\n".join(trace_text(trace_of(open_cassette(path), "c.yaml", PRICES)))
-        lines = [run_of_line(line, "t.jsonl") for line in lines_of(written.encode(), "t.jsonl")]
-        cases = [
-            Case(f"Question {n}?", f"case {n}", tuple(checks_of("at_most", {"calls": 3, "tokens": 20})
-                 + checks_of("output", {"contains": "a"})), "cases.yaml", n)
-            for n in (1, 2, 3)
-        ]  # fmt: skip
-        files = [CheckFile(cases=tuple(cases))]
+        (joined,) = runs_of(lines_of(written.encode(), "t.jsonl"), "t.jsonl")
+        checks = (
+            *checks_of("at_most", {"calls": 3, "tokens": 20, "seconds": 5}),
+            *checks_of("output", {"contains": "a"}),
+            *checks_of("called", {"tool": "look_up", "times": 1}),
+            *checks_of("before", ["look_up", "refund"]),
+        )
+        cases = [Case(f"Question {n}?", f"case {n}", checks, "cases.yaml", n) for n in (1, 2, 3)]
+        files = [CheckFile(every=checks, cases=tuple(cases))]
         found = [
-            sorted(
-                json.dumps([judged.rule, judged.text, [one.message for one in judged.findings]])
-                for checked in judge(runs, files, lambda _: ())
+            [
+                (judged.rule, judged.text, [one.message for one in judged.findings])
+                for checked in judge([("run", lambda run=run: run)], files, lambda _: ())
                 for judged in checked.judged
-            )
-            for runs in ([("c", lambda: whole)], [(line.name, lambda line=line: line) for line in lines])
+            ]
+            for run in (whole, joined)
         ]
         assert found[0] == found[1]

@@ -12,7 +12,7 @@ import pytest
 from agenttape_core import CassetteNotFoundError, TraceFormatError, open_cassette, use_cassette
 from agenttape_core.checks import at_most, called, check, check_run, exactly, never, no_errors, output
 from agenttape_core.checks.trace_export import trace_of
-from agenttape_core.checks.traces import lines_of, read_trace, run_of_line, trace_text
+from agenttape_core.checks.traces import lines_of, read_trace, runs_of, trace_text
 from agenttape_core.schema import Interaction, Outcome
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.reading.turns import turns_of
@@ -31,7 +31,7 @@ def test_a_line_is_a_run(tmp_path: Path) -> None:
     """A line has its prompt, answer and facts, and comes back as it was written."""
     (line,) = lines_of(b"\xef\xbb\xbf" + data(LINE) + b"\n", "t.jsonl")
     assert json.loads(next(trace_text([line]))) == LINE
-    run = run_of_line(line, "t.jsonl")
+    (run,) = runs_of([line], "t.jsonl")
     assert (run.prompt, run.answer, run.meta) == ("Weather in Paris?", "sunny", {"k": [1]})
     assert check(run, output(equals="sunny")).findings == ()
     (found,) = check_run(run, [output(contains="rain")]).findings
@@ -55,7 +55,7 @@ def test_what_a_line_does_not_know_does_not_pass() -> None:
         at_most(calls=2, tokens=9),
         no_errors(),
     ]
-    plain, full = (run_of_line(lines_of(data(each), "t.jsonl")[0], "t.jsonl") for each in (LINE, known))
+    plain, full = (runs_of(lines_of(data(each), "t.jsonl"), "t.jsonl")[0] for each in (LINE, known))
     assert check_run(full, rules).findings == ()
     assert [each.has_failed for each in check_run(plain, rules).judged] == [True] * len(rules)
     assert "the line has no `meta.tool_calls`" in str(check_run(plain, rules).findings[1])
@@ -110,7 +110,9 @@ def test_a_cassette_becomes_a_line_for_each_turn(tmp_path: Path) -> None:
     assert (first.prompt, first.response, first.model) == (QUESTION, ANSWER, "gpt-5")
     assert (second.prompt, second.response) == ("And when?", "Today.")
     assert (first.meta["turn"], first.meta["calls"]) == (1, 5)
-    run = run_of_line(lines_of(data(first.to_dict()), "t.jsonl")[0], "t.jsonl")
+    (both,) = runs_of(lines_of(data(first.to_dict(), second.to_dict()), "t.jsonl"), "t.jsonl")
+    assert (both.prompt, both.answer, both.interactions) == (QUESTION, "Today.", 6)
+    run = both.turns()[0]
     assert (
         check(run, exactly(["look_up", "look_up", "refund"]), at_most(calls=5, tokens=350), never("close")).findings
         == ()
@@ -140,10 +142,36 @@ def test_runs_beside_each_other_are_a_turn_each() -> None:
     ]
 
 
+def test_lines_of_one_run_are_judged_together(tmp_path: Path) -> None:
+    """Lines of one cassette are one run; two runs of one name stay two; one that lost a turn can't be judged whole."""
+    for name in ("a", "b"):
+        with use_cassette(tmp_path / name / "c.yaml", mode="all"):
+            for number in (1, 2):
+                ask("gpt-5", [{"role": "user", "content": f"{name} {number}"}], f"{name} said {number}")
+    lines = [
+        line.to_dict()
+        for name in ("a", "b")
+        for line in trace_of(open_cassette(tmp_path / name / "c.yaml"), "c.yaml", NoPrices())
+    ]
+    runs = runs_of(lines_of(data(*lines[:2], LINE, *lines[2:]), "t.jsonl"), "t.jsonl")
+    assert [(run.prompt, run.answer, run.interactions) for run in runs] == [
+        ("a 1", "a said 2", 2),
+        (LINE["prompt"], "sunny", 0),
+        ("b 1", "b said 2", 2),
+    ]
+    (found,) = check_run(runs[2], [called("opinion", kind="chat"), at_most(calls=2)]).findings
+    assert (found.message, found.line) == ("opinion was not called", 4)
+    (part,) = runs_of(lines_of(data(lines[3]), "t.jsonl"), "t.jsonl")
+    assert check_run(part.turns()[0], [at_most(calls=1), output(equals="b said 2")]).findings == ()
+    for rule in (at_most(calls=9), never("refund"), output(equals="b said 2"), no_errors()):
+        (found,) = check_run(part, [rule]).findings
+        assert "cannot be judged: the trace holds 1 of its 2 turns" in found.message
+
+
 def test_a_line_names_its_model_and_provider() -> None:
     """The model, the provider and the facts of a line reach the result of a check."""
     (line,) = lines_of(data(LINE), "t.jsonl")
-    result = check(run_of_line(line, "t.jsonl"), output(equals="sunny"))
+    result = check(runs_of([line], "t.jsonl")[0], output(equals="sunny"))
     assert (result.model, result.provider, result.meta) == ("gpt-5", "openai", {"k": [1]})
     assert {key: result.to_dict()[key] for key in ("model", "provider", "meta")} == {
         "model": "gpt-5",

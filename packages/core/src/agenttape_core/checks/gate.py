@@ -56,8 +56,7 @@ def judge(
 
 def _turns(run: Run) -> Sequence[Run]:
     """Return the turns of a run. A run of one turn is that turn."""
-    turns = run.turns()
-    return turns if len(turns) > 1 else (run,)
+    return run.turns() or (run,)
 
 
 def _turns_with_a_case(run: Run, cases: Mapping[str, object]) -> Iterator[tuple[Run, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agenttape_core.tools.reporting import Finding
@@ -42,6 +42,7 @@ class Call:
         is_step: Whether it is a step, and no interaction.
         data: What an interrupt asked, as plain data.
         result: The value that a tool or a retriever returned, as plain data.
+        at: Its place among all that the run did.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Call:
     is_step: bool = False
     data: Any = None
     result: Any = None
+    at: int = 0
 
     def __str__(self) -> str:
         if not isinstance(self.arguments, Mapping):
@@ -69,6 +71,7 @@ class Run:
         path: Its file as messages show it; empty if it has none.
         prompt: What it was asked: the first message of a user.
         answer: The text of its last answer.
+        answered_at: The place of the call that gave that answer among all that the run did.
         happened: All that it did, in its order: calls, nodes, interrupts.
         asked: The tools that its models asked for, in order, whether or not they were called.
         interactions: The number of its recorded calls.
@@ -80,7 +83,7 @@ class Run:
         models: The number of calls of models.
         seconds: The time that its calls took; that of parallel ones adds up.
         conversation: Returns its messages up to its end, in OpenAI's form.
-        turns: Returns the runs of its turns, if it has several.
+        turns: Returns the runs of its turns, as far as a model answered them; that of the only one is the run itself.
         as_recorded: Returns a text as its recording holds it: with pseudonyms in the place of secrets.
         model: The model that gave the answer, as its provider calls it; empty if it isn't known.
         provider: The provider of that model; empty if it isn't known.
@@ -96,6 +99,7 @@ class Run:
     path: str = ""
     prompt: str = ""
     answer: str = ""
+    answered_at: int = 0
     happened: Sequence[Call] = ()
     asked: Sequence[Call] = ()
     interactions: int = 0
@@ -128,7 +132,39 @@ class Run:
             call: The call that it is about.
             facts: Further fields of the finding.
         """
-        if call is None or call.number is None:
+        if call is None:
             return Finding(message, path=self.path, line=self.whole_line, **facts)
         number = None if call.is_step else call.number
         return Finding(message, path=self.path, line=self.line(call), interaction=number, address=call.address, **facts)
+
+
+def run_of_turns(turns: Sequence[Run]) -> Run:
+    """Return the run that several turns make up: what each took is added up, what they did is in the order of the run.
+
+    Args:
+        turns: The turns, each with the places of what it did among all that the run did.
+    """
+    last = max(turns, key=lambda turn: turn.answered_at)
+    turn_of = {call.at: turn for turn in turns for call in turn.happened}
+    return replace(
+        last,
+        prompt=turns[0].prompt,
+        happened=sorted((call for turn in turns for call in turn.happened), key=_at),
+        asked=sorted((call for turn in turns for call in turn.asked), key=_at),
+        interactions=sum(turn.interactions for turn in turns),
+        tokens=sum(turn.tokens for turn in turns),
+        uncounted=[name for turn in turns for name in turn.uncounted],
+        dollars=sum(turn.dollars for turn in turns),
+        unpriced=[name for turn in turns for name in turn.unpriced],
+        models=sum(turn.models for turn in turns),
+        seconds=sum(turn.seconds for turn in turns),
+        turns=lambda: turns,
+        lacking={fact: why for turn in reversed(turns) for fact, why in turn.lacking.items()},
+        line=lambda call: turn_of[call.at].line(call),
+        whole_line=None,
+        key="",
+    )
+
+
+def _at(call: Call) -> int:
+    return call.at

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from agenttape_core.checks.run import Call, Run, nowhere
+from agenttape_core.checks.run import Call, Run, nowhere, run_of_turns
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.lifecycle.project import project_settings
@@ -122,9 +124,8 @@ def made_of(
     line: Callable[[Call], int | None] = nowhere,
     lacking: Mapping[str, str] = _NOTHING,
     as_recorded: Callable[[str], str] = str,
-    turn: Turn | None = None,
 ) -> Run:
-    """Return a run, made of its records.
+    """Return a run, made of its records: one of several turns is what its turns make up, as it is in a trace.
 
     Args:
         names: Its name and its file.
@@ -133,29 +134,61 @@ def made_of(
         line: Returns the line of a call.
         lacking: What is not known of it.
         as_recorded: Returns a text with pseudonyms in the place of secrets.
-        turn: The turn that it is; by default it is a whole run.
     """
-    calls = [(record, timing) for record, timing in records if isinstance(record, Interaction)]
-    items = [item for item, _ in calls]
-    models = _models_among(items)
+    seen = list(_seen(records))
+    turns = turns_of(each.record for each in seen if isinstance(each.record, Interaction))
+    made = partial(_part, prices=prices, line=line, lacking=lacking, as_recorded=as_recorded)
+    if len(turns) <= 1:
+        whole = made(names, seen, turns[0].prompt if turns else "")
+        return replace(whole, turns=lambda: (whole,)) if turns and turns[0].last is not None else whole
+    name, path = names
+    parts = [
+        replace(made((key, path), part, turn.prompt), key=key, whole_line=_first_line(part, line))
+        for number, (turn, part) in enumerate(zip(turns, _by_turn(seen, turns), strict=True), 1)
+        for key in [f"{name}#{number}"]
+    ]
+    return replace(run_of_turns(parts), name=name)
+
+
+class _Seen(NamedTuple):
+    """A record of a run, with what checks read of it."""
+
+    record: Interaction | Step
+    timing: Timing | None
+    did: list[Call]
+    asked: list[Call]
+    is_of_model: bool
+
+
+def _part(
+    names: tuple[str, str],
+    seen: Sequence[_Seen],
+    prompt: str,
+    *,
+    prices: Prices,
+    line: Callable[[Call], int | None],
+    lacking: Mapping[str, str],
+    as_recorded: Callable[[str], str],
+) -> Run:
+    """Return a turn, or the only one."""
+    calls = [(each.record, each) for each in seen if isinstance(each.record, Interaction)]
+    models = [item for item, each in calls if each.is_of_model]
     billed = [(item, _tokens_of(item), cost_of(item, prices)) for item in models if was_billed(item)]
-    outermost = [timing for item, timing in calls if item.parent is None]
+    outermost = [each.timing for item, each in calls if item.parent is None]
     took = [timing.duration_ms for timing in outermost if timing is not None]
     untimed = f"no time was recorded of {len(outermost) - len(took)} of {counted(len(outermost), 'call')}"
-    turns = [turn] if turn is not None else turns_of(items)
-    last = next(filter(is_answer_of_run, reversed(items)), None)
+    last, at = next(((item, each.did[0].at) for item, each in reversed(calls) if is_answer_of_run(item)), (None, 0))
     answer = Answer(last.outcome) if last is not None else None
-    asked = list(_asked(items))
     name, path = names
-    made = partial(made_of, prices=prices, line=line, lacking=lacking, as_recorded=as_recorded)
     return Run(
         name=name,
         path=path,
-        prompt=turns[0].prompt if turns else "",
+        prompt=prompt,
         answer=answer.text if answer is not None else "",
-        happened=[*_happened(records, asked)],
-        asked=[call for call, _ in asked],
-        interactions=len(items),
+        answered_at=at,
+        happened=[call for each in seen for call in each.did],
+        asked=[call for each in seen for call in each.asked],
+        interactions=len(calls),
         tokens=sum(tokens for _, tokens, _ in billed if tokens is not None),
         uncounted=tuple(_name_of(item) for item, tokens, _ in billed if tokens is None),
         dollars=sum(cost for _, _, cost in billed if cost is not None),
@@ -163,43 +196,34 @@ def made_of(
         models=len(models),
         seconds=sum(took) / 1000,
         conversation=lambda: conversation_of(last),
-        turns=lambda: _turns(names, records, turns, made) if turn is None else (),
         as_recorded=as_recorded,
         model=((model_of(last) or answer.model) if last is not None and answer is not None else None) or "",
         provider=(answer.provider if answer is not None else None) or "",
         lacking={**({"seconds": untimed} if len(took) < len(outermost) else {}), **lacking},
         line=line,
-        whole_line=line(_call(items[0])) if turn is not None and items else None,
-        key=name if turn is not None else "",
     )
 
 
-def _turns(
-    names: tuple[str, str], records: Sequence[Record], turns: Sequence[Turn], made: Callable[..., Run]
-) -> list[Run]:
-    """Return the runs of the turns that a model answered, whose names end with their numbers."""
-    name, path = names
-    return [
-        made((f"{name}#{number}", path), pairs, turn=turn)
-        for number, (turn, pairs) in enumerate(zip(turns, _by_turn(records, turns), strict=True), 1)
-        if turn.last is not None
-    ]
+def _first_line(seen: Sequence[_Seen], line: Callable[[Call], int | None]) -> int | None:
+    """Return the line where the calls of a turn begin."""
+    first = next((each for each in seen if isinstance(each.record, Interaction)), None)
+    return line(first.did[0]) if first is not None else None
 
 
-def _by_turn(records: Sequence[Record], turns: Sequence[Turn]) -> list[list[Record]]:
+def _by_turn(seen: Sequence[_Seen], turns: Sequence[Turn]) -> list[list[_Seen]]:
     """Return the records of each turn. A step is of the turn in whose run it stands, or else of the next call's."""
     of_call = {item.number: at for at, turn in enumerate(turns) for item in turn.calls}
     of_run = {_outermost(item): at for at, turn in reversed(list(enumerate(turns))) for item in turn.calls}
-    found: list[list[Record]] = [[] for _ in turns]
+    found: list[list[_Seen]] = [[] for _ in turns]
     following = max(len(turns) - 1, 0)
-    for pair in reversed(records):
-        record = pair[0]
+    for each in reversed(seen):
+        record = each.record
         if isinstance(record, Interaction):
             following = at = of_call[record.number]
         else:
             at = of_run.get(_outermost(record), following)
         if turns:
-            found[at].insert(0, pair)
+            found[at].insert(0, each)
     return found
 
 
@@ -239,21 +263,24 @@ def as_recorded_in(cassette: Cassette, text: str) -> str:
     return redactor.text(text)
 
 
-def _happened(records: Sequence[Record], asked: Sequence[tuple[Call, str]]) -> Iterable[Call]:
-    """Yield what a run did. A tool that was run without being recorded itself stands where its model asked for it."""
+def _seen(records: Sequence[Record]) -> Iterator[_Seen]:
+    """Yield the records with what they did. A tool that ran without being recorded stands where its model asked."""
+    items = [record for record, _ in records if isinstance(record, Interaction)]
     made = {record.name for record, _ in records if record.kind == "tool"}
-    answered = _answered(records) if any(call.name not in made for call, _ in asked) else set()
-    unrecorded: dict[int | None, list[Call]] = {}
-    for call, call_id in asked:
-        if call.name not in made and call_id in answered:
-            unrecorded.setdefault(call.number, []).append(call)
-    for record, _ in records:
+    models = {item.number for item in _models_among(items)}
+    asked = [list(_asked(record)) for record, _ in records]
+    answered = _answered(items) if any(call.name not in made for tools in asked for call, _ in tools) else set()
+    places = count()
+    for (record, timing), tools in zip(records, asked, strict=True):
+        did = []
         if isinstance(record, Interaction):
-            yield _call(record)
-            yield from unrecorded.get(record.number, ())
+            did = [_call(record), *(call for call, call_id in tools if call.name not in made and call_id in answered)]
         elif record.kind in {"node", "tool", "interrupt"}:
-            yield Call(record.kind, record.name, number=record.number, address=record.address, is_step=True,
-                       error=_said(record), data=_asked_at(record))  # fmt: skip
+            did = [Call(record.kind, record.name, number=record.number, address=record.address, is_step=True,
+                        error=_said(record), data=_asked_at(record))]  # fmt: skip
+        placed = [replace(call, at=at) for call, at in zip(did, places, strict=False)]
+        is_of_model = isinstance(record, Interaction) and record.number in models
+        yield _Seen(record, timing, placed, [replace(call, at=placed[0].at) for call, _ in tools], is_of_model)
 
 
 def _asked_at(step: Step) -> Any:
@@ -281,24 +308,23 @@ def _error_of(item: Interaction) -> str:
     return ""
 
 
-def _asked(items: Iterable[Interaction]) -> Iterable[tuple[Call, str]]:
-    """Yield the tools that models asked for, each with the id of the request."""
-    for item in items:
-        if item.kind in MODEL_KINDS:
-            for message in Answer(item.outcome).messages:
-                for part in message["parts"]:
-                    if part["type"] == "tool_call" and part["name"]:
-                        call = Call("tool", part["name"], part["arguments"], "", item.number, item.address)
-                        yield call, str(part.get("id") or "")
+def _asked(record: Interaction | Step) -> Iterator[tuple[Call, str]]:
+    """Yield the tools that a call of a model asked for, each with the id of the request."""
+    if isinstance(record, Interaction) and record.kind in MODEL_KINDS:
+        for message in Answer(record.outcome).messages:
+            for part in message["parts"]:
+                if part["type"] == "tool_call" and part["name"]:
+                    call = Call("tool", part["name"], part["arguments"], "", record.number, record.address)
+                    yield call, str(part.get("id") or "")
 
 
-def _answered(records: Iterable[Record]) -> set[str]:
+def _answered(items: Iterable[Interaction]) -> set[str]:
     """Return the ids of the requests for tools whose results a model has read."""
     return {
         str(part.get("id") or "")
-        for record, _ in records
-        if isinstance(record, Interaction) and record.kind in MODEL_KINDS
-        for message in input_messages(record.request)
+        for item in items
+        if item.kind in MODEL_KINDS
+        for message in input_messages(item.request)
         for part in message["parts"]
         if part["type"] == "tool_call_response"
     }

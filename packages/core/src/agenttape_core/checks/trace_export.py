@@ -25,8 +25,10 @@ def trace_of(cassette: Cassette, shown: str, prices: Prices) -> Iterator[TraceLi
     Raises:
         CassetteFormatError: If a record is malformed.
     """
-    for turn in run_of_cassette(cassette, prices, shown).turns():
-        yield _line(turn, {"cassette": shown, "turn": int(turn.name.rpartition("#")[2])})
+    turns = run_of_cassette(cassette, prices, shown).turns()
+    for number, turn in enumerate(turns, 1):
+        several = {"turns": len(turns), "answered_at": turn.answered_at} if len(turns) > 1 else {}
+        yield _line(turn, {"cassette": shown, "turn": number, **several})
 
 
 def without_twins(lines: Iterable[tuple[str, TraceLine]], target: str) -> Iterator[TraceLine]:
@@ -87,6 +89,7 @@ def _plain(call: Call) -> dict[str, Any]:
         "is_step": call.is_step or None,
         "data": call.data,
         "result": call.result,
+        "at": call.at or None,
     }
     return {key: value for key, value in facts.items() if value is not None}
 

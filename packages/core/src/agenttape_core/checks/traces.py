@@ -9,12 +9,12 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from agenttape_core.checks.run import FACTS, Call, Run
+from agenttape_core.checks.run import FACTS, Call, Run, run_of_turns
 from agenttape_core.checks.sources import as_recorded_in
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, TraceFormatError, counted, shown_path
 from agenttape_core.storage import open_cassette
@@ -26,6 +26,8 @@ _KEYS: dict[str, type] = {"prompt": str, "response": str, "model": str, "provide
 _SAID: dict[type, str] = {str: "a text", dict: "an object"}
 _ALIKE = 0.75
 _MOST = 20
+_FACTS = ("calls", "interactions", "steps", "tokens", "seconds", "dollars", "output")
+"""The names of what is not known of a run of which turns are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,54 @@ def lines_of(data: bytes, path: Path | str) -> list[TraceLine]:
     return found
 
 
-def run_of_line(line: TraceLine, path: str) -> Run:
+def runs_of(lines: Iterable[TraceLine], path: str) -> list[Run]:
+    """Return the runs of a trace: a line is one, or a turn of the cassette that it was exported from.
+
+    Args:
+        lines: Its lines.
+        path: The file of the trace, as messages show it.
+    """
+    runs: list[list[TraceLine]] = []
+    begun: dict[str, list[TraceLine]] = {}
+    for line in lines:
+        cassette = _cassette_of(line)
+        if cassette is None:
+            runs.append([line])
+            continue
+        turns = begun.get(cassette)
+        if turns is None or any(line.meta["turn"] == other.meta["turn"] for other in turns):  # another of that name
+            turns = begun[cassette] = []
+            runs.append(turns)
+        turns.append(line)
+    return [_run_of(each, path) for each in runs]
+
+
+def _cassette_of(line: TraceLine) -> str | None:
+    """Return the cassette of which a line is one of several turns; `None` if it is a run by itself."""
+    cassette, turns = line.meta.get("cassette"), line.meta.get("turns")
+    is_turn = isinstance(turns, int) and turns > 1 and isinstance(line.meta.get("turn"), int)
+    return cassette if is_turn and isinstance(cassette, str) and _happened(line.meta) is not None else None
+
+
+def _run_of(lines: Sequence[TraceLine], path: str) -> Run:
+    if len(lines) == 1 and _cassette_of(lines[0]) is None:
+        return _run_of_line(lines[0], path)
+    lines = sorted(lines, key=lambda line: line.meta["turn"])
+    turns = [_run_of_line(line, path) for line in lines]
+    whole, held = run_of_turns(turns), lines[0].meta["turns"]
+    missing = f"the trace holds {len(turns)} of its {held} turns" if len(turns) < held else ""
+    facts = {key: value for key, value in whole.meta.items() if all(line.meta.get(key) == value for line in lines)}
+    return replace(
+        whole,
+        name=turns[0].name,
+        whole_line=turns[0].whole_line,
+        key=turns[0].key,
+        meta=facts,
+        lacking={**whole.lacking, **dict.fromkeys(_FACTS if missing else (), missing)},
+    )
+
+
+def _run_of_line(line: TraceLine, path: str) -> Run:
     """Return the run of a line.
 
     Args:
@@ -135,6 +184,7 @@ def run_of_line(line: TraceLine, path: str) -> Run:
         path=path,
         prompt=line.prompt,
         answer=line.response,
+        answered_at=round(_number(meta.get("answered_at")) or 0),
         happened=made,
         asked=asked,
         interactions=round(numbers["calls"] or 0),
@@ -150,6 +200,7 @@ def run_of_line(line: TraceLine, path: str) -> Run:
         provider=line.provider or "",
         meta=meta,
         lacking=lacking,
+        line=lambda _: line.line,
         whole_line=line.line,
         key=f"{path}#{hashlib.sha256(line.prompt.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}",
     )
@@ -160,8 +211,13 @@ def _happened(meta: Mapping[str, Any]) -> tuple[list[Call], list[Call]] | None:
     given = meta.get("happened")
     if not isinstance(given, list) or not all(isinstance(each, Mapping) for each in given):
         return None
-    asked = [tool for each in given if isinstance(each.get("asked"), list) for tool in each["asked"]]
-    return list(map(_call, given)), list(map(_call, asked))
+    asked = [
+        _call({**tool, "at": each.get("at")})
+        for each in given
+        if isinstance(each.get("asked"), list)
+        for tool in each["asked"]
+    ]
+    return list(map(_call, given)), asked
 
 
 def _call(given: Mapping[str, Any]) -> Call:
@@ -175,6 +231,7 @@ def _call(given: Mapping[str, Any]) -> Call:
         given.get("is_step") is True,
         given.get("data"),
         given.get("result"),
+        round(_number(given.get("at")) or 0),
     )
 
 

@@ -16,7 +16,7 @@ from agenttape_core.checks.gate import UNREADABLE, judge
 from agenttape_core.checks.judges import recording_judges
 from agenttape_core.checks.run import Run
 from agenttape_core.checks.sources import run_of_cassette
-from agenttape_core.checks.traces import read_trace, run_of_line
+from agenttape_core.checks.traces import read_trace, runs_of
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, verb
@@ -136,8 +136,7 @@ def _runs(paths: Sequence[str], traces: Sequence[str], prices: Prices) -> Iterat
         yield from ((found.shown, reader(found)) for found in several)
     for trace in traces:
         shown = shown_path(trace)
-        for line in read_trace(trace):
-            run = run_of_line(line, shown)
+        for run in runs_of(read_trace(trace), shown):
             yield run.name, lambda run=run: run  # type: ignore[misc]
 
 
