@@ -1,0 +1,203 @@
+"""Verdicts on paired samples: how often they are wrong, how soon they find a drop, and how they agree with each other.
+
+The simulations are seeded, and look after each pair. The rates that they must keep follow from theory, so that another
+seed gives the same answer: the rate of false alarms is at most 5 % at all times (Ville's inequality).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from functools import cache
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttape_core.tools.verdicts import (
+    ALPHA,
+    MARGIN,
+    Pairs,
+    Verdict,
+    difference_of,
+    pairs_to_settle,
+    share_of,
+    verdict_of,
+    verdicts_of,
+)
+
+TRIALS = 1000
+verdict = cache(verdict_of)
+COUNTS = st.builds(Pairs, st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
+
+
+def growing(baseline: float, candidate: float, seed: int) -> Iterator[Pairs]:
+    """Yield the counts after each pair of samples of two models that pass with these probabilities."""
+    chance = random.Random(seed)
+
+    def pair() -> Pairs:
+        before, now = chance.random() < baseline, chance.random() < candidate
+        return Pairs(now and not before, now == before, before and not now)
+
+    def added(sum_: Pairs, one: Pairs) -> Pairs:
+        return Pairs(*map(sum, zip(sum_, one, strict=True)))
+
+    return accumulate((pair() for _ in iter(int, 1)), added)
+
+
+def ever(wanted: Verdict, baseline: float, candidate: float, seed: int, most: int) -> bool:
+    """Return whether a verdict ever comes, also after another one."""
+    looks = zip(range(most), growing(baseline, candidate, seed), strict=False)
+    return any(verdict(pairs) == wanted for _, pairs in looks)
+
+
+def stopped(baseline: float, candidate: float, seed: int, most: int) -> tuple[int, Verdict]:
+    """Return the number of pairs at which a trial stops, and its verdict."""
+    looks = zip(range(1, most + 1), growing(baseline, candidate, seed), strict=False)
+    return next(((number, verdict(pairs)) for number, pairs in looks if verdict(pairs) != "UNCLEAR"), (most, "UNCLEAR"))
+
+
+def power_of_mcnemar(baseline: float, candidate: float, pairs: int) -> float:
+    """Return how often McNemar's exact test, one-sided at 5 %, finds a drop in a fixed number of pairs."""
+    worse, better = baseline * (1 - candidate), candidate * (1 - baseline)
+    apart, found = worse + better, 0.0
+    for count in range(pairs + 1):  # of pairs that differ, of which so many at least are worse:
+        tails = list(accumulate(math.comb(count, each) / 2**count for each in range(count + 1)))
+        needed = count + 1 - sum(tail <= ALPHA for tail in tails)
+        share = worse / apart
+        rejected = sum(
+            math.comb(count, each) * share**each * (1 - share) ** (count - each) for each in range(needed, count + 1)
+        )
+        found += rejected * math.comb(pairs, count) * apart**count * (1 - apart) ** (pairs - count)
+    return found
+
+
+def fixed_design(baseline: float, candidate: float) -> int:
+    """Return the fewest pairs with which McNemar's exact test finds a drop in 90 % of all trials."""
+    return next(pairs for pairs in range(20, 400) if power_of_mcnemar(baseline, candidate, pairs) >= 0.9)
+
+
+@pytest.mark.parametrize("share", [0.8, 0.85, 0.9, 0.95])
+def test_equal_models_are_seldom_called_worse(share: float) -> None:
+    """Of trials of two equal models, looked at after each of 200 pairs, at most 5 % ever say WORSE."""
+    false = sum(ever("WORSE", share, share, seed, 200) for seed in range(TRIALS))
+    assert false / TRIALS <= 0.05
+
+
+def test_a_drop_is_found_in_half_the_samples_of_a_fixed_design() -> None:
+    """A drop from .9 to .7 is found with 90 % power in half the pairs of a design for the least drop worth finding.
+
+    A fixed design has to be planned for that least drop, from .9 to .8, as the real one isn't known before: 232 pairs
+    with McNemar's exact test. Against a design that knew the drop to .7 beforehand (74 pairs), nothing could halve the
+    samples: at 37 pairs, McNemar's test, for which 37 were planned, has less than 65 % power itself.
+    """
+    planned, known = fixed_design(0.9, 0.9 - MARGIN), fixed_design(0.9, 0.7)
+    assert (planned, known) == (232, 74)
+    assert power_of_mcnemar(0.9, 0.7, known // 2) < 0.65
+    ended = [stopped(0.9, 0.7, seed, planned // 2) for seed in range(TRIALS)]
+    assert sum(told == "WORSE" for _, told in ended) / TRIALS >= 0.9
+    assert sum(number for number, _ in ended) / TRIALS < 0.8 * known  # on average, it's less than a design that knew
+
+
+def test_a_family_has_few_false_alarms() -> None:
+    """Of families of 20 equal models, stopped where each looks worst, at most 5 % contain a WORSE."""
+    false = 0
+    for seed in range(100):
+        worst = [
+            max((pairs for _, pairs in zip(range(60), growing(0.9, 0.9, 1000 * seed + at), strict=False)), key=_worse)
+            for at in range(20)
+        ]
+        false += "WORSE" in verdicts_of(worst)
+    assert false / 100 <= 0.05
+
+
+def _worse(pairs: Pairs) -> float:
+    return pairs.worse - pairs.better
+
+
+def test_a_family_of_many_that_are_worse_needs_no_more_than_one() -> None:
+    """If all trials of a family are worse, each is found with the evidence that one alone needs; one of 20 isn't."""
+    clear, equal = Pairs(0, 0, 6), Pairs(0, 6, 0)
+    assert verdicts_of([clear]) == ["WORSE"]
+    assert verdicts_of([clear] * 20) == ["WORSE"] * 20
+    assert verdicts_of([clear] + [equal] * 19) == ["UNCLEAR"] * 20
+    assert verdict_of(clear, family=20) == "UNCLEAR"
+
+
+PLANTED: list[tuple[Pairs, Verdict]] = [
+    (Pairs(), "UNCLEAR"),
+    (Pairs(0, 3, 0), "UNCLEAR"),  # three of three passes say nothing yet
+    (Pairs(0, 2, 1), "UNCLEAR"),
+    (Pairs(0, 0, 5), "UNCLEAR"),
+    (Pairs(0, 0, 6), "WORSE"),
+    (Pairs(0, 100, 6), "WORSE"),  # equal pairs say nothing on which is better
+    (Pairs(6, 0, 0), "BETTER"),
+    (Pairs(0, 37, 0), "UNCLEAR"),
+    (Pairs(0, 38, 0), "SAME"),
+    (Pairs(10, 300, 10), "SAME"),
+    (Pairs(10, 30, 10), "UNCLEAR"),
+    (Pairs(0, 2000, 8), "WORSE"),  # a small difference that is certain
+]
+
+
+@pytest.mark.parametrize(("pairs", "wanted"), PLANTED)
+def test_planted_verdicts(pairs: Pairs, wanted: Verdict) -> None:
+    """Planted counts have the verdict that they must have."""
+    assert verdict_of(pairs) == wanted
+
+
+@given(COUNTS)
+def test_verdicts_agree_with_their_interval(pairs: Pairs) -> None:
+    """WORSE is an interval below 0, BETTER one above, SAME one within the margin, UNCLEAR none of these."""
+    low, high = difference_of(pairs)
+    told = verdict_of(pairs)
+    assert -1 <= low <= high <= 1
+    assert (told == "WORSE") == (high < 0)
+    assert (told == "BETTER") == (low > 0)
+    assert (told == "SAME") == (low > -MARGIN and high < MARGIN and low <= 0 <= high)
+
+
+@given(COUNTS)
+def test_verdicts_turn_with_the_lanes(pairs: Pairs) -> None:
+    """With baseline and candidate exchanged, WORSE becomes BETTER, and nothing else changes."""
+    turned: dict[Verdict, Verdict] = {"WORSE": "BETTER", "BETTER": "WORSE", "SAME": "SAME", "UNCLEAR": "UNCLEAR"}
+    assert verdict_of(pairs.turned) == turned[verdict_of(pairs)]
+
+
+@given(COUNTS, st.integers(1, 50))
+def test_the_pairs_that_settle_it_do_so(pairs: Pairs, family: int) -> None:
+    """So many pairs more at the same rates give a verdict, and one fewer doesn't; none are needed after a verdict."""
+    more = pairs_to_settle(pairs, family=family)
+    if verdict_of(pairs, family=family) != "UNCLEAR":
+        assert more == 0
+        return
+
+    def scaled(count: float) -> Pairs:
+        return Pairs(*(each * count / pairs.total for each in pairs)) if pairs.total else Pairs(equal=count)
+
+    assert more is None or verdict_of(scaled(pairs.total + more), family=family) != "UNCLEAR"
+    assert verdict_of(scaled(2000 if more is None else pairs.total + more - 1), family=family) == "UNCLEAR"
+
+
+def test_bounds_of_shares() -> None:
+    """Of nothing a share may be all, it narrows with samples, and one failure proves that not all pass."""
+    assert share_of(0, 0) == (0.0, 1.0)
+    low, high = share_of(8, 10)
+    assert 0.3 < low < 0.8 < high < 1
+    assert share_of(80, 100)[0] > low
+    assert share_of(2, 3)[1] < 1
+    assert share_of(3, 3)[1] == 1
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.9])
+def test_bounds_of_shares_hold_at_all_times(share: float) -> None:
+    """Looked at after each of 100 samples, a bound is wrong in at most 5 % of all trials."""
+    bound = cache(lambda count, of: share_of(count, of)[0])
+    wrong = 0
+    for seed in range(300):
+        chance = random.Random(seed)
+        seen = list(accumulate(chance.random() < share for _ in range(100)))
+        wrong += any(bound(count, of) > share for of, count in enumerate(seen, 1))
+    assert wrong / 300 <= 0.05
