@@ -48,7 +48,7 @@ def called(
 
     def judge(run: Run) -> Iterator[Finding]:
         made = [call for call in run.of_kind(kind) if call.name == name]
-        fitting = [call for call in made if not differing_arguments(wanted, call.arguments)]
+        fitting = [call for call in made if not differing_arguments(run, wanted, call.arguments)]
         if (times is None and fitting) or len(fitting) == times:
             return
         said = (
@@ -57,7 +57,7 @@ def called(
             else f"{name} was not called"
         )
         nearest = made[0] if wanted and made and not fitting else None
-        differences = tuple(differing_arguments(wanted, nearest.arguments)) if nearest is not None else ()
+        differences = tuple(differing_arguments(run, wanted, nearest.arguments)) if nearest is not None else ()
         yield run.finding(
             f"{said}{' with these arguments' if wanted else ''}".removesuffix(","),
             nearest or (fitting[-1] if fitting else None),
@@ -83,7 +83,7 @@ def never(name: str, /, *, kind: str = "tool", arguments: Mapping[str, Any] | No
 
     def judge(run: Run) -> Iterator[Finding]:
         def fits(call: Call) -> bool:
-            return call.name == name and not differing_arguments(wanted, call.arguments)
+            return call.name == name and not differing_arguments(run, wanted, call.arguments)
 
         made = [call for call in run.of_kind(kind) if fits(call)]
         for call in made:
@@ -170,9 +170,9 @@ def arguments(name: str, /, *, json_schema: Mapping[str, Any] | None = None, **e
         for call in run.of_kind("tool"):
             if call.name != name:
                 continue
-            found = differing_arguments(expected, call.arguments)
+            found = differing_arguments(run, expected, call.arguments)
             if schema is not None:
-                found += problems_of(schema, call.arguments)
+                found += problems_of(run, schema, call.arguments)
             if found:
                 yield run.finding(f"the arguments of {name} are not the expected ones", call, differences=tuple(found))
 

@@ -48,8 +48,13 @@ class Check:
         """Return what is wrong with a run, and its scores. What cannot be judged is wrong: it must not pass unseen."""
         unknown = [run.lacking[fact] for fact in self.needs if fact in run.lacking]
         made = [run.finding(f"cannot be judged: {unknown[0]}")] if unknown else list(self.judge(run))
-        findings = tuple(replace(each, rule=self.rule) for each in made if isinstance(each, Finding))
-        return Judged(self.rule, self.text, findings, tuple(each for each in made if isinstance(each, Score)))
+        said = run.as_recorded  # what is expected may hold secrets, and reports may not
+        findings = tuple(
+            replace(each, rule=self.rule, message=said(each.message), expected=said(each.expected))
+            for each in made
+            if isinstance(each, Finding)
+        )
+        return Judged(self.rule, said(self.text), findings, tuple(each for each in made if isinstance(each, Score)))
 
     def __str__(self) -> str:
         return self.text

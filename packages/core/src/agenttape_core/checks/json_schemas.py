@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from agenttape_core.checks.run import Run
 from agenttape_core.checks.values import shown
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import Difference
 
 _MOST = 8
+_VALUES = {"const", "enum"}
+"""The keywords that name the values that are expected."""
 
 
 def validator(schema: Any, where: str) -> Any:
@@ -38,14 +42,19 @@ def validator(schema: Any, where: str) -> Any:
     return kind(schema)
 
 
-def problems_of(made: Any, value: Any) -> list[Difference]:
+def problems_of(run: Run, made: Any, value: Any) -> list[Difference]:
     """Return the places where a value does not fit a schema.
 
     Args:
+        run: The run.
         made: A validator.
         value: Plain data.
     """
-    errors = sorted(made.iter_errors(value), key=lambda error: (error.json_path, error.message))
+    errors: list[Any] = []
+    for schema in (made.schema, _as_recorded(run, made.schema)):
+        errors = sorted(made.evolve(schema=schema).iter_errors(value), key=lambda each: (each.json_path, each.message))
+        if not errors:
+            break
     return [
         Difference(
             error.json_path.removeprefix("$").removeprefix("."),
@@ -54,3 +63,19 @@ def problems_of(made: Any, value: Any) -> list[Difference]:
         )
         for error in errors[:_MOST]
     ]
+
+
+def _as_recorded(run: Run, schema: Any, name: str = "") -> Any:
+    """Return a schema with the values that it expects as the recording holds them, also those under a secret name."""
+    if isinstance(schema, list):
+        return [_as_recorded(run, each, name) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    found = {key: _as_recorded(run, item, name) for key, item in schema.items() if key not in _VALUES}
+    found |= {key: run.as_recorded({name: schema[key]})[name] for key in _VALUES & schema.keys()}
+    if isinstance(pattern := schema.get("pattern"), str):
+        found["pattern"] = run.as_recorded(re.compile(pattern)).pattern
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        found["properties"] = {key: _as_recorded(run, item, key) for key, item in properties.items()}
+    return found

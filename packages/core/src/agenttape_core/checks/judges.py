@@ -68,7 +68,7 @@ def judged(
     def judge(run: Run) -> Iterator[Finding | Score]:
         try:
             with _session(run, called, mode or _MODE.get()):
-                found = list(scores_of(ask(evaluator, run, reference, of)))
+                found = list(scores_of(ask(evaluator, run, run.as_recorded(reference), of)))
         except ConfigurationError:
             raise
         except CassetteMissError as miss:

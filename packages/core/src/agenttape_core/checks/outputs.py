@@ -10,7 +10,7 @@ from typing import Any
 from agenttape_core.checks.checking import Check
 from agenttape_core.checks.json_schemas import problems_of, validator
 from agenttape_core.checks.run import Call, Run
-from agenttape_core.checks.values import compiled, shown
+from agenttape_core.checks.values import compiled, forms_of, shown
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import spelled
 from agenttape_core.schema import MODEL_KINDS
@@ -61,15 +61,16 @@ def _equals(text: Any) -> _Expectation:
         raise ConfigurationError(f"output: equals is a text, found {text!r}")
 
     def find(run: Run, last: Call | None) -> Iterator[Finding]:
-        if run.answer != text:
-            yield run.finding("the output is another one", last, differences=(spelled("", text, run.answer),))
+        forms = forms_of(run, text)
+        if run.answer not in forms:
+            yield run.finding("the output is another one", last, differences=(spelled("", forms[-1], run.answer),))
 
     return f"equals {shown(text)}", find
 
 
 def _contains(part: str) -> _Expectation:
     def find(run: Run, last: Call | None) -> Iterator[Finding]:
-        if part not in run.answer:
+        if not any(form in run.answer for form in forms_of(run, part)):
             yield run.finding("the output lacks a text", last, expected=part, found=shown(run.answer))
 
     return f"contains {shown(part)}", find
@@ -77,7 +78,7 @@ def _contains(part: str) -> _Expectation:
 
 def _fits(pattern: re.Pattern[str]) -> _Expectation:
     def find(run: Run, last: Call | None) -> Iterator[Finding]:
-        if not pattern.search(run.answer):
+        if not any(form.search(run.answer) for form in forms_of(run, pattern)):
             yield run.finding("the output does not fit", last, expected=shown(pattern), found=shown(run.answer))
 
     return f"fits {shown(pattern)}", find
@@ -90,7 +91,7 @@ def _fits_schema(schema: Any) -> _Expectation:
         except ValueError as error:
             yield run.finding(f"the output is no JSON: {error}", last, found=shown(run.answer))
             return
-        if found := problems_of(schema, value):
+        if found := problems_of(run, schema, value):
             yield run.finding("the output does not fit the schema", last, differences=tuple(found))
 
     return "fits a schema", find

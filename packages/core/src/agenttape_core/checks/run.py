@@ -19,6 +19,11 @@ READ_BY_CHECKS = frozenset(
 """The keys of `Run.meta` of which the other fields of a run are made."""
 
 
+def unchanged(value: Any) -> Any:
+    """Return a value: what is expected of a run in which nothing was replaced."""
+    return value
+
+
 def nowhere(_: Call) -> int | None:
     """Return `None`: the line of a call that stands in no file."""
     return None
@@ -84,7 +89,7 @@ class Run:
         seconds: The time that its calls took; that of parallel ones adds up.
         conversation: Returns its messages up to its end, in OpenAI's form.
         turns: Returns the runs of its turns, as far as a model answered them; that of the only one is the run itself.
-        as_recorded: Returns a text as its recording holds it: with pseudonyms in the place of secrets.
+        as_recorded: Returns an expected value as its recording holds it: with pseudonyms in the place of secrets.
         model: The model that gave the answer, as its provider calls it; empty if it isn't known.
         provider: The provider of that model; empty if it isn't known.
         meta: Facts about it that its maker wrote down.
@@ -111,7 +116,7 @@ class Run:
     seconds: float = 0.0
     conversation: Callable[[], list[dict[str, Any]]] = list
     turns: Callable[[], Sequence[Run]] = tuple
-    as_recorded: Callable[[str], str] = str
+    as_recorded: Callable[[Any], Any] = unchanged
     model: str = ""
     provider: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)

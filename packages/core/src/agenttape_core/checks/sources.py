@@ -9,10 +9,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agenttape_core.checks.run import Call, Run, nowhere, run_of_turns
+from agenttape_core.checks.run import Call, Run, nowhere, run_of_turns, unchanged
+from agenttape_core.checks.values import AsRecorded
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.redaction import Redactor
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step, Timing
 from agenttape_core.session import Session
 from agenttape_core.storage import Cassette
@@ -83,8 +85,7 @@ def run_of_cassette(cassette: Cassette, prices: Prices, shown: str | None = None
 
     path = shown if shown is not None else shown_path(cassette.path)
     names = (shown or cassette.preface.name or path, path)
-    recorded: Callable[[str], str] = partial(as_recorded_in, cassette)
-    return made_of(names, records, prices, line=line, as_recorded=recorded)
+    return made_of(names, records, prices, line=line, as_recorded=AsRecorded(partial(redactor_of, cassette)))
 
 
 def _of_session(session: Session, prices: Prices, in_places: Callable[[Interaction], Interaction] | None) -> Run:
@@ -113,7 +114,8 @@ def _of_session(session: Session, prices: Prices, in_places: Callable[[Interacti
     path = shown_path(session.path)
     lacking = {} if session.ledger.watches_steps else {"steps": _NO_STEPS}
     names = (Path(path).name.partition(".")[0] or path, path)
-    return made_of(names, records, prices, line=line_if_served, lacking=lacking)
+    as_recorded = AsRecorded(lambda: session.redactor)
+    return made_of(names, records, prices, line=line_if_served, lacking=lacking, as_recorded=as_recorded)
 
 
 def made_of(
@@ -123,7 +125,7 @@ def made_of(
     *,
     line: Callable[[Call], int | None] = nowhere,
     lacking: Mapping[str, str] = _NOTHING,
-    as_recorded: Callable[[str], str] = str,
+    as_recorded: Callable[[Any], Any] = unchanged,
 ) -> Run:
     """Return a run, made of its records: one of several turns is what its turns make up, as it is in a trace.
 
@@ -133,7 +135,7 @@ def made_of(
         prices: The prices of tokens.
         line: Returns the line of a call.
         lacking: What is not known of it.
-        as_recorded: Returns a text with pseudonyms in the place of secrets.
+        as_recorded: Returns an expected value with pseudonyms in the place of secrets.
     """
     seen = list(_seen(records))
     turns = turns_of(each.record for each in seen if isinstance(each.record, Interaction))
@@ -168,7 +170,7 @@ def _part(
     prices: Prices,
     line: Callable[[Call], int | None],
     lacking: Mapping[str, str],
-    as_recorded: Callable[[str], str],
+    as_recorded: Callable[[Any], Any],
 ) -> Run:
     """Return a turn, or the only one."""
     calls = [(each.record, each) for each in seen if isinstance(each.record, Interaction)]
@@ -249,18 +251,16 @@ def _name_of(item: Interaction) -> str:
     return f"{item.name}{path_of_model(item)}"
 
 
-def as_recorded_in(cassette: Cassette, text: str) -> str:
-    """Return a text with pseudonyms in the place of secrets, as a session of the cassette would write it.
+def redactor_of(cassette: Cassette) -> Redactor | None:
+    """Return the redactor of a session of a cassette; `None` without its rules or its key.
 
     Args:
         cassette: The cassette, whose key makes the pseudonyms.
-        text: The text.
     """
     try:
-        redactor = redactor_for(cassette.path, cassette.preface, redact=True, settings=project_settings())
-    except ConfigurationError:  # without its rules or key, a text with secrets is that of no turn, and so a failure
-        return text
-    return redactor.text(text)
+        return redactor_for(cassette.path, cassette.preface, redact=True, settings=project_settings())
+    except ConfigurationError:  # then an expected secret fits nothing, and so is a failure
+        return None
 
 
 def _seen(records: Sequence[Record]) -> Iterator[_Seen]:

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from agenttape_core.checks.run import FACTS, Call, Run, run_of_turns
-from agenttape_core.checks.sources import as_recorded_in
+from agenttape_core.checks.sources import redactor_of
+from agenttape_core.checks.values import AsRecorded
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, TraceFormatError, counted, shown_path
+from agenttape_core.redaction import Redactor
 from agenttape_core.storage import open_cassette
 from agenttape_core.storage.files import read_bytes
 from agenttape_core.storage.location import location_of
@@ -195,7 +197,7 @@ def _run_of_line(line: TraceLine, path: str) -> Run:
         unpriced=tuple(_texts(meta.get("unpriced")) or ()),
         models=round(_number(meta.get("models")) or 0),
         conversation=lambda: _conversation(line),
-        as_recorded=partial(_as_recorded, meta.get("cassette")),
+        as_recorded=AsRecorded(partial(_redactor_of, meta.get("cassette"))),
         model=line.model or "",
         provider=line.provider or "",
         meta=meta,
@@ -235,15 +237,15 @@ def _call(given: Mapping[str, Any]) -> Call:
     )
 
 
-def _as_recorded(cassette: Any, text: str) -> str:
-    """Return a text with pseudonyms in the place of secrets: the key is in the cassette that a line was exported from.
+def _redactor_of(cassette: Any) -> Redactor | None:
+    """Return what replaces secrets as in a line: the key is in the cassette that it was exported from.
 
     A trace doesn't hold it, as traces leave the house. Where the cassette is gone, a text with secrets stays as it is.
     """
     try:
-        return as_recorded_in(open_cassette(cassette), text) if Path(cassette).is_file() else text
+        return redactor_of(open_cassette(cassette)) if Path(cassette).is_file() else None
     except (CassetteError, TypeError, OSError, ValueError):
-        return text
+        return None
 
 
 def _conversation(line: TraceLine) -> list[dict[str, Any]]:

@@ -80,7 +80,7 @@ def _in_order(run: Run, made: Sequence[Call], wanted: Sequence[Wanted]) -> Itera
         call = made[at] if at < len(made) else None
         want = wanted[at] if at < len(wanted) else None
         if call is not None and want is not None and call.name == want[0]:
-            differences = tuple(differing_arguments(want[1], call.arguments))
+            differences = tuple(differing_arguments(run, want[1], call.arguments))
             if not differences:
                 continue
             yield run.finding(f"call {at + 1}, of {call.name}, has other arguments", call, differences=differences)
@@ -101,7 +101,7 @@ def _of_any_order(run: Run, made: Sequence[Call], wanted: Sequence[Wanted], way:
     free = list(range(len(made)))
     missing = []
     for want in sorted(wanted, key=lambda each: -len(each[1])):  # those with arguments choose first
-        fitting = next((at for at in free if _fits(want, made[at])), None)
+        fitting = next((at for at in free if _fits(run, want, made[at])), None)
         if fitting is None:
             missing.append(want)
         else:
@@ -109,7 +109,7 @@ def _of_any_order(run: Run, made: Sequence[Call], wanted: Sequence[Wanted], way:
     if way in {"unordered", "superset"}:
         for want in missing:
             alike = next((made[at] for at in free if made[at].name == want[0]), None)
-            differences = tuple(differing_arguments(want[1], alike.arguments)) if alike is not None else ()
+            differences = tuple(differing_arguments(run, want[1], alike.arguments)) if alike is not None else ()
             yield run.finding(
                 f"{want[0]} is missing" + (" with these arguments" if want[1] else ""),
                 alike,
@@ -146,8 +146,8 @@ def _want(call: Any, rule: str) -> Wanted:
     )
 
 
-def _fits(want: Wanted, call: Call) -> bool:
-    return call.name == want[0] and not differing_arguments(want[1], call.arguments)
+def _fits(run: Run, want: Wanted, call: Call) -> bool:
+    return call.name == want[0] and not differing_arguments(run, want[1], call.arguments)
 
 
 def _said(wanted: Sequence[Wanted]) -> str:

@@ -4,13 +4,69 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
+from agenttape_core.checks.run import Run
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import ABSENT, Difference, spelled
+from agenttape_core.redaction import Redactor
 
 _LONGEST = 300
+_PART = re.compile(r"\\\W|.", re.DOTALL)
+"""A character of a regular expression, or an escaped one."""
+
+
+class AsRecorded:
+    """Returns expected values as a recording holds them: with pseudonyms in the place of secrets.
+
+    Args:
+        open_redactor: Returns the redactor of the recording; `None` if its key isn't known.
+    """
+
+    def __init__(self, open_redactor: Callable[[], Redactor | None]) -> None:
+        self._open = open_redactor
+
+    @cached_property
+    def _redactor(self) -> Redactor | None:
+        return self._open()
+
+    def __call__(self, value: Any) -> Any:
+        """Return plain data, in which regular expressions may stand; the very same object when nothing changed."""
+        return value if self._redactor is None else self._patterns(self._redactor.value(value), self._redactor)
+
+    def _patterns(self, value: Any, redactor: Redactor) -> Any:
+        if isinstance(value, re.Pattern):
+            text = _pattern_as_recorded(value.pattern, redactor)
+            return value if text == value.pattern else re.compile(text, value.flags)
+        if isinstance(value, Mapping | list | tuple):
+            items = value.items() if isinstance(value, Mapping) else enumerate(value)
+            changed = {key: self._patterns(item, redactor) for key, item in items}
+            if all(changed[key] is value[key] for key in changed):
+                return value
+            return changed if isinstance(value, Mapping) else list(changed.values())
+        return value
+
+
+def _pattern_as_recorded(pattern: str, redactor: Redactor) -> str:
+    """Return a regular expression with pseudonyms in the place of secrets that it spells out, escaped or not."""
+    parts = list(_PART.finditer(pattern))
+    starts = [*(part.start() for part in parts), len(pattern)]
+    for span in reversed(redactor.spans("".join(part[0][-1] for part in parts))):
+        pattern = pattern[: starts[span.start]] + re.escape(span.replacement) + pattern[starts[span.end] :]
+    return pattern
+
+
+def forms_of(run: Run, expected: Any) -> list[Any]:
+    """Return an expected value, and as the last one the form that its recording holds, if that is another one.
+
+    Args:
+        run: The run.
+        expected: Plain data, in which regular expressions may stand.
+    """
+    recorded = run.as_recorded(expected)
+    return [expected] if recorded is expected or recorded == expected else [expected, recorded]
 
 
 def differing(expected: Any, found: Any, path: str = "") -> Iterator[Difference]:
@@ -35,15 +91,21 @@ def differing(expected: Any, found: Any, path: str = "") -> Iterator[Difference]
         yield spelled(path, expected, found) if both_texts else Difference(path, shown(expected), shown(found))
 
 
-def differing_arguments(expected: Mapping[str, Any], found: Any) -> list[Difference]:
+def differing_arguments(run: Run, expected: Mapping[str, Any], found: Any) -> list[Difference]:
     """Return the places where the arguments of a call differ; those that are not expected may be anything.
 
     Args:
+        run: The run.
         expected: The arguments by name; the name of the only one of a tool that takes none is empty.
         found: The arguments of the call.
     """
     given = found if isinstance(found, Mapping) else {"": found}
-    return [each for key, value in expected.items() for each in differing(value, given.get(key, ABSENT), key)]
+    differences: list[Difference] = []
+    for form in forms_of(run, expected):
+        differences = [each for key, value in form.items() for each in differing(value, given.get(key, ABSENT), key)]
+        if not differences:
+            break
+    return differences
 
 
 def shown(value: Any) -> str:
