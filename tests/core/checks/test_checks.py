@@ -133,9 +133,9 @@ def test_the_session_checks_itself(recorded: Path) -> None:
     """What `use_cassette` yields has `check`, inside the block and after it."""
     with use_cassette(recorded) as session:
         support()
-        assert not session.check(called("refund")).has_failed
+        assert not check(session, called("refund")).has_failed
     with pytest.raises(AssertionError, match="call 2 is look_up, and not refund"):
-        session.check(exactly(["look_up", "refund"]))
+        check(session, exactly(["look_up", "refund"]))
 
 
 def test_the_facts_of_a_run(recorded: Path) -> None:
@@ -177,7 +177,7 @@ def test_steps_of_an_open_session(recorded: Path, step: AnyCheck) -> None:
     with use_cassette(recorded) as session:
         support()
         with pytest.raises(AssertionError, match="cannot be judged: the steps of a run are known under pytest"):
-            session.check(step)
+            check(session, step)
 
 
 def test_side_by_side_is_not_before() -> None:
@@ -265,4 +265,4 @@ def test_a_tool_that_is_not_recorded_itself(tmp_path: Path) -> None:
         ask("gpt-5", [user], wanted)
         ask("gpt-5", [user, wanted, result], "Done.")
         look_up("A-7")
-        session.check(called("search", q="x", times=1), exactly(["search", "look_up"]))
+        check(session, called("search", q="x", times=1), exactly(["search", "look_up"]))

@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from agenttape_core.engine import Lossy, OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.freeze import DEFAULT_KINDS, Kind, check_kinds
 from agenttape_core.matching import STRICT, Exhausted, Ignored, MatchOn
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.configured import rules_of
-from agenttape_core.session import UNAVAILABLE
+from agenttape_core.schema import UNAVAILABLE
+from agenttape_core.schema.freeze_kinds import DEFAULT_KINDS, Kind, check_kinds
 
 Unused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]

@@ -16,7 +16,7 @@ from typing import Any
 
 from agenttape_core.asgi.exchange import Exchange
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.lifecycle.restarting import Source, register_restart
+from agenttape_core.lifecycle.restarting import Source
 from agenttape_core.session import current_session
 
 _RUN_SPECIFIC = re.compile(
@@ -238,6 +238,3 @@ def _differences(recorded: str, found: str) -> Iterator[str]:
     if before != now:
         yield "the server answered otherwise than it was recorded:"
         yield from difflib.unified_diff(before, now, "recorded", "now", lineterm="", n=1)
-
-
-register_restart(again)

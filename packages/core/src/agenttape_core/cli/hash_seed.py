@@ -65,7 +65,7 @@ def begin_anew(seed: int, words: Sequence[str]) -> NoReturn:
         seed: The seed.
         words: The words of its command line.
     """
-    from agenttape_core.session import HASH_SEED
+    from agenttape_core.schema import HASH_SEED
 
     sys.stdout.flush()
     sys.stderr.flush()

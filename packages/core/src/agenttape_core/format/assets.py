@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.format import limits
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.written_steps import CARRIED, Stored, WrittenStep
-from agenttape_core.redaction import Redactor, new_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from agenttape_core.redaction import Redactor
 
 TAG = "$asset"
 _PLAIN = "plain"
@@ -228,4 +229,6 @@ def _holds_secret(data: bytes) -> bool:
 
 @cache
 def _redactor() -> Redactor:
+    from agenttape_core.redaction import Redactor, new_key  # who only reads assets needs none of it
+
     return Redactor(new_key())

@@ -42,7 +42,7 @@ from agenttape_core.freeze.environment import Environment
 from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.frozen_function import Replacement, current, register_real_draws
 from agenttape_core.freeze.install import freezing, register_seam
-from agenttape_core.freeze.kinds import DEFAULT_KINDS, KINDS, TICKING, Kind, check_kinds
+from agenttape_core.schema.freeze_kinds import DEFAULT_KINDS, KINDS, TICKING, Kind, check_kinds
 
 __all__ = [
     "DEFAULT_KINDS",

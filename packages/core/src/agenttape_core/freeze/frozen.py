@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze.branches import BegunWork, Branch, Branches, begun_scope, label_of
 from agenttape_core.freeze.callers import calling_frame, imports_under_way
-from agenttape_core.freeze.kinds import TICKING, check_kinds, family
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.reentrancy import ask
 from agenttape_core.freeze.spinning import Spinning
@@ -19,6 +18,7 @@ from agenttape_core.freeze.streams import Stream
 from agenttape_core.freeze.struct_time import TIME_ORDERED, VERSIONS, uuid_from
 from agenttape_core.freeze.time_machine import travelled_time
 from agenttape_core.locks import RLock
+from agenttape_core.schema.freeze_kinds import TICKING, check_kinds, family
 
 if TYPE_CHECKING:
     import uuid

@@ -145,11 +145,10 @@ from agenttape_core.scheduling import (
     taking_part,
     visible,
 )
-from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
+from agenttape_core.schema import UNAVAILABLE, Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.schema.drawings import Drawing, EventType, register_drawing
 from agenttape_core.schema.readers import CallPiece, register_reader
 from agenttape_core.session import (
-    UNAVAILABLE,
     BaseSession,
     Boundary,
     CandidateModel,

@@ -11,8 +11,8 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.entry_points import installed_names, load_integration
 from agenttape_core.matching import PlacePattern, bare_step
-from agenttape_core.schema import MODEL_KINDS, IndexRow
-from agenttape_core.session import OWN, Candidates, made_candidate
+from agenttape_core.schema import MODEL_KINDS, OWN, IndexRow
+from agenttape_core.session import Candidates, made_candidate
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Cassette, Location
 

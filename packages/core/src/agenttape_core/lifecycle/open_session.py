@@ -23,11 +23,8 @@ from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened, start
 from agenttape_core.lifecycle.without_content import refuse_shape
 from agenttape_core.on_demand import load_late
-from agenttape_core.schema import MODEL_KINDS, PURE_KINDS
-from agenttape_core.session import (
-    OWN,
-    Candidates,
-)
+from agenttape_core.schema import MODEL_KINDS, OWN, PURE_KINDS
+from agenttape_core.session import Candidates
 from agenttape_core.settings import Settings
 from agenttape_core.storage import (
     Cassette,

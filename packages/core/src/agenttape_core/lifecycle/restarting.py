@@ -8,15 +8,17 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import ConfigurationError, UnreadableValueError, shown_path
 from agenttape_core.lifecycle.entry_points import installed_names, load_integration
 from agenttape_core.schema import Entry, Plain
+from agenttape_core.schema.installed import published
 from agenttape_core.session import value_codec
 from agenttape_core.storage import Cassette
 
+GROUP = "agenttape.restarts"
+"""The group of entry points of the ways to begin again a run that a request began."""
 REQUEST = "$request"
 """The tag of the input of a run that an HTTP request began."""
 _REMEDY = (
@@ -114,9 +116,8 @@ def begin_of(app: Any, source: Source) -> Begin:
     """
     for framework in sorted(installed_names() & sys.modules.keys()):
         load_integration(framework)
-    if source.is_request:
-        import_module("agenttape_core.asgi.client")  # floors above, and needed for nothing else
-    begin = next((begin for begin in (way(app, source) for way in _ways) if begin is not None), None)
+    ways = [*(published(GROUP) if source.is_request else ()), *_ways]
+    begin = next((begin for begin in (way(app, source) for way in ways) if begin is not None), None)
     return begin if begin is not None else _plain(app, source)
 
 

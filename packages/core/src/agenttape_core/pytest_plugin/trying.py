@@ -18,8 +18,8 @@ from agenttape_core.pytest_plugin.again import Excinfo, run_again
 from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.naming import safe
-from agenttape_core.schema import MODEL_KINDS
-from agenttape_core.session import OWN, Session
+from agenttape_core.schema import MODEL_KINDS, OWN
+from agenttape_core.session import Session
 from agenttape_core.settings import models_by_place
 from agenttape_core.storage import location_of, open_cassette
 from agenttape_core.tools.reading.prices import Prices

@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     from agenttape_core.schema.header import FORMAT_VERSION, Entry, Freeze, Header, Redaction, Volatile
     from agenttape_core.schema.index_row import IndexRow
     from agenttape_core.schema.interaction import Act, Fidelity, Interaction, Timing
-    from agenttape_core.schema.kinds import KINDS, MODEL_KINDS, PURE_KINDS, Kind
+    from agenttape_core.schema.kinds import (
+        FAKED,
+        HASH_SEED,
+        KINDS,
+        MODEL_KINDS,
+        OWN,
+        PURE_KINDS,
+        UNAVAILABLE,
+        Kind,
+    )
     from agenttape_core.schema.opaque import OPAQUE, Opaque
     from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
     from agenttape_core.schema.plain import Plain
@@ -25,15 +34,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_VALUES",
+    "FAKED",
     "FORMAT_VERSION",
     "GAP",
+    "HASH_SEED",
     "HEADER_ATTRIBUTE",
     "KINDS",
     "MODEL_KINDS",
     "OPAQUE",
+    "OWN",
     "PURE_KINDS",
     "PYTHON_VALUES",
     "RECORD_ATTRIBUTE",
+    "UNAVAILABLE",
     "Act",
     "Delivery",
     "Effect",
@@ -75,7 +88,7 @@ __getattr__ = late_names(
         ".header": ("FORMAT_VERSION", "Entry", "Freeze", "Header", "Redaction", "Volatile"),
         ".index_row": ("IndexRow",),
         ".interaction": ("Act", "Fidelity", "Interaction", "Timing"),
-        ".kinds": ("KINDS", "MODEL_KINDS", "PURE_KINDS", "Kind"),
+        ".kinds": ("FAKED", "HASH_SEED", "KINDS", "MODEL_KINDS", "OWN", "PURE_KINDS", "UNAVAILABLE", "Kind"),
         ".opaque": ("OPAQUE", "Opaque"),
         ".outcome": ("Effect", "Outcome", "RecordedError", "Usage"),
         ".plain": ("Plain",),

@@ -1,4 +1,4 @@
-"""The kinds of interactions."""
+"""The kinds of interactions, and the words that readers of cassettes and sessions share."""
 
 from __future__ import annotations
 
@@ -15,3 +15,15 @@ MODEL_KINDS: frozenset[str] = frozenset({"chat", "completion"})
 PURE_KINDS: frozenset[str] = frozenset({"embeddings"})
 """The kinds whose answer is a function of the request alone: one recording answers every equal request, and it is no
 failure if nobody asks for it."""
+
+FAKED = "faked"
+"""The tag of an interaction whose answer comes from a function of the user (`fakes=`), and not from what it names."""
+
+OWN = "own"
+"""The word for the program's own model, which is asked again: the baseline of a candidate."""
+
+UNAVAILABLE = "The tool is not available."
+"""The error that a model reads of a tool that has no recording: words of ours would bias what it does next."""
+
+HASH_SEED = "PYTHONHASHSEED"
+"""The environment variable that gives a process its hash seed."""

@@ -25,7 +25,6 @@ from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.began_with import Begun, FirstInput
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import (
-    OWN,
     Candidate,
     CandidateModel,
     Candidates,
@@ -45,7 +44,6 @@ from agenttape_core.session.events import Event, Events, EventSink
 from agenttape_core.session.executed_around import executing, told_outside
 from agenttape_core.session.executed_crossing import ExecutedCrossing, PartCrossing
 from agenttape_core.session.faked_crossing import FakedCrossing
-from agenttape_core.session.hash_seed import VARIABLE as HASH_SEED
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
     aintercept,
@@ -70,7 +68,6 @@ from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
 from agenttape_core.session.refused_crossing import RefusedCrossing
 from agenttape_core.session.report import (
-    FAKED,
     Crossed,
     Departure,
     Landed,
@@ -83,7 +80,7 @@ from agenttape_core.session.report import (
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
 from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.session import Session
-from agenttape_core.session.setup import UNAVAILABLE, Setup
+from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import EMPTY, Edited, Extended, RecordedCall, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
@@ -91,10 +88,6 @@ from agenttape_core.session.time_zones import another_zone, zone_at
 
 __all__ = [
     "EMPTY",
-    "FAKED",
-    "HASH_SEED",
-    "OWN",
-    "UNAVAILABLE",
     "ActsOfCall",
     "Aftermath",
     "BaseSession",

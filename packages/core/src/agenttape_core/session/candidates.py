@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import PlacePattern
-from agenttape_core.schema import MODEL_KINDS
+from agenttape_core.schema import MODEL_KINDS, OWN
 
 
 class CandidateModel(NamedTuple):
@@ -102,10 +102,6 @@ def made_candidate(given: Any, frameworks: Sequence[str]) -> Candidate:
             f"it is no chat model of a framework that is in use here ({shown}); pass one, or its name, provider:model"
         ]
     raise ConfigurationError("\n  ".join([f"candidate={what}: {problems[0]}", *problems[1:]]))
-
-
-OWN = "own"
-"""The word for the program's own model, which is asked again: the baseline of a candidate."""
 
 
 @dataclass(frozen=True, slots=True)

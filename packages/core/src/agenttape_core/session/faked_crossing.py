@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agenttape_core.matching import CanonicalRequest, Position
-from agenttape_core.schema import Outcome
+from agenttape_core.schema import FAKED, Outcome
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
 from agenttape_core.session.kept_answers import keep_answer
 from agenttape_core.session.recorded_errors import record_error
-from agenttape_core.session.report import FAKED
 
 
 class FakedCrossing(AnsweredCrossing):

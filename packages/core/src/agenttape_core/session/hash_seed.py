@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import sys
 
-VARIABLE = "PYTHONHASHSEED"
+from agenttape_core.schema import HASH_SEED
+
 _LARGEST = 4_294_967_295
 
 
 def hash_seed() -> int | None:
     """Return the hash seed of this process; `None` if it is not known."""
-    text = os.environ.get(VARIABLE, "")
+    text = os.environ.get(HASH_SEED, "")
     if sys.flags.ignore_environment or not (text.isascii() and text.isdigit()) or int(text) > _LARGEST:
         return None
     seed = int(text)
@@ -30,11 +31,11 @@ def advice(recorded: int | None) -> list[str]:
     """
     lines = ["if the order is that of a set, sort it before you iterate:  sorted(the_set)"]
     if recorded is None:
-        return [*lines, f"or record and replay with one hash seed, such as {VARIABLE}=0; this recording names none"]
+        return [*lines, f"or record and replay with one hash seed, such as {HASH_SEED}=0; this recording names none"]
     if recorded == hash_seed():
         return [
             *lines,
             "the hash seed is that of the recording: sets of objects go by addresses, which no seed decides",
         ]
     command = "pytest" if "PYTEST_CURRENT_TEST" in os.environ else "<your command>"
-    return [*lines, f"or start the process with the hash seed of the recording:  {VARIABLE}={recorded} {command}"]
+    return [*lines, f"or start the process with the hash seed of the recording:  {HASH_SEED}={recorded} {command}"]

@@ -10,7 +10,7 @@ from typing import Literal
 
 from agenttape_core.locks import Lock
 from agenttape_core.matching import Rung
-from agenttape_core.schema import PURE_KINDS, Act, Interaction
+from agenttape_core.schema import FAKED, PURE_KINDS, Act, Interaction
 from agenttape_core.session.drift import Drift
 
 
@@ -109,8 +109,6 @@ _LOOSE = {"address": "by address", "ordered": "in order", "matcher": "by a match
 _SHOWN = 3
 _WITH_CODE = frozenset({"tool", "retrieval"})
 """The kinds of calls that a replay may step into."""
-FAKED = "faked"
-"""The tag of an interaction whose answer comes from a function of the user (`fakes=`), and not from what it names."""
 
 
 def why_not_run(acts: Sequence[Act] | None) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,22 +113,6 @@ class RunSession(BaseSession):
         kept = [Taken(*each) for each in self.ledger.kept()]
         steps = [Taken(*each) for each in self.ledger.watched()]
         return sorted([*kept, *served, *steps], key=_place)
-
-    def check(self, *checks: Callable[[Any], Any]) -> Any:
-        """Check this run so far, and fail if it does not pass; see `agenttape_core.checks`.
-
-        Args:
-            checks: What must be true of it.
-
-        Returns:
-            The result, with warnings and scores.
-
-        Raises:
-            AssertionError: If a check fails.
-        """
-        __tracebackhide__ = True
-        # Checks stand over finished cassettes, several floors above, and are imported by those who use them.
-        return import_module("agenttape_core.checks").check(self, *checks)
 
     def interaction_now(self, number: int) -> Interaction:
         """Return a recorded interaction; if it was run through and came out otherwise, as it came out in this run."""

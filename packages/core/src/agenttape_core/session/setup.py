@@ -13,14 +13,11 @@ from agenttape_core.freeze import Frozen
 from agenttape_core.matching import NOTHING, Ignored, Position
 from agenttape_core.redaction import Redactor
 from agenttape_core.scheduling import Scheduler
-from agenttape_core.schema import Step, Timing
+from agenttape_core.schema import UNAVAILABLE, Step, Timing
 from agenttape_core.session.candidates import Candidates
 from agenttape_core.session.events import Events
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
-
-UNAVAILABLE = "The tool is not available."
-"""The error that a model reads of a tool that has no recording: words of ours would bias what it does next."""
 
 
 def _unchanged(step: Step) -> Step | None:

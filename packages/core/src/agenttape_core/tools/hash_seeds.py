@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 
 from agenttape_core.errors import CassetteError
-from agenttape_core.session import HASH_SEED
+from agenttape_core.schema import HASH_SEED
 from agenttape_core.settings import given_cassette_dir
 from agenttape_core.storage import GOLDEN, SUFFIXES, is_pending, open_cassette
 

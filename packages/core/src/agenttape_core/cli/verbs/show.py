@@ -12,8 +12,7 @@ from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import print_json, print_text, print_tree, verb
 from agenttape_core.errors import CassetteNotFoundError, counted
 from agenttape_core.format.yaml_text import dump_mapping
-from agenttape_core.schema import MODEL_KINDS, Interaction, Step
-from agenttape_core.session import FAKED
+from agenttape_core.schema import FAKED, MODEL_KINDS, Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.call_tree import LEFT_OUT, CallTree

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agenttape_core.errors import VerificationError
-from agenttape_core.session import HASH_SEED
+from agenttape_core.schema import HASH_SEED
 from agenttape_core.tools.adequacy.facts import Facts
 from agenttape_core.tools.adequacy.mutants import Mutant
 from agenttape_core.tools.hash_seeds import with_seed

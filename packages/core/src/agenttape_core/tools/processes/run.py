@@ -21,7 +21,8 @@ from agenttape_core.lifecycle.entry_points import GROUP, HTTP_GROUP, SERVER_GROU
 from agenttape_core.lifecycle.missing import FRAMEWORKS
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.redaction import new_key
-from agenttape_core.session import HASH_SEED, hash_seed
+from agenttape_core.schema import HASH_SEED
+from agenttape_core.session import hash_seed
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import Cassette, cassette_path, open_cassette, real_location, stem_of
 from agenttape_core.storage.lock import WriterLock, prepare_beside

@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agenttape_core.schema import MODEL_KINDS, Interaction
-from agenttape_core.session import OWN
+from agenttape_core.schema import MODEL_KINDS, OWN, Interaction
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.prices import Prices
 

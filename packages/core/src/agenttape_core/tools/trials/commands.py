@@ -12,8 +12,7 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, ConfigurationError
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
 from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.schema import MODEL_KINDS
-from agenttape_core.session import OWN
+from agenttape_core.schema import MODEL_KINDS, OWN
 from agenttape_core.settings import models_by_place
 from agenttape_core.storage import Cassette, stem_of
 from agenttape_core.tools.processes.command import Command
