@@ -322,7 +322,8 @@ def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> Non
 def _note_missing_key(item: pytest.Item, call: pytest.CallInfo[None], running: Running | None) -> None:
     """Say what to do about a failure for want of a key. A test without a session imports nothing for that."""
     test = this_test()
-    has_session = running is not None or (test is not None and bool(test.reports))
+    of_command = sys.modules.get("agenttape_core.tools.processes.process_session")  # of `agenttape replay -- pytest`
+    has_session = running is not None or (test is not None and bool(test.reports)) or of_command is not None
     if has_session and call.excinfo is not None and isinstance(call.excinfo.value, Exception):
         from agenttape_core.pytest_plugin.failures import note_missing_key_of
 

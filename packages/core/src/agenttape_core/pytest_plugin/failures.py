@@ -12,7 +12,7 @@ import pytest
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, shown_path
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.session import not_as_recorded, served_not_run
+from agenttape_core.session import current_session, not_as_recorded, served_not_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,6 +70,7 @@ def note_missing_key_of(item: pytest.Item, error: Exception, session: Session | 
         error: The error.
         session: The session of the test, if it has one.
     """
+    session = session or current_session()
     is_replayed = session.is_replay if session is not None else bool(getattr(this_test(), "reports", ()))
     if is_replayed and missing_key(item.config, error):
         from agenttape_core.lifecycle.remedy import note_missing_key

@@ -16,6 +16,7 @@ from typing import Any
 
 from agenttape_core.asgi.client import Answered
 from agenttape_core.errors import AgentTapeError, ConfigurationError
+from agenttape_core.lifecycle.remedy import remedy_for_key
 from agenttape_core.lifecycle.replay_source import finished, run_to_its_end
 from agenttape_core.lifecycle.restarting import Source, begin_of, source_of
 from agenttape_core.session import current_session, plain_value
@@ -81,7 +82,8 @@ def main(words: str) -> int:
         )
         answer = asyncio.run(_inside(program, source)) if source.entry.inside else _around(program, source)
     except (ImportError, ConfigurationError) as error:
-        sys.stderr.write(f"agenttape: cannot run {spec.program} again: {error}\n")
+        remedy = f"  {said}\n" if (said := remedy_for_key(error)) else ""
+        sys.stderr.write(f"agenttape: cannot run {spec.program} again: {error}\n{remedy}")
         return _USAGE
     if isinstance(answer, Answered):
         sys.stdout.write(f"{answer.text}\n")

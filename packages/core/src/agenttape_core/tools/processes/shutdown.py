@@ -8,19 +8,22 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agenttape_core.errors import halt_in
 from agenttape_core.guard.caller import is_library
+from agenttape_core.lifecycle.patched_on_import import PatchedOnImport
 from agenttape_core.lifecycle.remedy import is_ours
 
 if TYPE_CHECKING:
     from agenttape_core.tools.processes.startup.agenttape_startup import Process
 
 exit_now = os._exit
+_to_the_end = ExitStack()
 
 
 def register_exit_hooks(process: Process) -> None:
@@ -31,10 +34,36 @@ def register_exit_hooks(process: Process) -> None:
         exit_now(status)
 
     sys.excepthook = _short(sys.excepthook)
+    threading.excepthook = _noting(process, threading.excepthook)
+    noting = PatchedOnImport("multiprocessing.process", "BaseProcess.run", partial(_running, process))
+    _to_the_end.enter_context(noting())
     os._exit = leave
     if hasattr(os, "register_at_fork"):
         # After the hooks of file locks, which were registered first.
         os.register_at_fork(after_in_child=process.open_after_fork)
+
+
+def _noting(process: Process, shown: Callable[[threading.ExceptHookArgs], Any]) -> Callable[..., Any]:
+    """Return the hook of exceptions of threads, which notes what to do about one for want of a key."""
+
+    def show(args: threading.ExceptHookArgs, /) -> None:
+        process.note_missing_key(args.exc_value)
+        shown(args)
+
+    return show
+
+
+def _running(process: Process, run: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return the main function of the processes of `multiprocessing`, which prints exceptions without any hook."""
+
+    def noting(self: Any) -> None:
+        try:
+            run(self)
+        except Exception as error:
+            process.note_missing_key(error)
+            raise
+
+    return noting
 
 
 def _short(shown: Callable[..., Any]) -> Callable[..., Any]:

@@ -142,6 +142,8 @@ class Process:
         self.address = address
         self._replayed = replayed
         self._allow_hosts = allow_hosts
+        self._shown: Any = None
+        """The hook of exceptions that this program had before."""
         self._guarding: Any = None
         """In a replay, the guard of the time before the session and after it; `None` in a Python without AgentTape."""
         self._watched = frozenset(watched)
@@ -159,6 +161,7 @@ class Process:
         os.environ[ADDRESS] = self.address
         if self._replayed:
             self._guard()
+            self._shown, sys.excepthook = sys.excepthook, self._raised
         sys.meta_path.insert(0, self)
         sys.addaudithook(self._audited)
         atexit.register(self.end)  # before all others, so that it is called after them
@@ -216,6 +219,23 @@ class Process:
             _write(self.folder, paper, text)
         except FileNotFoundError:
             return  # the command ended before this process, and nobody reads its folder any more
+
+    def note_missing_key(self, error: BaseException | None) -> None:
+        """Note what to do about an error for want of a provider's key: in a replay, any text will do."""
+        if not self._replayed:
+            return
+        try:
+            from agenttape_core.lifecycle.remedy import remedy_for_key
+        except Exception as missing:
+            if not _has_none(missing):
+                raise
+        else:
+            if remedy := remedy_for_key(error):
+                self.note(remedy)
+
+    def _raised(self, kind: Any, error: Any, trace: Any) -> None:
+        self.note_missing_key(error)
+        self._shown(kind, error, trace)
 
     def _open(self, name: str) -> None:
         """Open the session, or wait until another thread has opened it.
