@@ -18,7 +18,7 @@ import pytest
 
 from agenttape_core import CassetteFormatError, open_cassette, use_cassette
 from agenttape_core.freeze import backoff
-from agenttape_core.integration import ExecutedCrossing, current_session, intercept, visible
+from agenttape_core.integration import ExecutedCall, current_session, intercept, visible
 
 from .world import CASSETTE, call, crossing_for, stream
 
@@ -371,7 +371,7 @@ def shown(world: Slow) -> list[str]:
         crossing = crossing_for(session, name, {}, "tool")
 
         def real() -> str:
-            assert isinstance(crossing, ExecutedCrossing)
+            assert isinstance(crossing, ExecutedCall)
             for number in range(3):
                 crossing.effected(f"{name}{number}")
                 show(f"{name}{number}")

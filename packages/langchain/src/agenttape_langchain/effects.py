@@ -16,7 +16,7 @@ from langchain_core.callbacks.manager import BaseRunManager
 from langchain_core.runnables import RunnableConfig
 
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import ExecutedCrossing, Outcome
+from agenttape_core.integration import ExecutedCall, Outcome
 from agenttape_langchain._compat import BeginningTool, InlineHandler, current_config, in_config
 
 
@@ -58,7 +58,7 @@ def _no_request(_: RunnableConfig) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _unwatched(_: ExecutedCrossing, __: NoteEffect) -> Iterator[None]:
+def _unwatched(_: ExecutedCall, __: NoteEffect) -> Iterator[None]:
     yield
 
 
@@ -79,7 +79,7 @@ class Effects(NamedTuple):
     aapply: Mapping[str, Callable[[Any], Any]] = {}
     watch: Callable[[Any, NoteEffect], Any] = _unchanged
     observe: Callable[[Any, NoteEffect], Any] = _unchanged
-    around: Callable[[ExecutedCrossing, NoteEffect], Any] = _unwatched
+    around: Callable[[ExecutedCall, NoteEffect], Any] = _unwatched
     request: Callable[[RunnableConfig], Mapping[str, Any]] = _no_request
     depends: Callable[[Sequence[Outcome]], bool] = lambda _: True
 
@@ -97,7 +97,7 @@ def register_effects(effects: Effects) -> None:
 
 
 @contextmanager
-def noting_effects(crossing: ExecutedCrossing) -> Iterator[Callable[[Any], Any]]:
+def noting_effects(crossing: ExecutedCall) -> Iterator[Callable[[Any], Any]]:
     """Note on a crossing the effects of the real call that runs inside.
 
     Yields:
@@ -120,9 +120,7 @@ def noting_effects(crossing: ExecutedCrossing) -> Iterator[Callable[[Any], Any]]
 
 
 @contextmanager
-def observing_effects(
-    crossing: ExecutedCrossing, tool: BeginningTool, tell: Callable[[str, Any], None]
-) -> Iterator[None]:
+def observing_effects(crossing: ExecutedCall, tool: BeginningTool, tell: Callable[[str, Any], None]) -> Iterator[None]:
     """Note the effects of a tool that an observer sees begin, until it ends.
 
     Args:

@@ -22,7 +22,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
-from agenttape_core.integration import ExecutedCrossing, Outcome
+from agenttape_core.integration import ExecutedCall, Outcome
 from agenttape_langchain.integration import Effects, NoteEffect, current_config, in_config
 from agenttape_langgraph._compat import (
     NS_SEP,
@@ -230,7 +230,7 @@ class _Seen:
 
 
 @contextmanager
-def _around(crossing: ExecutedCrossing, note: NoteEffect) -> Iterator[None]:
+def _around(crossing: ExecutedCall, note: NoteEffect) -> Iterator[None]:
     with _noting_deltas(crossing, note):
         try:
             yield
@@ -250,7 +250,7 @@ def _note_leaving(command: Command[Any], note: NoteEffect) -> None:
 
 
 @contextmanager
-def _noting_deltas(crossing: ExecutedCrossing, note: NoteEffect) -> Iterator[None]:
+def _noting_deltas(crossing: ExecutedCall, note: NoteEffect) -> Iterator[None]:
     """Note the parts of its output that a tool emits before it returns."""
     if crossing.boundary.kind != "tool":
         yield

@@ -24,10 +24,8 @@ from llama_index.core.base.llms.types import ChatResponse
 
 from agenttape_core.integration import (
     Crossing,
-    ExecutedCrossing,
+    ExecutedCall,
     Outcome,
-    PartCrossing,
-    ServedCrossing,
     awaited,
     executing,
 )
@@ -79,7 +77,7 @@ class MethodRun:
         delegate: The inner one that it has delegated its call to, as far as that is known: it has ended.
     """
 
-    crossing: ExecutedCrossing
+    crossing: ExecutedCall
     method: str
     outer: MethodRun | None = None
     inner: list[MethodRun] = field(default_factory=list)
@@ -98,7 +96,7 @@ class MethodRun:
         if self.inner or self.outer is not None:
             self._answer = _Answer(response)
 
-    def _settle(self, outcome: Outcome) -> PartCrossing | None:
+    def _settle(self, outcome: Outcome) -> ExecutedCall | None:
         """Return the crossing of the inner call if this one is a delegation."""
         part = self._part(outcome)
         if part is not None:
@@ -107,12 +105,12 @@ class MethodRun:
             self.crossing.metadata = {**self.crossing.metadata, DELEGATED_BY: methods}
         return part
 
-    def _part(self, outcome: Outcome) -> PartCrossing | None:
+    def _part(self, outcome: Outcome) -> ExecutedCall | None:
         if len(self.inner) != 1:
             return None
         (inner,) = self.inner
         part = inner.crossing
-        if not isinstance(part, PartCrossing) or part.outcome is None:
+        if part.whole is None or part.outcome is None:
             return None
         if "closed" in {outcome.ended, part.outcome.ended}:
             return None  # what the method would have done next is not known
@@ -140,7 +138,7 @@ class LeafCall:
     methods: tuple[str, ...] = ()
     run: MethodRun | None = None
     is_delegated: bool = False
-    _executing: ExecutedCrossing | None = None
+    _executing: ExecutedCall | None = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -234,7 +232,7 @@ def running_call(crossing: Crossing, method: str) -> LeafCall | None:
     """
     around = _current.get()
     if not crossing.is_served:
-        outer = around.run if around is not None and isinstance(crossing, PartCrossing) else None
+        outer = around.run if around is not None and crossing.whole is not None else None
         return LeafCall(crossing, run=MethodRun(crossing, method, outer))
     before = around.methods if around is not None and around.crossing is crossing else ()
     methods = (*before, method)
@@ -244,7 +242,7 @@ def running_call(crossing: Crossing, method: str) -> LeafCall | None:
 
 
 def _delegated_by(crossing: Crossing) -> list[Any]:
-    if not isinstance(crossing, ServedCrossing):
+    if not (crossing.is_served and crossing.recording):
         return []
-    methods = crossing.session.source.metadata(crossing.found.number, DELEGATED_BY)
+    methods = crossing.session.source.metadata(crossing.recording, DELEGATED_BY)
     return methods if isinstance(methods, list) else []

@@ -17,8 +17,6 @@ from agenttape_core.integration import (
     Call,
     Crossing,
     Describe,
-    ExecutedCrossing,
-    ServedCrossing,
     achunks_of,
     aserve,
     awaiting_first,
@@ -166,14 +164,14 @@ async def aserved(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -
     """Return an async stream; see `served`."""
     if _raised_at_once(crossing):
         await aserve(crossing)
-    opening = crossing.awaiting() if isinstance(crossing, ExecutedCrossing) else crossing.opening()
+    opening = crossing.awaiting(is_opening=True) if crossing.is_served else crossing.awaiting()
     with opening as awaited:  # as its method is awaited, before there is a stream
         await awaited.next()
     return cast("AsyncGenerator[Any, None]", achunks_of(_recording(crossing, sort, kept), crossing))
 
 
 def _raised_at_once(crossing: Crossing) -> bool:
-    return isinstance(crossing, ServedCrossing) and crossing.outcome().status == "raised"
+    return crossing.is_served and crossing.outcome().status == "raised"
 
 
 def _recording(crossing: Crossing, sort: Sort, kept: KeptIds | None) -> Call:

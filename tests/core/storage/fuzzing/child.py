@@ -30,8 +30,8 @@ from agenttape_core.matching import NOTHING, Candidate, recorded_request
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing, class_name
 from agenttape_core.session import (
+    AnsweredCall,
     Boundary,
-    ServedCrossing,
     Session,
     Setup,
     module_dates,  # noqa: F401 - a miss imports it late
@@ -141,13 +141,13 @@ class Reader:
         session.find_unused()
         session.used_numbers()
 
-    def _served(self, session: Session, item: Interaction) -> ServedCrossing:
+    def _served(self, session: Session, item: Interaction) -> AnsweredCall:
         """A call that a recording answers, with other run-specific ids than it was recorded with."""
         asked = recorded_request(item.kind, item.name, item.request, NOTHING)
         request = dataclasses.replace(asked, ids=(uuid.UUID(int=1).hex, "call_1"))
         position = session.root.child(item.name)
         boundary = Boundary("call", split=lambda value: [value])
-        return ServedCrossing(session, boundary, request, position, owner=None, found=Candidate(item.number, "exact"))
+        return AnsweredCall(session, boundary, request, position, number=1, found=Candidate(item.number, "exact"))
 
     def _written(self, cassette: Cassette, records: list[Interaction | Step], index: int) -> None:
         """What was read can be written, in either layout, and read again."""

@@ -157,7 +157,7 @@ def test_coroutine_functions(tmp_path: Path) -> None:
 def test_a_limit_while_running(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """The call that would exceed the limit is not made, even if the program eats the error; the cassette stays."""
     watchers: list[Any] = []
-    monkeypatch.setattr("agenttape_core.session.crossing._watchers", watchers)
+    monkeypatch.setattr("agenttape_core.session.call._watchers", watchers)
     budget = Budget(0.05, PriceTable({"m": Price(10, 20)})).watch()
     before = CASSETTE.read_bytes()
     agent.questions[:] = ["a", "B", "C"]
@@ -168,7 +168,7 @@ def test_a_limit_while_running(agent: Agent, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_limit_over_several_sessions(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last call of a session counts as well, when the next one begins."""
-    monkeypatch.setattr("agenttape_core.session.crossing._watchers", [])
+    monkeypatch.setattr("agenttape_core.session.call._watchers", [])
     Budget(0.05, PriceTable({"m": Price(10, 20)})).watch()
     agent.questions[:] = ["a", "B"]
     with use_cassette("c", mode="update"):

@@ -30,7 +30,7 @@ from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.references import References
 from agenttape_core.scheduling.schedule import Schedule
 from agenttape_core.scheduling.taking_turns import Strands
-from agenttape_core.session.served_crossing import ServedCrossing
+from agenttape_core.session.answered_call import AnsweredCall
 
 NAMES = "abc"
 """In the reverse of the order in which they are answered when the programs are recorded."""
@@ -198,7 +198,7 @@ def _put_back(*undone: tuple[type, str, object]) -> Iterator[None]:
 PROGRAMS: dict[str, tuple[Callable[[], Any], tuple[tuple[type, str, object], ...]]] = {
     "race": (race, ((Schedule, "line", _no_line),)),
     "threads": (race_of_threads, ((Strands, "__init__", _without_script(Strands.__init__)),)),
-    "timeout": (timeout, ((ServedCrossing, "was_cancelled", False),)),
+    "timeout": (timeout, ((AnsweredCall, "was_cancelled", False),)),
     "naps": (naps, ((Frozen, "pass_time", _add_up), (ReadingLog, "recorded", lambda *_: {}))),
     "small": (small_pool, ()),
     "note": (note, ((References, "swap_in", lambda _: None),)),

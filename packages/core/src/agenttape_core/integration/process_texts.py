@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agenttape_core.session import Crossing, RunThroughCrossing, ServedCrossing
+from agenttape_core.session import Crossing
 
 SHOWN_AS = "shown_as"
 """The key of the metadata of an interaction that holds the text of its value."""
@@ -40,7 +40,7 @@ def recorded_text(crossing: Crossing, text: str) -> str:
         crossing: The crossing of the call.
         text: The text in this process.
     """
-    if not isinstance(crossing, ServedCrossing | RunThroughCrossing):
+    if crossing.found is None:
         return text
     recorded = crossing.session.source.interaction(crossing.found.number).metadata.get(SHOWN_AS)
     return recorded if isinstance(recorded, str) and _parts(recorded) == _parts(text) else text

@@ -19,7 +19,7 @@ from agenttape_core.lifecycle.start_session import start
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import GAP, Fidelity, Header, Interaction, Step
-from agenttape_core.session import Boundary, ExecutedCrossing, StepEvent, record_step
+from agenttape_core.session import Boundary, ExecutedCall, StepEvent, record_step
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Location, open_cassette
 
@@ -115,7 +115,7 @@ class CallFacts:
     """
 
     position: Position | None = None
-    parent: ExecutedCrossing | None = None
+    parent: ExecutedCall | None = None
     ids: tuple[str, ...] = ()
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class Importing:
 
     def crossing(
         self, boundary: Boundary, name: str, body: Mapping[str, Any], facts: CallFacts | None = None
-    ) -> ExecutedCrossing:
+    ) -> ExecutedCall:
         """Begin an interaction. `returned`, `raised` or `streamed` of the crossing ends it.
 
         Args:

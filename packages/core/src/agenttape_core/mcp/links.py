@@ -13,7 +13,7 @@ import anyio
 
 from agenttape_core.integration import (
     Crossing,
-    ExecutedCrossing,
+    ExecutedCall,
     Session,
     Slot,
     aintercept,
@@ -106,7 +106,7 @@ class _Link:
         self._server = server
         self._to_client, self.read = anyio.create_memory_object_stream[Any](math.inf)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._calls: dict[Any, ExecutedCrossing] = {}
+        self._calls: dict[Any, ExecutedCall] = {}
         """The calls that the server is working on, by the ids of the requests."""
         self._early: list[dict[str, Any]] = []
         """Messages that the server has sent while it was asked nothing: the next call has them."""
@@ -151,7 +151,7 @@ class _Link:
         self._tasks.add(answering)
         answering.add_done_callback(self._tasks.discard)
 
-    async def _execute(self, crossing: ExecutedCrossing, message: Any) -> None:
+    async def _execute(self, crossing: ExecutedCall, message: Any) -> None:
         """Send a request; who has made it gets what goes wrong then."""
         request_id = id_of(message)
         for early in self._early:

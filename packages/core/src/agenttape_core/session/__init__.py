@@ -4,14 +4,13 @@
   one in its context. `ports` and `sources` say what it reads and writes.
 - The session of a call: `context` and `origins` find it; `thread_pools` and `acting` do so for work in pools, and for
   what is done outside the process.
-- A call: `intercept` has its four shapes, over one crossing. `boundary` has the families of calls, `positions` and
+- A call: `call` has its facts, and `intercept` its four shapes. `boundary` has the families of calls, `positions` and
   `recorded_runs` the places, `finding` the recording that answers.
-- A crossing (`crossing`): `served_crossing`, `refused_crossing`, `faked_crossing`, `executed_crossing` (on
-  `nested_crossing` and `ending_crossing`) or `run_through_crossing`. `program_calls` and `passed_on` say which
-  calls are none of their own; `executed_around` and `under_way` have those that go on.
-- An answer: `landing`, `ids_of_run`, `recorded_errors`, `validation_errors`, `served_writes` and `pacing` make of a
-  recording what the program gets; `candidates` ask another model.
-- A record: `acts_of_call`, `kept_parts`, `kept_answers`, `shared_texts`, `steps` and `began_with` say what is kept, as
+- It's answered (`answered_call`: from its recording, or by what `answers` has), or executed (`executed_call`: for real,
+  or run through). `program_calls` and `passed_on` say which calls are none of their own.
+- An answer: `applied_changes`, `ids_of_run`, `recorded_errors`, `validation_errors`, `served_writes` and `pacing` make
+  of a recording what the program gets; `candidates` ask another model.
+- A record: `recording`, `acts_of_call`, `shared_texts`, `steps` and `began_with` say what is kept, as
   `codecs` can write it and without what `held_secrets` knows; `ledger` has all records.
 - The account: `failure` is the latch, `miss` and `drift` have the words, `report` the fate of each interaction,
   `events` what is told meanwhile, and `hash_seed` why sets come in another order.
@@ -21,9 +20,11 @@ When an answer reaches the program, and which session code belongs to, is decide
 
 from agenttape_core.session.acting import note_act, recording_acts, watching_acts
 from agenttape_core.session.acts_of_call import ActsOfCall
+from agenttape_core.session.answered_call import AnsweredCall
 from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.began_with import Begun, FirstInput
 from agenttape_core.session.boundary import Boundary
+from agenttape_core.session.call import stop_watching, watch_answers, watch_crossings
 from agenttape_core.session.candidates import (
     Candidate,
     CandidateModel,
@@ -37,15 +38,13 @@ from agenttape_core.session.candidates import (
 )
 from agenttape_core.session.codecs import is_written_in_requests, plain_value, register_codecs, value_codec
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
-from agenttape_core.session.crossing import Crossing, stop_watching, watch_answers, watch_crossings
 from agenttape_core.session.drift import Drift
 from agenttape_core.session.entered_session import Aftermath
 from agenttape_core.session.events import Event, Events, EventSink
-from agenttape_core.session.executed_around import executing, told_outside
-from agenttape_core.session.executed_crossing import ExecutedCrossing, PartCrossing
-from agenttape_core.session.faked_crossing import FakedCrossing
+from agenttape_core.session.executed_call import ExecutedCall, executing, told_outside
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
+    Crossing,
     aintercept,
     aintercept_stream,
     aserve,
@@ -56,7 +55,6 @@ from agenttape_core.session.intercept import (
     serve,
     serve_stream,
 )
-from agenttape_core.session.kept_parts import redacted_effects
 from agenttape_core.session.miss import register_address_reader, register_run_reader
 from agenttape_core.session.origins import executing_of, frozen_of_bare_thread, owning_session
 from agenttape_core.session.pacing import Tempo
@@ -66,7 +64,7 @@ from agenttape_core.session.positions import below, current_scope, here, registe
 from agenttape_core.session.program_calls import ProgramCall, program_call
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
-from agenttape_core.session.refused_crossing import RefusedCrossing
+from agenttape_core.session.recording import redacted_effects
 from agenttape_core.session.report import (
     Crossed,
     Departure,
@@ -77,8 +75,6 @@ from agenttape_core.session.report import (
     served_not_run,
     why_not_run,
 )
-from agenttape_core.session.run_through_crossing import RunThroughCrossing
-from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.session import Session
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import EMPTY, Edited, Extended, RecordedCall, compared_by
@@ -90,6 +86,7 @@ __all__ = [
     "EMPTY",
     "ActsOfCall",
     "Aftermath",
+    "AnsweredCall",
     "BaseSession",
     "Begun",
     "Boundary",
@@ -104,19 +101,14 @@ __all__ = [
     "Event",
     "EventSink",
     "Events",
-    "ExecutedCrossing",
+    "ExecutedCall",
     "Extended",
-    "FakedCrossing",
     "FirstInput",
     "Landed",
-    "PartCrossing",
     "ProgramCall",
     "RecordedCall",
     "RecordedRuns",
-    "RefusedCrossing",
     "Report",
-    "RunThroughCrossing",
-    "ServedCrossing",
     "ServedTool",
     "Session",
     "Setup",

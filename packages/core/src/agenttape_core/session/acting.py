@@ -9,8 +9,7 @@ from agenttape_core.acts import Deed, Place, watching_deeds
 from agenttape_core.guard import SUBPROCESS, Guard
 from agenttape_core.session.base_session import Slot
 from agenttape_core.session.context import current_session
-from agenttape_core.session.executed_around import executing
-from agenttape_core.session.executed_crossing import WATCHED
+from agenttape_core.session.executed_call import WATCHED, executing
 from agenttape_core.session.origins import owning_session
 from agenttape_core.session.passed_on import is_passed_on
 from agenttape_core.session.session import Session

@@ -54,6 +54,27 @@ class Slot(Generic[T]):
         self.make = make
 
 
+class Answering:
+    """The calls of a session that are decided or answered now, beside those that are executed: one more while inside.
+
+    Waiting for a call takes no frozen time: a call takes none when it is executed, so it takes none when it is served.
+    """
+
+    __slots__ = ("_calls",)
+
+    def __init__(self) -> None:
+        self._calls: list[None] = []  # to append and to remove one is safe in any thread
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def __enter__(self) -> None:
+        self._calls.append(None)
+
+    def __exit__(self, *_: object) -> None:
+        self._calls.pop()
+
+
 class BaseSession:
     """A session as its crossings and steps see it; `Session` decides what happens on a call.
 
@@ -83,8 +104,7 @@ class BaseSession:
         self.ledger = Ledger(setup.sink, setup.revise, setup.events)
         self.closed = False
         """True if the session has ended: it serves and executes nothing more."""
-        self.answering: list[None] = []
-        """An entry for each call that is decided or answered now: to append and to remove one is safe in any thread."""
+        self.answering = Answering()
         self.scheduler = setup.scheduler
         self.scheduler.belongs_to(self)
         self._failure = FirstFailure()
@@ -92,6 +112,7 @@ class BaseSession:
         self._extensions: dict[Slot[Any], Any] = {}
         self._extensions_lock = RLock()  # to make one extension may need another
         self._unfinished: set[Callable[[], None]] = set()
+        self._addresses: dict[int, str] | None = None
         self._warnings: dict[str, Warning] = {}
         note = setup.source.fidelity_note if setup.policy.lossy == "refuse" else None
         self._recordings = RecordingIndex(
@@ -192,6 +213,12 @@ class BaseSession:
         took = self.seconds_of(number)
         start = timing.start_ms if timing is not None else None
         return Ending(took, until=took + (start or 0.0) / 1000)
+
+    def recorded_address(self, number: int) -> str:
+        """Return where a call was made when it was recorded."""
+        if self._addresses is None:
+            self._addresses = {row.number: row.address for row in self.source.entries}
+        return self._addresses[number]
 
     # -- extensions --------------------------------------------------------------------------------------------
 

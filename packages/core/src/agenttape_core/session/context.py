@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agenttape_core.matching import current_branch, enter_branch
-from agenttape_core.session.executed_around import executing, swap_executing
-from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing
+from agenttape_core.session.executed_call import RUNNING, ExecutedCall, executing, swap_executing
 from agenttape_core.session.session import SCOPES, Session
 
 
@@ -41,7 +40,7 @@ def call_is_under_way() -> bool:
 
 
 @contextmanager
-def as_observed(session: Session, outer: ExecutedCrossing | None) -> Iterator[None]:
+def as_observed(session: Session, outer: ExecutedCall | None) -> Iterator[None]:
     """While inside, the caller counts as running in a session, within a crossing of it.
 
     For an integration that observes: inside, it builds the request of a call with the same code as one that

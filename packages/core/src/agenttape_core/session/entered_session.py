@@ -14,8 +14,7 @@ from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
 from agenttape_core.scheduling import SCOPES, UNREAD, Collections, Membership, collections
 from agenttape_core.schema import GAP
-from agenttape_core.session.executed_around import executing
-from agenttape_core.session.executed_crossing import IN_THREADS, RUNNING, ExecutedCrossing
+from agenttape_core.session.executed_call import IN_THREADS, RUNNING, ExecutedCall, executing
 from agenttape_core.session.run_session import RunSession
 from agenttape_core.session.setup import Setup
 
@@ -121,7 +120,7 @@ class EnteredSession(RunSession):
         self.has_aftermath = True
         return Aftermath(self._membership.afterwards())
 
-    def frozen_here(self, begun_in: ExecutedCrossing | None = None) -> Frozen | None:
+    def frozen_here(self, begun_in: ExecutedCall | None = None) -> Frozen | None:
         """Return what is kept fixed for the code that runs here: around a boundary, or inside one that is executed.
 
         Args:

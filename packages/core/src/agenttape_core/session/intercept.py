@@ -11,10 +11,12 @@ from typing import Any, Literal
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling import Awaited, answering
 from agenttape_core.schema import Plain, Usage
-from agenttape_core.session.boundary import AnsweredCrossing
-from agenttape_core.session.crossing import Crossing, answered
-from agenttape_core.session.ending_crossing import Failure
-from agenttape_core.session.executed_crossing import ExecutedCrossing
+from agenttape_core.session.answered_call import AnsweredCall
+from agenttape_core.session.call import answered
+from agenttape_core.session.executed_call import ExecutedCall, Failure
+
+Crossing = AnsweredCall | ExecutedCall
+"""A call at a boundary: `is_served` is true of one that is answered without being executed."""
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]
@@ -24,68 +26,66 @@ _DONE = object()
 _EXECUTED = "this call is to be executed: only one that `is_served` can be served"
 
 
-def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
+def serve(call: Crossing, apply: Apply | None = None) -> Any:
     """Answer a call that is served: with the recorded value or error, at the pace of the session.
 
     Args:
-        crossing: The call.
+        call: The call.
         apply: Does again what else the call did. What it raises takes the place of the answer.
     """
-    assert crossing.is_served, _EXECUTED
-    paced, arrivals = crossing.paced(), crossing.arrivals
+    assert call.is_served, _EXECUTED
+    paced, arrivals = call.paced(), call.arrivals
     try:
-        with arrivals.coming(crossing.recording, takes_time=paced is not None):
+        with arrivals.coming(call.recording or None, takes_time=paced is not None):
             if paced is not None:
                 paced.wait()
             if apply is not None:
-                for effect in crossing.effects():
+                for effect in call.effects():
                     arrivals.effect()
                     apply(effect)
-            if crossing.may_be_late:
-                crossing.wait_to_be_abandoned()
-            return crossing.replay()
+            if call.may_be_late:
+                call.wait_to_be_abandoned()
+            return call.replay()
     finally:
-        answered(crossing)
+        answered(call)
 
 
-async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
+async def aserve(call: Crossing, apply: AsyncApply | None = None) -> Any:
     """Like `serve`, for a coroutine. One that was cancelled waits until it is cancelled again."""
-    assert crossing.is_served, _EXECUTED
-    paced = crossing.paced()
-    with crossing.awaiting() as awaited:
-        if crossing.was_cancelled or awaited.knows_effects:  # one that was cancelled may be from here on
-            await _reapply(crossing, awaited, apply)
+    assert call.is_served, _EXECUTED
+    paced = call.paced()
+    with call.awaiting() as awaited:
+        if call.was_cancelled or awaited.knows_effects:  # one that was cancelled may be from here on
+            await _reapply(call, awaited, apply)
         if paced is not None:
             with answering():
                 await paced.await_()
-        if crossing.was_cancelled:
-            await _cancelled(crossing, awaited)
+        if call.was_cancelled:
+            await _cancelled(call, awaited)
         else:
             await awaited.next()
-            if crossing.may_be_late:
-                await crossing.await_to_be_abandoned()
+            if call.may_be_late:
+                await call.await_to_be_abandoned()
             if not awaited.knows_effects:
-                await _reapply(crossing, awaited, apply)
-            answered(crossing)
-        return crossing.replay()
+                await _reapply(call, awaited, apply)
+            answered(call)
+        return call.replay()
 
 
-async def _cancelled(crossing: AnsweredCrossing, awaited: Awaited) -> None:
+async def _cancelled(call: AnsweredCall, awaited: Awaited) -> None:
     try:
         with answering():
-            await crossing.await_cancellation()
+            await call.await_cancellation()
     except CancelledError:
         await awaited.cancelled()
         raise
 
 
-async def _reapply(
-    crossing: AnsweredCrossing, awaited: Awaited, apply: AsyncApply | None, after: int | None = None
-) -> None:
+async def _reapply(call: AnsweredCall, awaited: Awaited, apply: AsyncApply | None, after: int | None = None) -> None:
     """Do again what a call did besides returning, each at its time as far as that is known."""
     if apply is None:
         return
-    for effect in crossing.effects(after):
+    for effect in call.effects(after):
         if awaited.knows_effects:
             await awaited.next()
         try:
@@ -98,62 +98,62 @@ async def _reapply(
 
 
 def serve_stream(
-    crossing: Crossing, apply: Apply | None = None, receive: Callable[[Any], Any] | None = None
+    call: Crossing, apply: Apply | None = None, receive: Callable[[Any], Any] | None = None
 ) -> Iterator[Any]:
     """Like `serve`, for a generator: each chunk comes when it is due, and effects where they were between chunks.
 
     Args:
-        crossing: The call.
+        call: The call.
         apply: As for `serve`.
         receive: Gets each chunk as it arrives, and returns what the reader gets. What it does is done inside of the
             call, as a provider would do it.
     """
-    assert crossing.is_served, _EXECUTED
-    chunks, paced = crossing.replay_chunks(), crossing.paced()
-    arrivals, takes_time, may_be_late = crossing.arrivals, paced is not None, False
+    assert call.is_served, _EXECUTED
+    chunks, paced = call.replay_chunks(), call.paced()
+    arrivals, takes_time, may_be_late = call.arrivals, paced is not None, False
     for number in count():
-        with arrivals.coming(crossing.recording, takes_time=takes_time):
+        with arrivals.coming(call.recording or None, takes_time=takes_time):
             if paced is not None:
                 paced.wait(number)
             if apply is not None:
-                for effect in crossing.effects(number):
+                for effect in call.effects(number):
                     arrivals.effect()
                     apply(effect)
-            may_be_late = crossing.may_be_late if number == 0 else may_be_late
+            may_be_late = call.may_be_late if number == 0 else may_be_late
             if may_be_late:
-                crossing.wait_to_be_abandoned(number)
-                crossing.wait_to_be_left(number)
+                call.wait_to_be_abandoned(number)
+                call.wait_to_be_left(number)
             chunk = next(chunks, _DONE)
             if receive is not None and chunk is not _DONE:
                 chunk = receive(chunk)
         if chunk is _DONE:
-            answered(crossing)
+            answered(call)
             return
         yield chunk
 
 
-async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> AsyncGenerator[Any, None]:
+async def aserve_stream(call: Crossing, apply: AsyncApply | None = None) -> AsyncGenerator[Any, None]:
     """Like `serve_stream`, for an async generator. A stream that was cut short waits at its end to be cut again."""
-    assert crossing.is_served, _EXECUTED
-    chunks, paced = crossing.replay_chunks(), crossing.paced()
-    with crossing.awaiting() as awaited:
+    assert call.is_served, _EXECUTED
+    chunks, paced = call.replay_chunks(), call.paced()
+    with call.awaiting() as awaited:
         for number in count():
             if paced is not None:
                 with answering():
                     await paced.await_(number)
-            is_left = crossing.is_left_after(number)
+            is_left = call.is_left_after(number)
             if awaited.knows_effects:
-                await _reapply(crossing, awaited, apply, number)
+                await _reapply(call, awaited, apply, number)
             if not is_left:
                 await awaited.next()
             if not awaited.knows_effects:
-                await _reapply(crossing, awaited, apply, number)
-            await crossing.await_to_be_abandoned(number)
+                await _reapply(call, awaited, apply, number)
+            await call.await_to_be_abandoned(number)
             if is_left:
-                await _cancelled(crossing, awaited)
+                await _cancelled(call, awaited)
             chunk = next(chunks, _DONE)
             if chunk is _DONE:
-                answered(crossing)
+                answered(call)
                 break
             try:
                 yield chunk
@@ -162,49 +162,49 @@ async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> 
                 raise
 
 
-def intercept(crossing: Crossing, execute: Callable[[], Any], apply: Apply | None = None) -> Any:
+def intercept(call: Crossing, execute: Callable[[], Any], apply: Apply | None = None) -> Any:
     """Serve the call, run it through, or execute and record it.
 
     `KeyboardInterrupt`, `SystemExit` and our own halts are not outcomes: they pass and leave no record.
 
     Args:
-        crossing: The call.
+        call: The call.
         execute: Makes the real call.
-        apply: Does again what else a served call did; the real call notes it with `ExecutedCrossing.effected`.
+        apply: Does again what else a served call did; the real call notes it with `ExecutedCall.effected`.
     """
-    if crossing.is_served:
-        return serve(crossing, apply)
+    if call.is_served:
+        return serve(call, apply)
     try:
-        with crossing.executing():
+        with call.executing():
             value = execute()
     except (Exception, CancelledError) as error:
-        crossing.arrivals.next()
-        crossing.raised(error)
+        call.arrivals.next()
+        call.raised(error)
         raise
-    crossing.arrivals.next()
-    crossing.returned(value)
+    call.arrivals.next()
+    call.returned(value)
     return value
 
 
-async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]], apply: AsyncApply | None = None) -> Any:
+async def aintercept(call: Crossing, execute: Callable[[], Awaitable[Any]], apply: AsyncApply | None = None) -> Any:
     """Like `intercept`, for a coroutine."""
-    if crossing.is_served:
-        return await aserve(crossing, apply)
+    if call.is_served:
+        return await aserve(call, apply)
     try:
-        with awaited(crossing), crossing.executing():
+        with awaited(call), call.executing():
             value = await execute()
     except (Exception, CancelledError) as error:
-        crossing.raised(error)
+        call.raised(error)
         raise
-    crossing.returned(value)
+    call.returned(value)
     return value
 
 
 @contextmanager
-def awaited(crossing: ExecutedCrossing) -> Iterator[None]:
+def awaited(call: ExecutedCall) -> Iterator[None]:
     """Await the real code of a call inside, at its place among all that its event loop waits for."""
-    with crossing.awaiting() as awaited, awaited.arriving():
-        crossing.arrivals.awaited = awaited
+    with call.awaiting() as awaited, awaited.arriving():
+        call.arrivals.awaited = awaited
         yield
 
 
@@ -215,18 +215,18 @@ class _Stream:
     chunk was handed to it, leaves a closed stream behind; so does one that still waits when the session ends.
     """
 
-    def __init__(self, crossing: ExecutedCrossing) -> None:
-        self._crossing = crossing
+    def __init__(self, call: ExecutedCall) -> None:
+        self._call = call
         self._chunks: list[Plain] = []
         self._open = True
         self._lock = Lock()
-        crossing.session.watch(self.cut)
+        call.session.watch(self.cut)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Run a step of the real stream inside."""
         try:
-            with self._crossing.executing():
+            with self._call.executing():
                 yield
         except (Exception, CancelledError) as error:
             self._end("raised", error)
@@ -237,15 +237,15 @@ class _Stream:
 
     def arrived(self, chunk: Any) -> None:
         """Keep a chunk before the reader can change it."""
-        self._crossing.chunk_arrived()
-        with self._crossing.session.latching():
-            self._chunks.append(self._crossing.session.codec.encode(chunk))
+        self._call.chunk_arrived()
+        with self._call.session.latching():
+            self._chunks.append(self._call.session.codec.encode(chunk))
 
     def exhaust(self) -> None:
         """Record that nothing more came."""
-        decode = self._crossing.session.codec.decode
-        with self._crossing.session.latching():
-            usage = self._crossing.boundary.usage_of_stream([decode(chunk) for chunk in self._chunks])
+        decode = self._call.session.codec.decode
+        with self._call.session.latching():
+            usage = self._call.boundary.usage_of_stream([decode(chunk) for chunk in self._chunks])
         self._end("exhausted", usage=usage)
 
     def close(self) -> None:
@@ -254,38 +254,36 @@ class _Stream:
 
     def cut(self) -> None:
         """Record that the session has ended."""
-        if not self._crossing.is_abandoned:
+        if not self._call.is_abandoned:
             self.close()
         elif self._finish():
-            self._crossing.cancelled(self._chunks)
+            self._call.cancelled(self._chunks)
 
     def _end(self, how: Ended, error: Failure | None = None, usage: Usage | None = None) -> None:
         if self._finish():
-            self._crossing.streamed(self._chunks, how, error, usage)
+            self._call.streamed(self._chunks, how, error, usage)
 
     def _finish(self) -> bool:
         """Note that the stream is over; whether it was not before."""
         with self._lock:
             first, self._open = self._open, False
-        self._crossing.session.unwatch(self.cut)
+        self._call.session.unwatch(self.cut)
         return first
 
 
-def intercept_stream(
-    crossing: Crossing, execute: Callable[[], Iterator[Any]], apply: Apply | None = None
-) -> Iterator[Any]:
+def intercept_stream(call: Crossing, execute: Callable[[], Iterator[Any]], apply: Apply | None = None) -> Iterator[Any]:
     """Like `intercept`, for a generator. A stream closed early or broken midway is recorded as exactly that."""
-    if crossing.is_served:
-        yield from serve_stream(crossing, apply)
+    if call.is_served:
+        yield from serve_stream(call, apply)
         return
-    stream, chunks = _Stream(crossing), None
+    stream, chunks = _Stream(call), None
     while True:
         try:
             with stream.reading():
                 chunks = chunks if chunks is not None else iter(execute())
                 chunk = next(chunks, _DONE)
         finally:
-            crossing.arrivals.next()
+            call.arrivals.next()
         if chunk is _DONE:
             break
         try:
@@ -293,7 +291,7 @@ def intercept_stream(
             yield chunk
         except BaseException:
             stream.close()
-            with crossing.executing():
+            with call.executing():
                 if (close := getattr(chunks, "close", None)) is not None:
                     close()
             raise
@@ -301,19 +299,19 @@ def intercept_stream(
 
 
 async def aintercept_stream(
-    crossing: Crossing, execute: Callable[[], AsyncIterator[Any]], apply: AsyncApply | None = None
+    call: Crossing, execute: Callable[[], AsyncIterator[Any]], apply: AsyncApply | None = None
 ) -> AsyncIterator[Any]:
     """Like `intercept_stream`, for an async generator."""
-    if crossing.is_served:
-        async with aclosing(aserve_stream(crossing, apply)) as served:
+    if call.is_served:
+        async with aclosing(aserve_stream(call, apply)) as served:
             async for chunk in served:
                 yield chunk
         return
-    stream = _Stream(crossing)
+    stream = _Stream(call)
     with stream.reading():
         chunks = aiter(execute())
-    with crossing.awaiting() as awaited:
-        crossing.arrivals.awaited = crossing.arrivals.tells = awaited
+    with call.awaiting() as awaited:
+        call.arrivals.awaited = call.arrivals.tells = awaited
         while True:
             with awaited.arriving(), stream.reading():
                 chunk = await anext(chunks, _DONE)
@@ -324,7 +322,7 @@ async def aintercept_stream(
                 yield chunk
             except BaseException:
                 stream.close()
-                with crossing.executing():
+                with call.executing():
                     if (close := getattr(chunks, "aclose", None)) is not None:
                         with awaited.leaving():
                             await close()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from agenttape_core.freeze import Frozen
 from agenttape_core.scheduling import SCOPES
-from agenttape_core.session.executed_around import executing
-from agenttape_core.session.executed_crossing import ExecutedCrossing
+from agenttape_core.session.executed_call import ExecutedCall, executing
 from agenttape_core.session.passed_on import is_passed_on
 from agenttape_core.session.session import Session
 
@@ -35,7 +34,7 @@ def executing_of(session: Session) -> bool:
     and a connection that was made for one call and is used by others.
     """
     origin = SCOPES.origin()
-    crossing: ExecutedCrossing | None = executing() or (origin.crossing if origin is not None else None)
+    crossing: ExecutedCall | None = executing() or (origin.crossing if origin is not None else None)
     if crossing is not None:
         return crossing.session is session and (crossing.reaches_out() or (crossing.is_real and is_passed_on()))
     return owning_session() is None and session.executes_now()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from agenttape_core.freeze import begun_scope
 from agenttape_core.matching import Position, current_branch, rank_name, task_branch
 from agenttape_core.session.context import context_session, current_session
-from agenttape_core.session.executed_around import executing
+from agenttape_core.session.executed_call import executing
 from agenttape_core.session.session import Session
 
 _positions: list[Callable[[Session], Position | None]] = []

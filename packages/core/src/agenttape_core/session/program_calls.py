@@ -18,10 +18,8 @@ from agenttape_core.locks import Lock
 from agenttape_core.schema import Plain
 from agenttape_core.session.base_session import Slot
 from agenttape_core.session.boundary import Boundary
-from agenttape_core.session.crossing import Crossing
-from agenttape_core.session.executed_around import executing
-from agenttape_core.session.executed_crossing import WATCHED, ExecutedCrossing
-from agenttape_core.session.intercept import Ended, awaited
+from agenttape_core.session.executed_call import WATCHED, ExecutedCall, executing
+from agenttape_core.session.intercept import Crossing, Ended, awaited
 from agenttape_core.session.positions import below
 from agenttape_core.session.report import Crossed
 from agenttape_core.session.session import Session
@@ -65,7 +63,7 @@ class ProgramCall:
         keeps_idle: Whether it is recorded, too, if it made no calls that are recorded: the user has taped the object.
     """
 
-    def __init__(self, crossing: ExecutedCrossing, calls: _Calls, *, keeps_idle: bool) -> None:
+    def __init__(self, crossing: ExecutedCall, calls: _Calls, *, keeps_idle: bool) -> None:
         self._crossing = crossing
         self._calls = calls
         self._keeps_idle = keeps_idle
@@ -149,7 +147,7 @@ class ProgramCall:
             return False
         return True
 
-    def _counted(self) -> ExecutedCrossing:
+    def _counted(self) -> ExecutedCall:
         crossing, calls = self._crossing, self._calls
         calls.reach_outside = True
         if calls.ran:
@@ -168,7 +166,7 @@ class _Stream:
         head: Its first chunk.
     """
 
-    def __init__(self, call: ProgramCall, crossing: ExecutedCrossing, head: Any) -> None:
+    def __init__(self, call: ProgramCall, crossing: ExecutedCall, head: Any) -> None:
         self._call = call
         self._crossing = crossing
         self._chunks: list[Plain] | None = []

@@ -16,33 +16,27 @@ from agenttape_core.errors import (
 )
 from agenttape_core.guard import how_to_end, warn_of_late
 from agenttape_core.guard.caller import caller
-from agenttape_core.matching import (
-    Candidate,
-    CanonicalRequest,
-    Position,
-    task_branch,
-)
+from agenttape_core.matching import Candidate as Match
+from agenttape_core.matching import CanonicalRequest, Position, task_branch
 from agenttape_core.scheduling import SCOPES as _SCOPES
 from agenttape_core.scheduling import Scopes
 from agenttape_core.schema import MODEL_KINDS
+from agenttape_core.session.answered_call import AnsweredCall
+from agenttape_core.session.answers import answer_of, miss_result
+from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import Boundary
-from agenttape_core.session.candidates import Candidate as TriedCandidate
-from agenttape_core.session.crossing import Crossing, begun
+from agenttape_core.session.call import begun
+from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.entered_session import EnteredSession
-from agenttape_core.session.executed_around import executing
-from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing
-from agenttape_core.session.faked_crossing import FakedCrossing
+from agenttape_core.session.executed_call import RUNNING, ExecutedCall, executing
 from agenttape_core.session.finding import found_for
 from agenttape_core.session.held_secrets import HeldSecrets
 from agenttape_core.session.ids_of_run import Asked
+from agenttape_core.session.intercept import Crossing
 from agenttape_core.session.miss import refusal_reason
-from agenttape_core.session.refused_crossing import RefusedCrossing
 from agenttape_core.session.report import Crossed
-from agenttape_core.session.run_through_crossing import RunThroughCrossing
-from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.served_writes import ServedWrite, note_served_write, served_write_on
 from agenttape_core.session.sources import original
-from agenttape_core.session.under_way import under_way
 
 
 class _Call(NamedTuple):
@@ -64,7 +58,11 @@ class _Call(NamedTuple):
     owner: Any
     body: Mapping[str, Any]
     number: int
-    parent: ExecutedCrossing | None
+    parent: ExecutedCall | None
+
+    def facts(self, session: BaseSession) -> tuple[BaseSession, Boundary, CanonicalRequest, Position]:
+        """Return what each call has."""
+        return session, self.boundary, self.request, self.position
 
 
 class Session(EnteredSession):
@@ -86,7 +84,7 @@ class Session(EnteredSession):
         owner: Any = None,
         ids: tuple[str, ...] = (),
         ids_around: tuple[str, ...] = (),
-        parent: ExecutedCrossing | None = None,
+        parent: ExecutedCall | None = None,
         holder: Any = None,
         writes: bool = False,
         is_idempotent: bool = False,
@@ -118,7 +116,7 @@ class Session(EnteredSession):
         frozen = self.frozen_here()
         if frozen is not None:
             frozen.progressed()
-        self.answering.append(None)  # what waits for the decision takes no frozen time: see `under_way`
+        self.answering.__enter__()  # what waits for the decision takes no frozen time
         try:
             request = self._canonical.request(boundary.kind, name, body, ids, ids_around)
             parent = parent if parent is not None and parent.session is self else self.around(position)
@@ -134,68 +132,66 @@ class Session(EnteredSession):
             self.latch(error)  # an agent that eats it must not end green
             raise
         finally:
-            self.answering.pop()
+            self.answering.__exit__()
         if self.held is not None:
             self._note_secrets(self.held, position, body, begins_run=isinstance(decision, RunThrough))
         if writes or isinstance(decision, Execute):
             self._follow_writes(decision, request, position, owner if holder is None else holder)
         call = _Call(boundary, request, position, owner, body, self.ledger.next_number(), parent)
+        crossing: Crossing
         if isinstance(decision, Serve):
-            return begun(self._served(call, decision.found))
-        if isinstance(decision, RunThrough):
-            return begun(self._stepped_into(call, decision.found))
-        if isinstance(decision, Refuse):
-            return begun(self._refused(call, decision))
-        return begun(self._executed(call, candidate))
+            crossing = self._served(call, decision.found)
+        elif isinstance(decision, RunThrough):
+            crossing = self._stepped_into(call, decision.found)
+        elif isinstance(decision, Refuse):
+            crossing = self._refused(call, decision)
+        else:
+            crossing = self._executed(call, candidate)
+        begun(crossing)
+        return crossing
 
-    def _position(self, name: str, parent: ExecutedCrossing | None) -> Position:
+    def _position(self, name: str, parent: ExecutedCall | None) -> Position:
         """Return where a call is made that no framework knows the place of."""
         base = parent.position if parent is not None else self.root
         return base.child(name, branch=task_branch(base))
 
-    def _served(self, call: _Call, found: Candidate) -> ServedCrossing:
-        """Return the crossing of a call that a recording answers."""
+    def _served(self, call: _Call, found: Match) -> AnsweredCall:
+        """Return a call that a recording answers."""
         self._note_answer(call, found, is_served=True)
         self.ledger.served_at.setdefault(found.number, call.position.order)
         self.scheduler.serves(found.number)
-        return ServedCrossing(self, call.boundary, call.request, call.position, owner=call.owner, found=found)
+        return AnsweredCall(*call.facts(self), number=call.number, owner=call.owner, found=found)
 
-    def _stepped_into(self, call: _Call, found: Candidate) -> RunThroughCrossing:
-        """Return the crossing of a recorded call whose code is run again."""
+    def _stepped_into(self, call: _Call, found: Match) -> ExecutedCall:
+        """Return a recorded call whose code is run again."""
         self._note_answer(call, found, is_served=False)
         self.ledger.ran_through(call.number, found.number, call.position.order)
-        boundary, request, position, owner, _, number, parent = call
-        return RunThroughCrossing(
-            self, boundary, request, position, number=number, owner=owner, parent=parent, found=found
-        )
+        facts = call.facts(self)
+        return ExecutedCall(*facts, number=call.number, owner=call.owner, parent=call.parent, found=found)
 
-    def _executed(self, call: _Call, candidate: TriedCandidate | None) -> ExecutedCrossing:
-        """Return the crossing of a call that is executed for real."""
+    def _executed(self, call: _Call, candidate: Candidate | None) -> ExecutedCall:
+        """Return a call that is executed for real."""
         boundary, request, position, owner, _, number, parent = call
         self.scheduler.depart()
         self._departed("executed", request, position)
         self.report.add(executed=Crossed(boundary.kind, request.name, position.address, number))
-        crossing = ExecutedCrossing(self, boundary, request, position, number=number, owner=owner, parent=parent)
+        executed = ExecutedCall(self, boundary, request, position, number=number, owner=owner, parent=parent)
         if candidate is not None:
-            crossing.candidate, crossing.metadata = candidate, {"candidate": candidate.label}
-        return crossing
+            executed.candidate, executed.metadata = candidate, {"candidate": candidate.label}
+        return executed
 
-    def _refused(self, call: _Call, refusal: Refuse) -> FakedCrossing | RefusedCrossing:
-        """Return the crossing of a call without a recording: a function of the user answers it, or it is a miss."""
-        boundary, request, position, owner, body, number, parent = call
-        around = parent.number if parent is not None else None
-        fake = self._setup.fakes.get(request.name)
+    def _refused(self, call: _Call, refusal: Refuse) -> AnsweredCall:
+        """Return a call without a recording: a function of the user answers it, or it is a miss."""
+        around = call.parent.number if call.parent is not None else None
+        fake = self._setup.fakes.get(call.request.name)
         if fake is not None and refusal.found is None:
-            self.report.add(faked=Crossed(boundary.kind, request.name, position.address, number))
-            return FakedCrossing(
-                self, boundary, request, position, owner=owner, fake=fake, body=body, number=number, parent=around
-            )
-        drift = self._drift(request, position, refusal)
-        return RefusedCrossing(
-            self, boundary, request, position, owner=owner, drift=drift, number=number, parent=around
-        )
+            self.report.add(faked=Crossed(call.boundary.kind, call.request.name, call.position.address, call.number))
+            answer = answer_of(fake, call.body, around)
+        else:
+            answer = miss_result(self._drift(call.request, call.position, refusal), around)
+        return AnsweredCall(*call.facts(self), number=call.number, owner=call.owner, answer=answer)
 
-    def _note_answer(self, call: _Call, found: Candidate, *, is_served: bool) -> None:
+    def _note_answer(self, call: _Call, found: Match, *, is_served: bool) -> None:
         """Note that a recording answers a call, or that its code is run again."""
         request, position, parent = call.request, call.position, call.parent
         if parent is not None:
@@ -214,7 +210,7 @@ class Session(EnteredSession):
         if request.ids or self.ledger.texts is not None:
             self._note_asked(request, found)
 
-    def _candidate_at(self, boundary: Boundary, request: CanonicalRequest, position: Position) -> TriedCandidate | None:
+    def _candidate_at(self, boundary: Boundary, request: CanonicalRequest, position: Position) -> Candidate | None:
         """Return the candidate that is asked in the place of the program's own model, if there is one."""
         candidates = self._setup.candidates
         if candidates is None or not (boundary.takes_candidates and candidates.may_be_at(request.kind)):
@@ -225,10 +221,10 @@ class Session(EnteredSession):
         self, held: HeldSecrets, position: Position, body: Mapping[str, Any], *, begins_run: bool
     ) -> None:
         """Note what a request holds, where what is served later may reach a call that is executed."""
-        with self.latching(), under_way(self):
+        with self.latching(), self.answering:
             held.note(position.address, body, begins_run=begins_run)
 
-    def _note_asked(self, request: CanonicalRequest, found: Candidate) -> None:
+    def _note_asked(self, request: CanonicalRequest, found: Match) -> None:
         """Note what is needed of a recording that stays: the ids that it was asked with, and texts for steps."""
         if request.ids and self.ledger.writes:
             self.ledger.asked.setdefault(found.number, Asked(request, found.same))
@@ -242,7 +238,7 @@ class Session(EnteredSession):
         body: Callable[[], Mapping[str, Any]],
         position: Position | None,
         owner: Any,
-    ) -> ExecutedCrossing | None:
+    ) -> ExecutedCall | None:
         """Return the crossing of a call that is executed, and that may turn out to be none; see `program_calls`.
 
         Args:
@@ -261,7 +257,7 @@ class Session(EnteredSession):
             return None
         position = position or self.root.child(name, branch=task_branch(self.root))
         number = self.ledger.next_number()
-        return ExecutedCrossing(self, boundary, request, position, number=number, owner=owner)
+        return ExecutedCall(self, boundary, request, position, number=number, owner=owner)
 
     def _refuse_late(self, kind: str, name: str) -> NoReturn:
         """Refuse a call of what a replay has started, and which runs on after its end."""
@@ -328,7 +324,7 @@ class Session(EnteredSession):
         reason = refusal_reason(refusal, known, self._bar(request.kind, request.name))
         return self.miss(request, position, reason, lossy=refusal.found is not None)
 
-    def around(self, position: Position | None = None) -> ExecutedCrossing | None:
+    def around(self, position: Position | None = None) -> ExecutedCall | None:
         """Return the innermost crossing of this session that executes around a call made here.
 
         Args:
@@ -343,7 +339,7 @@ class Session(EnteredSession):
             return "the run has departed from its recording, live does not name this call"
         return "it is frozen" if self.policy.is_frozen(kind, name) else ""
 
-    def _executing_elsewhere(self, position: Position | None) -> ExecutedCrossing | None:
+    def _executing_elsewhere(self, position: Position | None) -> ExecutedCall | None:
         """Return the boundary that a thread without a context most likely works for: the innermost, if there is one.
 
         Real code may start threads that know nothing of the session. What they call belongs to that code. It does not
@@ -354,7 +350,7 @@ class Session(EnteredSession):
             return None
         origin = SCOPES.origin()
         if origin is not None and origin.membership.session is self:
-            begun_in: ExecutedCrossing | None = origin.crossing
+            begun_in: ExecutedCall | None = origin.crossing
             return begun_in if begun_in is not None and not begun_in.has_ended else None
         # A request that is under way starts no threads that make others: those run beside it.
         running = [crossing for crossing in self.extension(RUNNING)[:] if crossing.boundary.kind != "http"]

@@ -12,8 +12,6 @@ from agenttape_core.errors import BudgetExceededError, ConfigurationError
 from agenttape_core.schema import Interaction
 from agenttape_core.session import (
     Crossing,
-    ExecutedCrossing,
-    RunThroughCrossing,
     Session,
     stop_watching,
     watch_crossings,
@@ -73,7 +71,7 @@ class Budget:
             return self._spent
 
     def _begins(self, crossing: Crossing) -> None:
-        if not isinstance(crossing, ExecutedCrossing) or isinstance(crossing, RunThroughCrossing):
+        if crossing.is_served or not crossing.is_real:
             return
         if crossing.boundary.kind not in MODELS:
             return

@@ -14,7 +14,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult, GenerationChunk, LLMResult
 
 from agenttape_core import AgentTapeError
-from agenttape_core.integration import ExecutedCrossing
+from agenttape_core.integration import ExecutedCall
 from agenttape_core.integration.observing import HOLE, ObservedCall, ObservedStream, Unrecorded
 from agenttape_langchain._compat import BeginningTool, came_from_cache, refused_arguments
 from agenttape_langchain.effects import observing_effects
@@ -40,7 +40,7 @@ class ObservedTool(ObservedCall):
         tool: What callbacks do not receive of it; `None` if that is not known.
     """
 
-    def __init__(self, crossing: ExecutedCrossing, tool: BeginningTool | None) -> None:
+    def __init__(self, crossing: ExecutedCall, tool: BeginningTool | None) -> None:
         super().__init__(crossing)
         self._lacks_artifact = not crossing.request.extra and tool is not None and tool.returns_artifact
         self._noting = ExitStack()
@@ -73,7 +73,7 @@ class ObservedTool(ObservedCall):
 class ObservedModel(ObservedStream):
     """A call of a chat model."""
 
-    def __init__(self, crossing: ExecutedCrossing) -> None:
+    def __init__(self, crossing: ExecutedCall) -> None:
         super().__init__(crossing)
         self._has_events = False
 
@@ -131,7 +131,7 @@ class ObservedCompletion(ObservedModel):
         runs: The runs of its prompts, in order.
     """
 
-    def __init__(self, crossing: ExecutedCrossing, runs: list[UUID]) -> None:
+    def __init__(self, crossing: ExecutedCall, runs: list[UUID]) -> None:
         super().__init__(crossing)
         self._waiting = dict.fromkeys(runs)
         self._answers: dict[UUID, LLMResult] = {}

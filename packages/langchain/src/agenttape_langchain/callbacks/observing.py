@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import Rule
-from agenttape_core.integration import Boundary, ExecutedCrossing, Position
+from agenttape_core.integration import Boundary, ExecutedCall, Position
 from agenttape_core.integration.observing import EventsOption, Observer, Payload, Unseen
 from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.run_tree import Run, RunTree
@@ -114,7 +114,7 @@ class Observing(RunTree, Observer[ObservedRun]):
 
     # -- recording ---------------------------------------------------------------------------------------------
 
-    def _crossing(self, run: ObservedRun, boundary: Boundary, name: str, body: Any) -> ExecutedCrossing:
+    def _crossing(self, run: ObservedRun, boundary: Boundary, name: str, body: Any) -> ExecutedCall:
         ids = (run.run.tool_call_id,) if run.run.tool_call_id is not None else ()
         crossing = self.session().cross(
             boundary,

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration import ExecutedCrossing, value_codec
+from agenttape_core.integration import ExecutedCall, value_codec
 from agenttape_core.integration.importing import Exchange, NotImportableError, Options, provider_class
 from agenttape_langchain._compat import invocation_params
 from agenttape_langchain.chat_models import CHAT
@@ -42,7 +42,7 @@ class Answer:
     error: Exception | None = None
     loss: str = ""
 
-    def record(self, crossing: ExecutedCrossing) -> None:
+    def record(self, crossing: ExecutedCall) -> None:
         """Record it as the outcome of a crossing."""
         if self.chunks is not None and (self.chunks or self.error is None):
             usage = CHAT.usage(self.result) if self.result is not None else None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.integration import ExecutedCrossing, Position
+from agenttape_core.integration import ExecutedCall, Position
 from agenttape_core.integration.importing import expect_list, expect_mapping, malformed
 from agenttape_langchain.address import own_tags, placement
 
@@ -27,7 +27,7 @@ class ForeignRun:
     plain: Mapping[str, Any]
     above: ForeignRun | None = None
     position: Position = field(default_factory=Position)
-    crossing: ExecutedCrossing | None = None
+    crossing: ExecutedCall | None = None
 
     @property
     def place(self) -> str:
@@ -103,7 +103,7 @@ class ForeignRun:
         return max((end - start).total_seconds() * 1000, 0.0) if start is not None and end is not None else 0.0
 
     @property
-    def crossing_around(self) -> ExecutedCrossing | None:
+    def crossing_around(self) -> ExecutedCall | None:
         """The innermost interaction that it is part of."""
         above = self.above
         while above is not None and above.crossing is None:

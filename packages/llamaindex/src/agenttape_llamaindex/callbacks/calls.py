@@ -9,7 +9,7 @@ from typing import Any
 from llama_index.core.tools import FunctionTool, ToolOutput
 
 from agenttape_core import AgentTapeError
-from agenttape_core.integration import ExecutedCrossing, note_text
+from agenttape_core.integration import ExecutedCall, note_text
 from agenttape_core.integration.codecs import packed
 from agenttape_core.integration.observing import ObservedCall, ObservedStream, Unrecorded
 from agenttape_llamaindex.codec import CHATS, TEXTS
@@ -31,7 +31,7 @@ class ObservedEmbedding(ObservedCall):
         method: The leaf method.
     """
 
-    def __init__(self, crossing: ExecutedCrossing, method: str) -> None:
+    def __init__(self, crossing: ExecutedCall, method: str) -> None:
         super().__init__(crossing)
         self._is_single = method.endswith(("_text_embedding", "_image_embedding"))
 
@@ -52,7 +52,7 @@ class ObservedFunction(ObservedCall):
 
     is_served = False
 
-    def __init__(self, crossing: ExecutedCrossing, effects: Effects) -> None:
+    def __init__(self, crossing: ExecutedCall, effects: Effects) -> None:
         super().__init__(crossing)
         self._noting = ExitStack()
         self._noting.enter_context(effects.noted(self))
@@ -85,7 +85,7 @@ class ObservedResponses(ObservedStream):
         sort: The sort of its responses.
     """
 
-    def __init__(self, crossing: ExecutedCrossing, sort: Sort) -> None:
+    def __init__(self, crossing: ExecutedCall, sort: Sort) -> None:
         super().__init__(crossing)
         self._chunk_of = sort.writer()
         self._last: Any = None
@@ -104,7 +104,7 @@ class ObservedResponses(ObservedStream):
         return self.exhausted(self._last) if error is None else self.broken(error)
 
 
-def call_of(crossing: ExecutedCrossing, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
+def call_of(crossing: ExecutedCall, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
     """Return the observed call that a crossing is, in the form of its kind.
 
     Args:

@@ -23,7 +23,7 @@ from llama_index.core.tools import BaseTool, ToolOutput
 from workflows import Workflow
 
 from agenttape_core import Rule
-from agenttape_core.integration import ExecutedCrossing, Leaf, plain_value
+from agenttape_core.integration import ExecutedCall, Leaf, plain_value
 from agenttape_core.integration.observing import (
     INTERRUPTED,
     EventsOption,
@@ -268,9 +268,7 @@ class Observing(Observer[OpenSpan]):
         else:
             span.begin_part(method, lambda crossing: call_of(crossing, span.instance, method, kwargs))
 
-    def _cross(
-        self, span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> ExecutedCrossing | None:
+    def _cross(self, span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExecutedCall | None:
         """Begin the crossing of a leaf call, as a session would; `None` if it is part of a call of the same object."""
         session = self.session()
         session.extend(SPANS, cast("Spans", self.open_runs))

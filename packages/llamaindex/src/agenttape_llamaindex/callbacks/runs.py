@@ -12,7 +12,7 @@ from llama_index.core.tools import BaseTool
 from workflows import Workflow
 from workflows.events import Event
 
-from agenttape_core.integration import ExecutedCrossing, Leaf, Position, state_of
+from agenttape_core.integration import ExecutedCall, Leaf, Position, state_of
 from agenttape_core.integration.observing import ObservedCall, OpenRun
 from agenttape_llamaindex.delegation import MethodRun
 from agenttape_llamaindex.run_tree import LEAVES
@@ -113,7 +113,7 @@ class OpenSpan(OpenRun):
         """True if another span's outcome is that of its call, as is known when it has ended."""
         return self.leaf is not None and self.leaf.delegate is not None
 
-    def begin_part(self, method: str, call: Callable[[ExecutedCrossing], ObservedCall]) -> None:
+    def begin_part(self, method: str, call: Callable[[ExecutedCall], ObservedCall]) -> None:
         """Begin as a part of the leaf call directly around this one, if that is of the same object; see `delegation`.
 
         Args:

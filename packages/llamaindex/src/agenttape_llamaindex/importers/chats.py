@@ -10,7 +10,7 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration import ExecutedCrossing, value_codec
+from agenttape_core.integration import ExecutedCall, value_codec
 from agenttape_core.integration.importing import (
     CallFacts,
     Exchange,
@@ -48,7 +48,7 @@ class _Answer:
     error: Exception | None = None
     loss: str = ""
 
-    def record(self, crossing: ExecutedCrossing) -> None:
+    def record(self, crossing: ExecutedCall) -> None:
         """Record it as the outcome of a crossing."""
         if self.chunks is not None and (self.chunks or self.error is None):
             usage = CHAT.usage(self.response) if self.response is not None else None

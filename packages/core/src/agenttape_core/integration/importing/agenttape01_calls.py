@@ -10,7 +10,7 @@ from agenttape_core.integration.importing.foreign_values import error_named, lit
 from agenttape_core.integration.importing.framework import Framework
 from agenttape_core.integration.importing.request_parts import NotImportableError
 from agenttape_core.lifecycle.imported import CallFacts, Importing
-from agenttape_core.session import ExecutedCrossing
+from agenttape_core.session import ExecutedCall
 
 _ERROR = "of its error, agenttape 0.1 kept the type, the message and few attributes"
 
@@ -51,7 +51,7 @@ def import_call(importing: Importing, plain: Mapping[str, Any], framework: Frame
 
 def _crossing(
     importing: Importing, plain: Mapping[str, Any], framework: Framework, value: Any, loss: str
-) -> ExecutedCrossing:
+) -> ExecutedCall:
     request = plain["request"]
     listed = plain.get("tags")
     tags = [str(tag) for tag in listed] if isinstance(listed, list) else []

@@ -25,7 +25,7 @@ from agenttape_core.integration.object_settings import MODEL_SETTINGS
 from agenttape_core.lifecycle.imported import CallFacts, Graded, Importing, ImportReport
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
-from agenttape_core.session import ExecutedCrossing
+from agenttape_core.session import ExecutedCall
 
 _KINDS = {
     "chat": "chat", "generate_content": "chat", "text_completion": "completion", "execute_tool": "tool",
@@ -104,7 +104,7 @@ class _Import:
         self._importing = importing
         self._framework = framework
         self._positions: dict[str, Position] = {}
-        self._crossings: dict[str, ExecutedCrossing | None] = {}
+        self._crossings: dict[str, ExecutedCall | None] = {}
 
     def all(self, spans: Sequence[Span]) -> list[Graded]:
         """Record the calls among the spans, in their order, each below the span that it lies in."""

@@ -16,7 +16,7 @@ from typing import Any, Self
 from agenttape_core.integration.observing.order import Moment
 from agenttape_core.matching import Position
 from agenttape_core.schema import Plain
-from agenttape_core.session import ExecutedCrossing, StepEvent, plain_value, value_codec
+from agenttape_core.session import ExecutedCall, StepEvent, plain_value, value_codec
 
 INTERRUPTED = "the program was interrupted before it had an outcome"
 HOLE = "a chunk of its stream could not be recorded, and a stream with a hole is none"
@@ -53,7 +53,7 @@ class ObservedCall:
         crossing: Its crossing.
     """
 
-    def __init__(self, crossing: ExecutedCrossing) -> None:
+    def __init__(self, crossing: ExecutedCall) -> None:
         self.crossing = crossing
 
     def returned(self, value: Any) -> Unrecorded | None:
@@ -79,7 +79,7 @@ class ObservedStream(ObservedCall):
         crossing: Its crossing.
     """
 
-    def __init__(self, crossing: ExecutedCrossing) -> None:
+    def __init__(self, crossing: ExecutedCall) -> None:
         super().__init__(crossing)
         self.chunks: list[Plain] = []
         self.came: list[float] = []
@@ -169,7 +169,7 @@ class OpenRun:
         return self if self.above is None else self.above.outermost
 
     @property
-    def crossing_around(self) -> ExecutedCrossing | None:
+    def crossing_around(self) -> ExecutedCall | None:
         """The innermost call that this run is part of."""
         return next((run.call.crossing for run in self.around() if run.call is not None), None)
 

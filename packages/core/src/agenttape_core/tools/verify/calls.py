@@ -9,7 +9,7 @@ from typing import Any
 from agenttape_core.lifecycle.running_test import FailedBlock
 from agenttape_core.matching import canonical_json
 from agenttape_core.schema import Plain
-from agenttape_core.session import BaseSession, Crossing, ServedCrossing
+from agenttape_core.session import BaseSession, Crossing
 from agenttape_core.tools.verify.recording import Departures, WithRecording
 
 _MAX_REQUEST = 1000
@@ -49,7 +49,7 @@ class Calls:
         request, address, branch = crossing.request, crossing.position.address, _branch()
         request_text = _shortened(canonical_json(request.body))
         served = "not served"
-        if isinstance(crossing, ServedCrossing):
+        if crossing.is_served and crossing.found is not None:
             served = f"served by interaction {crossing.found.number} ({crossing.found.rung})"
         with self._lock:
             calls = self._calls.setdefault(crossing.session, {})

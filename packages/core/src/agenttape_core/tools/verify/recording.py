@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agenttape_core.scheduling import is_in_run
-from agenttape_core.session import BaseSession, Crossing, ServedCrossing
+from agenttape_core.session import AnsweredCall, BaseSession, Crossing
 from agenttape_core.tools.verify.written import written_otherwise
 
 _SAME_MOMENT_MS = 1.0
@@ -55,16 +55,16 @@ class WithRecording:
 
     def called(self, crossing: Crossing) -> None:
         """Note that a call begins."""
-        if isinstance(crossing, ServedCrossing) and not _runs_loop():
+        if crossing.is_served and crossing.recording and not _runs_loop():
             self._note(crossing, _CALLED)
 
     def answered(self, crossing: Crossing) -> None:
         """Note that a call has been answered."""
-        if isinstance(crossing, ServedCrossing):
+        if crossing.is_served and crossing.recording:
             self._note(crossing, _ANSWERED)
 
-    def _note(self, crossing: ServedCrossing, what: str) -> None:
-        number = crossing.found.number
+    def _note(self, crossing: AnsweredCall, what: str) -> None:
+        number = crossing.recording
         address = crossing.session.source.interaction(number).address
         with self._lock:
             order = self._orders.setdefault(crossing.session, _Order())

@@ -1,41 +1,49 @@
-"""A crossing that is answered from its recording."""
+"""A call that is answered without being executed: from its recording, by a function of the user, or as a miss."""
 
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar, Literal
 
 from agenttape_core.errors import DriftError, counted
-from agenttape_core.matching import Candidate, CanonicalRequest, IdMap, Position
-from agenttape_core.scheduling import Awaited, Ending
+from agenttape_core.matching import Candidate as Match
+from agenttape_core.matching import CanonicalRequest, IdMap, Position
+from agenttape_core.scheduling import RIGHT_AWAY, Awaited, Ending
 from agenttape_core.schema import Outcome, Plain, RecordedError
+from agenttape_core.session.applied_changes import changed_outcome, recorded_value
 from agenttape_core.session.base_session import BaseSession
-from agenttape_core.session.boundary import AnsweredCrossing, Boundary
+from agenttape_core.session.boundary import Boundary
+from agenttape_core.session.call import Call
 from agenttape_core.session.ids_of_run import Asked, id_map
-from agenttape_core.session.landing import answered_with, recorded_value
 from agenttape_core.session.pacing import Paced, Tempo
 from agenttape_core.session.recorded_errors import rebuild_error
 from agenttape_core.session.sources import Edited, original
-from agenttape_core.session.under_way import under_way
 
 _NO_IDS = IdMap((), ())
+_NOT_RECORDED = Outcome(status="returned")
+_RIGHT_AWAY = nullcontext(RIGHT_AWAY)
 
 
-class ServedCrossing(AnsweredCrossing):
-    """A call that is answered from its recording.
+class AnsweredCall(Call):
+    """A call that is answered without being executed.
 
     Args:
         session: The session it belongs to.
         boundary: The family of the call.
         request: The request.
         position: Where the call is made.
+        number: Its number in this run.
         owner: The object whose call it is.
-        found: The recording.
+        found: The recording that answers it; `None` if none does.
+        answer: Answers it without a recording.
     """
 
-    __slots__ = ("_outcome", "_raises", "found", "recording")
+    __slots__ = ("_outcome", "_raises", "answer", "found", "recording")
+
+    is_served: ClassVar[Literal[True]] = True
+    """True if the call is answered without being executed."""
 
     def __init__(
         self,
@@ -44,14 +52,20 @@ class ServedCrossing(AnsweredCrossing):
         request: CanonicalRequest,
         position: Position,
         *,
-        owner: Any,
-        found: Candidate,
+        number: int,
+        owner: Any = None,
+        found: Match | None = None,
+        answer: Callable[[AnsweredCall], Any] | None = None,
     ) -> None:
-        super().__init__(session, boundary, request, position, owner=owner)
+        super().__init__(session, boundary, request, position, number=number, owner=owner)
         self.found = found
-        self.recording: int = found.number
-        self._outcome: Outcome | None = None
+        self.answer = answer
+        self.recording = found.number if found is not None else 0
+        """The number of the recording that answers it; 0 if none does."""
+        self._outcome = None if found is not None else _NOT_RECORDED
         self._raises: Exception | None = None
+
+    # -- when its answer comes ---------------------------------------------------------------------------------
 
     def paced(self) -> Paced | None:
         """Begin to serve in the time that the recording took, if the session is to.
@@ -59,33 +73,32 @@ class ServedCrossing(AnsweredCrossing):
         Raises:
             ConfigurationError: If that time cannot be held here.
         """
-        session, number = self.session, self.found.number
+        session, number = self.session, self.recording
         change = session.source.change_of(number) if isinstance(session.source, Edited) else None
         late = change.delay if change is not None else 0.0
-        if session.pace is None and not late:
+        if self.found is None or (session.pace is None and not late):
             return None
         with session.latching():
             return Paced(session.pace or Tempo(0, {}), original(session.source, number), late=late)
 
-    def awaiting(self) -> AbstractContextManager[Awaited]:
-        """Give the call its place among all that its event loop waits for, while inside."""
-        return self._awaiting(is_opening=False)
+    def awaiting(self, *, is_opening: bool = False) -> AbstractContextManager[Awaited]:
+        """Give the call its place among all that its event loop waits for, while inside.
 
-    def opening(self) -> AbstractContextManager[Awaited]:
-        """Give a stream that is awaited before it is read its place meanwhile; while it is read, it has another one."""
-        return self._awaiting(is_opening=True)
-
-    def _awaiting(self, *, is_opening: bool) -> AbstractContextManager[Awaited]:
-        address = self.session.source.interaction(self.found.number).address  # not where it is made in this run
+        Args:
+            is_opening: Whether it is a stream that is awaited before it is read; it has another place then.
+        """
+        if self.found is None:
+            return _RIGHT_AWAY
+        address = self.session.recorded_address(self.recording)  # not where it is made in this run
         answers = len(self.outcome().chunks or ()) + 1 if self.outcome().effects else 0
-        return self.arrivals.awaiting(self, address, answers=answers, is_opening=is_opening, during=self._under_way)
+        return self.arrivals.awaiting(self, address, answers=answers, is_opening=is_opening, during=self._answering)
 
-    def _under_way(self) -> AbstractContextManager[None]:
-        return under_way(self.session)
+    def _answering(self) -> AbstractContextManager[None]:
+        return self.session.answering
 
     def seconds(self) -> float:
         """Return how long the recorded call took."""
-        return self.session.seconds_of(self.found.number)
+        return self.session.seconds_of(self.recording)
 
     @property
     def was_cancelled(self) -> bool:
@@ -114,7 +127,7 @@ class ServedCrossing(AnsweredCrossing):
 
     async def await_cancellation(self) -> None:
         """Wait until the call is cancelled as the recorded one was. Return if that does not happen."""
-        with under_way(self.session):
+        with self.session.answering:
             await self.arrivals.until_cancelled(self._ending())
 
     def wait_to_be_abandoned(self, after: int | None = None) -> None:
@@ -127,7 +140,7 @@ class ServedCrossing(AnsweredCrossing):
             CassetteMissError: If it is not: the answer came too late when it was recorded.
         """
         if self._was_abandoned(after):
-            with under_way(self.session):
+            with self.session.answering:
                 if not self.arrivals.until_abandoned(self._ending()):
                     raise self._not_abandoned()
 
@@ -144,13 +157,13 @@ class ServedCrossing(AnsweredCrossing):
             CancelledError: If the program leaves it, or the session ends: nobody waits for the thread any more.
         """
         if self.arrivals.works_for_loop() and self.is_left_after(after):
-            with under_way(self.session):
+            with self.session.answering:
                 self.arrivals.until_left(self.session, self._ending())
 
     async def await_to_be_abandoned(self, after: int | None = None) -> None:
         """Like `wait_to_be_abandoned`, in an event loop that runs in the thread."""
         if self._was_abandoned(after):
-            with under_way(self.session):
+            with self.session.answering:
                 if not await self.arrivals.auntil_abandoned(self._ending()):
                     raise self._not_abandoned()
 
@@ -159,7 +172,9 @@ class ServedCrossing(AnsweredCrossing):
         return when is not None and after in (None, when)
 
     def _ending(self) -> Ending:
-        return self.session.ending_of(self.found.number)
+        return self.session.ending_of(self.recording)
+
+    # -- its answer --------------------------------------------------------------------------------------------
 
     def replay(self) -> Any:
         """Return the recorded value, or raise the recorded error.
@@ -167,7 +182,9 @@ class ServedCrossing(AnsweredCrossing):
         Raises:
             CassetteMissError: If the recorded call was cancelled, or its stream closed: that is no answer.
         """
-        with under_way(self.session):
+        if self.answer is not None:
+            return self.answer(self)
+        with self.session.answering:
             return self._replay()
 
     def _replay(self) -> Any:
@@ -188,16 +205,19 @@ class ServedCrossing(AnsweredCrossing):
     def replay_chunks(self) -> Iterator[Any]:
         """Yield the recorded chunks, each a fresh object; raise the error that broke the stream, if one did."""
         outcome = self.outcome()
-        if outcome.status == "raised":
+        if self.answer is not None or outcome.status == "refused":
+            yield from self._split(self.replay())
+        elif outcome.status == "raised":
             raise self._error(outcome.error)
-        if outcome.status == "returned":
+        elif outcome.status == "returned":
             yield from self._split(self._value(outcome.value))
-            return
-        if outcome.status == "refused":
-            yield from self._split(self._replay())
-            return
-        yield from self._chunks(outcome)
-        self._end_of_stream(outcome, len(outcome.chunks or ()))
+        else:
+            yield from self._chunks(outcome)
+            self._end_of_stream(outcome, len(outcome.chunks or ()))
+
+    def _split(self, value: Any) -> Sequence[Any]:
+        with self.session.latching():
+            return self.boundary.split(value)
 
     def effects(self, after: int | None = None) -> list[Any]:
         """Return what the recorded call did besides returning, in order, each a fresh object with the ids of this run.
@@ -216,14 +236,21 @@ class ServedCrossing(AnsweredCrossing):
         """Return what was recorded, as it stands in the cassette, or was chosen instead; it is read once."""
         if self._outcome is None:
             with self.session.latching():
-                self._outcome, self._raises = answered_with(self)
+                source, number = self.session.source, self.recording
+                change = source.change_of(number) if isinstance(source, Edited) else None
+                if change is not None and isinstance(source, Edited):
+                    self._outcome, self._raises = changed_outcome(self, number, source, change)
+                else:
+                    self._outcome = source.outcome(number)
         return self._outcome
 
     @property
     def recorded(self) -> Any:
         """The recorded value, a fresh object; `None` if the call brought none."""
+        if self.found is None:
+            return None
         source = self.session.source
-        return recorded_value(self, source.outcome(original(source, self.found.number)))
+        return recorded_value(self, source.outcome(original(source, self.recording)))
 
     def _end_of_stream(self, outcome: Outcome, read: int) -> None:
         if outcome.ended == "raised":
@@ -240,7 +267,7 @@ class ServedCrossing(AnsweredCrossing):
 
     def _not_abandoned(self) -> DriftError:
         """Raise the miss of a call whose thread is waited for, or return the error that stands for it."""
-        took = f"{self.session.seconds_of(self.found.number):.3g} s"
+        took = f"{self.session.seconds_of(self.recording):.3g} s"
         reason = (
             f"the program had given up the thread of the recorded call when it ended after {took}, and does not give up"
             " this one, so an answer would come in time that came too late"
@@ -249,7 +276,7 @@ class ServedCrossing(AnsweredCrossing):
 
     def _not_cancelled(self, outcome: Outcome) -> DriftError:
         """Raise the miss of a call that goes on where it was cancelled, or return the error that stands for it."""
-        after = f"after {self.session.seconds_of(self.found.number):.3g} s"
+        after = f"after {self.session.seconds_of(self.recording):.3g} s"
         if outcome.chunks:
             after += f" and {counted(len(outcome.chunks), 'chunk')}"
         reason = f"the recorded call was cancelled by the program {after}, and this one is not, so it has no answer"
@@ -257,9 +284,9 @@ class ServedCrossing(AnsweredCrossing):
 
     def _ids(self) -> IdMap:
         """Return the ids of this run for the recorded ones."""
-        if not self.request.ids:
+        if not self.request.ids or self.found is None:
             return _NO_IDS
-        return id_map(Asked(self.request, self.found.same), self.session.source.ids(self.found.number))
+        return id_map(Asked(self.request, self.found.same), self.session.source.ids(self.recording))
 
     def _value(self, plain: Plain) -> Any:
         """Return a recorded value with the ids and the secrets of this run in the place of the recorded ones."""

@@ -1,0 +1,82 @@
+"""The facts of a call, whatever happens on it, and those who watch the calls of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agenttape_core.matching import CanonicalRequest, Position
+from agenttape_core.scheduling import Arrivals
+from agenttape_core.session.base_session import BaseSession
+from agenttape_core.session.boundary import Boundary
+
+
+class Call:
+    """A call at a boundary: its facts.
+
+    Args:
+        session: The session it belongs to.
+        boundary: The family of the call.
+        request: The request.
+        position: Where the call is made.
+        number: Its number in this run: the order of its start.
+        owner: The object whose call it is; calls that the same object makes inside are part of this one.
+    """
+
+    __slots__ = ("arrivals", "boundary", "number", "owner", "position", "request", "session")
+
+    def __init__(
+        self,
+        session: BaseSession,
+        boundary: Boundary,
+        request: CanonicalRequest,
+        position: Position,
+        *,
+        number: int,
+        owner: Any = None,
+    ) -> None:
+        self.session = session
+        self.boundary = boundary
+        self.request = request
+        self.position = position
+        self.number = number
+        self.owner = owner
+        self.arrivals = Arrivals(session.scheduler)
+        """The arrivals of the call: its chunks, its effects, its end."""
+
+    def __str__(self) -> str:
+        return f"{self.request.kind} {self.request.name} at {self.position.address}"
+
+
+_watchers: list[Callable[[Any], None]] = []
+_answer_watchers: list[Callable[[Any], None]] = []
+
+
+def watch_crossings(watcher: Callable[[Any], None]) -> None:
+    """Call this with each call of this process when it begins, where it is made; `verify` compares them."""
+    _watchers.append(watcher)
+
+
+def stop_watching(watcher: Callable[[Any], None]) -> None:
+    """Call a function no longer that `watch_crossings` was given."""
+    _watchers.remove(watcher)
+
+
+def watch_answers(watcher: Callable[[Any], None]) -> None:
+    """Call this with each answered call of this process when its answer has come, where it was made.
+
+    Of a stream, that is when its reader has come to its end. A call that is cancelled has no answer.
+    """
+    _answer_watchers.append(watcher)
+
+
+def begun(call: Any) -> None:
+    """Show a call that begins to those who watch."""
+    for watcher in _watchers:
+        watcher(call)
+
+
+def answered(call: Any) -> None:
+    """Show a call whose answer has come to those who watch."""
+    for watcher in _answer_watchers:
+        watcher(call)

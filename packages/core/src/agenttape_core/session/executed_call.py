@@ -1,0 +1,530 @@
+"""A call that is executed: for real, and recorded where the session records; or run through, which keeps nothing."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from secrets import token_hex
+from time import perf_counter, time
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from agenttape_core.acts import Unseen
+from agenttape_core.errors import UnrecordableValueError
+from agenttape_core.freeze import Frozen
+from agenttape_core.locks import Lock
+from agenttape_core.matching import Candidate as Match
+from agenttape_core.matching import CanonicalRequest, IdMap, Position
+from agenttape_core.scheduling import EXECUTING, RIGHT_AWAY, Awaited, is_cancellation_requested
+from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
+from agenttape_core.schema.class_names import writing_answers
+from agenttape_core.session.acts_of_call import ActsOfCall
+from agenttape_core.session.base_session import BaseSession, Slot
+from agenttape_core.session.boundary import Boundary
+from agenttape_core.session.call import Call
+from agenttape_core.session.candidates import Candidate
+from agenttape_core.session.codecs import plain_metadata, plain_tags, plain_value
+from agenttape_core.session.recorded_errors import record_error
+from agenttape_core.session.recording import interaction_of, kept_ids, redacted_effects
+
+_MAKING_WORLDS = Lock()
+_KEEPING = Lock()
+
+_ACTING = frozenset({"tool", "call"})
+"""The kinds of calls whose side effects are recorded even where they made no calls: for the report."""
+
+Failure: TypeAlias = Exception | CancelledError
+"""An exception that is an outcome. One that ends the program is none."""
+
+WATCHED: ContextVar[ExecutedCall | None] = ContextVar("agenttape_watched", default=None)
+"""The innermost call of a component of the program that runs here and is watched; see `program_calls`."""
+
+
+class ExecutedCall(Call):
+    """A call whose code is run.
+
+    Most are executed for real. One that is run through (`found`) has a recording: the calls that it makes cross as
+    they did when that was made. A part (`whole`) is a call inside of one that may turn out to be all of it.
+
+    Args:
+        session: The session it belongs to.
+        boundary: The family of the call.
+        request: The request.
+        position: Where the call is made.
+        number: Its number in this run: the order of its start.
+        owner: The object whose call it is; calls that the same object makes inside are part of this one.
+        parent: The call that is executing around this one.
+        found: The recording of a call that is run through; `None` if it is executed for real.
+        whole: The call that this one is a part of; `None` for a whole one.
+    """
+
+    __slots__ = (
+        "_abandoned",
+        "_acts",
+        "_began",
+        "_began_at",
+        "_effects",
+        "_is_kept",
+        "_offsets",
+        "_world",
+        "candidate",
+        "changed",
+        "code",
+        "drops_ids",
+        "duration_ms",
+        "error_ids",
+        "fidelity_note",
+        "found",
+        "has_ended",
+        "has_made_calls",
+        "is_run_again",
+        "metadata",
+        "moment",
+        "nonce",
+        "outcome",
+        "parent",
+        "settle",
+        "tags",
+        "unrecorded",
+        "whole",
+    )
+
+    is_served: ClassVar[Literal[False]] = False
+    """True if the call is answered without being executed."""
+
+    def __init__(
+        self,
+        session: BaseSession,
+        boundary: Boundary,
+        request: CanonicalRequest,
+        position: Position,
+        *,
+        number: int,
+        owner: Any = None,
+        parent: ExecutedCall | None = None,
+        found: Match | None = None,
+        whole: ExecutedCall | None = None,
+    ) -> None:
+        super().__init__(session, boundary, request, position, number=number, owner=owner)
+        self.parent = parent
+        self.found = found
+        self.whole = whole
+        self.outcome: Outcome | None = None
+        """The outcome of a part, once it has ended: it is held, and recorded only if it is that of the whole."""
+        self.tags: Sequence[str] = ()
+        """Words that the program gave the call, besides its request."""
+        self.metadata: Mapping[str, Any] = {}
+        """More facts that the program gave about the call."""
+        self.fidelity_note = ""
+        """The reason for a lossy recording, where an observer cannot see all of the outcome; empty if it is exact."""
+        self.drops_ids = False
+        """True if an empty text is recorded for each run-specific id of the call that its outcome does not hold.
+
+        For ids of tasks: they differ in each recording, and nothing else in the cassette names them."""
+        self.error_ids: Mapping[str, str] = {}
+        """The ids in its error that differ in each recording, and what is recorded in their place."""
+        self.duration_ms: float | None = None
+        """The duration that another tool has measured; `None` to measure it here."""
+        self.candidate: Candidate | None = None
+        """The candidate that is asked in the place of the program's own model; `None` if that is asked."""
+        self.code: Any = None
+        """The function whose code the call runs, or the object with it; where that is known."""
+        self.unrecorded: tuple[Any, ...] = ()
+        """The arguments that its request does not hold; its code may reach outside by one of them."""
+        self.settle: Callable[[Outcome], ExecutedCall | None] | None = None
+        """Called with the outcome when the call has ended; returns the part whose outcome is recorded in its place."""
+        self.changed: Callable[[], dict[str, Plain]] | None = None
+        """Called when the call has ended; returns the arguments that it has changed."""
+        self.moment: float | None = None
+        """The moment at which the code of a tool began, by its own clock; `None` if it did not ask for time or ids."""
+        self.nonce = ""
+        """A text that no other recording has, of which the ids in the code of a tool are made."""
+        self.has_ended = False
+        """True once its code has ended, however it did."""
+        self.has_made_calls = False
+        """True once a call inside has ended that is recorded."""
+        self.is_run_again = found is not None
+        """True once it is known that a replay will run its code, as it only made calls that are recorded."""
+        self._world: Frozen | None = None
+        self._offsets: list[float] = []
+        self._effects: list[Effect] = []
+        self._abandoned: int | None = None
+        self._is_kept = False
+        self._acts = ActsOfCall()
+        self._began = perf_counter()
+        self._began_at = time()
+
+    def part(self) -> ExecutedCall:
+        """Begin a part of this call whose outcome may turn out to be that of the whole; see `settle`."""
+        facts = (self.session, self.boundary, self.request, self.position)
+        return ExecutedCall(*facts, number=self.number, owner=self.owner, parent=self, whole=self)
+
+    # -- the calls around it -----------------------------------------------------------------------------------
+
+    @property
+    def is_real(self) -> bool:
+        """True if the call does what it does outside; false if its code is only run through."""
+        return self.found is None
+
+    @property
+    def is_of_program(self) -> bool:
+        """True if a replay may step into it: a tool, a retriever, or other code of the program."""
+        return self.found is not None or self.boundary.may_be_stepped_into
+
+    def is_below(self, other: ExecutedCall) -> bool:
+        """True if this call is the other one or was begun inside it."""
+        return any(call is other for call in self._outwards())
+
+    def is_inside(self, owner: Any) -> bool:
+        """True if this call or one around it belongs to the owner."""
+        return any(call.owner is owner for call in self._outwards())
+
+    def reaches_out(self) -> bool:
+        """True if what runs for it now may reach the outside: it or one around it is executed for real, and goes on."""
+        chain = list(self._outwards())
+        return not any(call.has_ended for call in chain) and any(call.is_real for call in chain)
+
+    @property
+    def may_be_run_again(self) -> bool:
+        """True if a replay may run its code and the code of all calls around it."""
+        return all(call.is_of_program for call in self._outwards())
+
+    @property
+    def is_run_now(self) -> bool:
+        """True if its code is run in a replay, and that of all calls around it."""
+        return not any(call.is_real for call in self._outwards())
+
+    def _outwards(self) -> Iterator[ExecutedCall]:
+        call: ExecutedCall | None = self
+        while call is not None:
+            yield call
+            call = call.parent
+
+    def lies_in(self) -> ExecutedCall | None:
+        """Return the call that this one is recorded inside of: one that executes, else one that is watched."""
+        watched = WATCHED.get() if self.parent is None else None
+        if watched is not None and watched is not self and watched.session is self.session:
+            return watched
+        return self.parent
+
+    # -- while it runs -----------------------------------------------------------------------------------------
+
+    def frozen_inside(self) -> Frozen | None:
+        """Return what is kept fixed for the code that is run.
+
+        For most it is nothing: a client signs its request with the real time. The code of a tool is run again on a
+        replay, unless it acted; what it computes before it acts must then be the same.
+        """
+        frozen = self.session.frozen
+        if frozen is None or not self.is_of_program or (self.is_real and self.acted):
+            return None
+        if self._world is None:
+            with _MAKING_WORLDS:
+                self._world = self._world or self._new_world(frozen)
+        return self._world
+
+    def _new_world(self, frozen: Frozen) -> Frozen:
+        """Begin a clock and ids of its own: for a call that is run through, those that were recorded."""
+        if self.found is None:
+            self.moment, self.nonce = round(self._began_at, 6), token_hex(6)
+            return frozen.within(self.position.address, self.moment, self.nonce)
+        recorded = self.session.timing_of(self.found.number)
+        self.nonce = recorded.nonce if recorded is not None else ""
+        self.moment = recorded.moment if recorded is not None else None
+        moment = self.moment if self.moment is not None else frozen.clock
+        recorded_at = self.session.source.interaction(self.found.number).address  # the ids were made of it
+        return frozen.within(recorded_at, moment, self.nonce)
+
+    @contextmanager
+    def executing(self) -> Iterator[None]:
+        """While inside, calls are children of this one, and time, ids and randomness are those of `frozen_inside`.
+
+        Hold it only while the real code runs, never across a `yield`: the caller's own code runs there.
+        """
+        outside, running = EXECUTING.get(), self.session.extension(RUNNING)
+        EXECUTING.set(self)
+        running.append(self)
+        try:
+            leaves = self.is_real and (not self.boundary.is_watched or bool(self.acted))
+            with self.arrivals.executing(leaves=leaves, is_real=self.is_real):
+                if self.arrivals.is_in_pool:
+                    self.session.extension(IN_THREADS)[self] = None
+                yield
+        except BaseException as error:
+            self.has_ended = True
+            if not isinstance(error, Exception | CancelledError):
+                self._is_over()
+            raise
+        finally:
+            running.remove(self)
+            # An abandoned coroutine is closed in the context of its collector, where nothing was set.
+            if EXECUTING.get() is self:
+                EXECUTING.set(outside)
+
+    def _is_over(self) -> None:
+        """Note that the end of the session need not look at it: it is recorded, or leaves no record."""
+        if self.arrivals.is_in_pool:
+            self.session.extension(IN_THREADS).pop(self, None)
+
+    def chunk_arrived(self) -> None:
+        """Note the time of a chunk."""
+        self._note_abandoning()
+        self._offsets.append((perf_counter() - self._began) * 1000)
+
+    def effected(self, value: Any) -> None:
+        """Record that the call has just done something besides returning; it is done again when the call is served.
+
+        Thread-safe. The value is encoded now, before anyone can change it. Where the call is served, its shell gets a
+        function that does it again.
+
+        Args:
+            value: A description of what it did; `effects` of an answered call returns it.
+
+        Raises:
+            UnrecordableValueError: If the value has no codec.
+        """
+        self.arrivals.effect()
+        with self.session.latching():
+            effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self._offsets))
+        self._effects.append(effect)
+        (self.whole or self).arrivals.awaited.effected()  # the whole call is awaited, and not its part
+
+    @property
+    def is_abandoned(self) -> bool:
+        """True if the call is made in a thread, and nobody waits for what the thread does any more."""
+        return self._abandoned is not None or self.arrivals.is_abandoned
+
+    def _note_abandoning(self) -> None:
+        if self._abandoned is None and self.is_abandoned:
+            self._abandoned = len(self._offsets)
+
+    @property
+    def is_left(self) -> bool:
+        """True if the call is executed for real, and has not ended."""
+        return self.is_real and not (self.has_ended or self._is_kept)
+
+    @property
+    def is_awaited(self) -> bool:
+        """True if an event loop awaits the call; false if it holds up its thread."""
+        return self.arrivals.awaited is not RIGHT_AWAY
+
+    @property
+    def acted(self) -> ActsOfCall:
+        """The things that the code of the call has done outside the process by itself so far: true if there are any."""
+        return self._acts if self.whole is None else self.whole.acted
+
+    def awaiting(self) -> AbstractContextManager[Awaited]:
+        """Give an awaited call its place among all that its event loop waits for, while inside."""
+        if self.whole is not None:
+            return nullcontext(RIGHT_AWAY)  # the whole call has its place
+        if self.found is not None:  # the call ends when its code does
+            return self.arrivals.stepping_into(self.session.source.interaction(self.found.number).address)
+        return self.arrivals.awaiting_code(self, self.position.address)
+
+    # -- how it ended ------------------------------------------------------------------------------------------
+
+    def returned(self, value: Any) -> None:
+        """Record that the call returned.
+
+        Raises:
+            UnrecordableValueError: If the value has no codec.
+        """
+        with self.session.latching(), writing_answers():
+            plain = self.session.redactor.value(self._written(value))
+            self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage_of(value)))
+
+    def raised(self, error: Failure) -> None:
+        """Record that the call raised, or that it was cancelled, if that is why it did."""
+        if isinstance(error, CancelledError) and is_cancellation_requested():
+            return self.cancelled()
+        with self.session.latching():
+            return self._record(Outcome(status="raised", error=self._redacted(error)))
+
+    def cancelled(self, chunks: Sequence[Plain] | None = None) -> None:
+        """Record that the call was cancelled before it ended.
+
+        Args:
+            chunks: The chunks so far of a stream, as for `streamed`.
+        """
+        with self.session.latching():
+            redacted = self.session.redactor.chunks(list(chunks)) if chunks is not None else None
+            self._record(Outcome(status="cancelled", chunks=redacted))
+
+    def streamed(
+        self,
+        chunks: Sequence[Plain],
+        ended: Literal["exhausted", "closed", "raised"] = "exhausted",
+        error: Failure | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        """Record a stream, or that it was cancelled, if that is why it raised.
+
+        Args:
+            chunks: The chunks, each encoded at the moment of its arrival, before the reader could change it.
+            ended: How it ended.
+            error: The error that broke it.
+            usage: The token counts of the whole.
+        """
+        if isinstance(error, CancelledError) and is_cancellation_requested():
+            return self.cancelled(chunks)
+        with self.session.latching():
+            record = self._redacted(error) if error is not None else None
+            redacted = self.session.redactor.chunks(list(chunks))
+            return self._record(Outcome(status="streamed", chunks=redacted, ended=ended, error=record, usage=usage))
+
+    def _redacted(self, error: Failure) -> RecordedError:
+        record = record_error(error, self.session.codec)
+        plain = IdMap(list(self.error_ids), list(self.error_ids.values())).value(record.model_dump())
+        return RecordedError.model_validate(self.session.redactor.value(plain))
+
+    def ran(self) -> None:
+        """End a call that is not recorded: a replay runs its code, as it did nothing but what a program does."""
+        self.has_ended = self.is_run_again = self.acted.has_ended = True
+        self._is_over()
+
+    def _written(self, value: Any) -> Plain:
+        """Return a value as plain data, or a text in its place if the user says that a replay runs the code."""
+        try:
+            return self.session.codec.encode(value)
+        except UnrecordableValueError as error:
+            policy, asked = self.session.policy, self.request
+            if not (policy.is_named_through(asked.kind, asked.name) and policy.may_run_through(asked.kind, asked.name)):
+                raise
+            self.fidelity_note = f"a replay runs its code: {str(error).partition(chr(10))[0]}"
+            return plain_value(value)
+
+    def _record(self, outcome: Outcome) -> None:
+        part = self.settle(outcome) if self.settle is not None else None
+        if part is not None and part.outcome is not None:
+            outcome = part.outcome
+            self._offsets, self._effects = part.seen_from(self._began)
+        if self.whole is not None:
+            self.outcome = outcome
+            self._is_over()
+            return
+        self.has_ended = True
+        if self.found is not None:
+            self._note_otherwise(self.found.number, outcome)
+        else:
+            self._keep(outcome)
+
+    def seen_from(self, began: float) -> tuple[list[float], list[Effect]]:
+        """Return the times of its chunks, and its effects, as those of a call that began at another moment."""
+        since = (self._began - began) * 1000
+        return [offset + since for offset in self._offsets], self._effects
+
+    def _note_otherwise(self, number: int, outcome: Outcome) -> None:
+        """Note what came of a call that was run through, if that is not what was recorded."""
+        recorded = self.session.source.interaction(number)
+        now = _interaction(self, self._whole(outcome))
+        if now.outcome != recorded.outcome:
+            kept = {key: getattr(recorded, key) for key in ("number", "parent", "address")}
+            update = {**kept, "acts": now.acts or recorded.acts}
+            self.session.ledger.again[number] = now.model_copy(update=update)
+
+    def _keep(self, outcome: Outcome) -> None:
+        with _KEEPING:  # the end of the session may be that of a call in a thread
+            was_kept, self._is_kept = self._is_kept, True
+        if was_kept:
+            return
+        outcome, now = self._whole(outcome), perf_counter()
+        interaction = _interaction(self, outcome)
+        self.is_run_again = self.is_of_program and self.has_made_calls and interaction.acts == []
+        around = self.lies_in()
+        if around is not None:
+            around.has_made_calls = True
+        self.session.ledger.keep(interaction, self._timing(now), self.position.order)
+        self._is_over()
+
+    def _whole(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with the effects of the call, the arguments it changed, and whether it was abandoned."""
+        self._note_abandoning()
+        arguments = self.changed() if self.changed is not None else None
+        if not self._effects and self._abandoned is None and not arguments:
+            return outcome
+        redactor = self.session.redactor
+        effects = redacted_effects(self._effects, redactor)
+        changed = redactor.value(arguments) if arguments else {}
+        return outcome.model_copy(update={"effects": effects, "given_up": self._abandoned, "arguments": changed})
+
+    def _timing(self, now: float) -> Timing:
+        took = (now - self._began) * 1000 if self.duration_ms is None else self.duration_ms
+        is_of_now = self.duration_ms is None and self.session.is_one_run
+        start = (self._began - self.session.began) * 1000 if is_of_now else None
+        return Timing(start_ms=start, duration_ms=took, offsets_ms=self._offsets, moment=self.moment, nonce=self.nonce)
+
+
+def _interaction(call: ExecutedCall, outcome: Outcome) -> Interaction:
+    redactor, around = call.session.redactor, call.lies_in()
+    return interaction_of(
+        call,
+        outcome,
+        around.number if around is not None else None,
+        ids=kept_ids(call.request, outcome, drops_ids=call.drops_ids),
+        tags=plain_tags(call.tags, redactor) if call.tags else [],
+        metadata=plain_metadata(call.metadata, redactor) if call.metadata else {},
+        fidelity="lossy" if call.fidelity_note else "exact",
+        fidelity_note=redactor.text(call.fidelity_note),
+        acts=_kept_acts(call),
+    )
+
+
+def _kept_acts(call: ExecutedCall) -> list[Act] | None:
+    """Return the side effects that are recorded: `None` where they decide nothing, as those of a remote search."""
+    is_decided = call.boundary.is_watched and (call.has_made_calls or call.boundary.kind in _ACTING)
+    if not call.session.watches_acts or not is_decided:
+        return None
+    text, unseen = call.session.redactor.text, call.session.extension(_UNSEEN)
+    acts = call.acted.ended(call.code, unseen, call.unrecorded, is_ambient=call.session.ambient)
+    return [Act(what=text(act.what), at=text(act.at)) for act in acts]
+
+
+_UNSEEN: Slot[Unseen] = Slot(lambda _: Unseen())
+
+RUNNING: Slot[list[ExecutedCall]] = Slot(lambda _: [])
+"""The calls of a session that are being executed for real now, in the order in which they began."""
+
+IN_THREADS: Slot[dict[ExecutedCall, None]] = Slot(lambda _: {})
+"""Those whose code runs in work that may be given up, until they are recorded: longer than their code runs."""
+
+
+def executing() -> ExecutedCall | None:
+    """Return the innermost call that is being executed around this one."""
+    found: ExecutedCall | None = EXECUTING.get()
+    return found
+
+
+def swap_executing(call: ExecutedCall | None) -> ExecutedCall | None:
+    """Make a call the innermost one that is being executed in this context, and return the one that was."""
+    before = executing()
+    EXECUTING.set(call)
+    return before
+
+
+_NOWHERE = nullcontext()
+
+
+def told_outside() -> AbstractContextManager[None]:
+    """While inside, the caller is outside of the calls that are executed around it, up to a tool or the like.
+
+    For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
+    """
+    return _told_outside() if EXECUTING.get() is not None else _NOWHERE
+
+
+@contextmanager
+def _told_outside() -> Iterator[None]:
+    inside = EXECUTING.get()
+    around = inside
+    while around is not None and not around.is_of_program:
+        around.arrivals.tells.told()
+        around = around.parent
+    if around is inside:
+        yield
+        return
+    EXECUTING.set(around)
+    try:
+        yield
+    finally:
+        EXECUTING.set(inside)
