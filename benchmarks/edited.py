@@ -21,10 +21,9 @@ def ask(question):
     return "Yes."
 
 def answer():
-    found = []
+    found = [ask("You are a librarian. Say yes or no. Never promise a date. Do you have a book called Emma?")]
     for title in ["Dune", "Solaris", "Ubik"]:
-        if len(title) < 9:
-            found.append(ask(f"You are a librarian. Be brief. Do you have {title}?"))
+        found.append(ask(f"You are a librarian. Be brief. Use short words. Always be kind. Do you have {title}?"))
     return found
 """
 

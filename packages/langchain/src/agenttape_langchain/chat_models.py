@@ -26,7 +26,6 @@ from agenttape_core.integration import (
     coroutine,
     generator,
     plain,
-    rewritten,
     session_of_call,
     state_of,
 )
@@ -96,7 +95,7 @@ def _describe(  # noqa: PLR0917 - the arguments of a leaf method, and whose they
     asked = asked_instead(crossing, self, {key: value for key, value in kwargs.items() if key != "run_manager"})
     if asked is not None:
         return Call(crossing, lambda: _asked(name, asked, messages, stop, manager))
-    return Call(crossing, lambda: real(self, rewritten(crossing, messages), stop=stop, **kwargs), on_chunk=on_token)
+    return Call(crossing, lambda: real(self, messages, stop=stop, **kwargs), on_chunk=on_token)
 
 
 _SHAPES = {"_generate": plain, "_agenerate": coroutine, "_stream": generator, "_astream": async_generator}

@@ -30,7 +30,6 @@ from agenttape_core.integration import (
     below,
     kept,
     named_arguments,
-    rewritten,
     state_of,
     warn_unless_identified,
 )
@@ -93,15 +92,7 @@ def _describe(name: str, real: Callable[..., Any], cross: Cross, self: Any, /, *
     args, kwargs = kept(args, kwargs)
     crossing = cross(self, args, kwargs)
     instead = asked_instead(crossing, name, self, args, kwargs)
-    return Call(crossing, instead or (lambda: _real(real, crossing, self, args, kwargs)))
-
-
-def _real(real: Callable[..., Any], crossing: Crossing | None, self: Any, args: Any, kwargs: Any) -> Any:
-    """Call the leaf with what is asked of it, or what is asked instead."""
-    if args:
-        return real(self, rewritten(crossing, args[0]), *args[1:], **kwargs)
-    asked = {name: rewritten(crossing, kwargs[name]) for name in ("messages", "prompt") if name in kwargs}
-    return real(self, **{**kwargs, **asked})
+    return Call(crossing, instead or (lambda: real(self, *args, **kwargs)))
 
 
 def _inherited(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

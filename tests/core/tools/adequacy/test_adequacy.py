@@ -52,6 +52,7 @@ def count(text):
 
 def answer(question, closed=False):
     if closed:
+        ask(["Ring twice at the door."])
         return OTHER
     copies = stock(question)
     words = count(copies)
@@ -139,18 +140,11 @@ def test_tools_and_schemas(found: Adequacy) -> None:
     )
 
 
-def test_code(found: Adequacy) -> None:
-    """Edits of code are noticed by another result, by an error, by a limit of loops, or not at all."""
-    branch = verdicts(found, "if words > 1")
-    assert (branch["compare"], branch["swap_branches"]) == ("survived", "assertion")
-    assert verdicts(found, "found += 1") == {"drop_statement": "did not end", "number": "survived"}
-    assert verdicts(found, "return found")["return_none"] == "raised"
-
-
 def test_what_no_test_reaches(found: Adequacy) -> None:
     """Edits that no test reaches do not land, and do not count."""
     assert verdicts(found, "OTHER =") == {"empty": "did not land"}
-    assert verdicts(found, "return OTHER") == {"return_none": "did not land"}
+    assert verdicts(found, "return OTHER") == {}, "only what stands in a request is edited"
+    assert verdicts(found, "Ring twice") == {"empty": "did not land", "negate_sentence": "did not land"}
     assert found.score.noticed + found.score.survived + len(found.unreached) == len(found.judged)
     assert "no test runs this line" in str(found)
 
@@ -159,7 +153,7 @@ def test_result(found: Adequacy) -> None:
     """The result is data: scores by kind and file, and survivors first."""
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["mutants"][0]["verdict"] == "survived"
-    assert set(plain["by_kind"]) == {"prompts", "tools", "schemas", "code"}
+    assert set(plain["by_kind"]) == {"prompts", "tools", "schemas"}
     assert list(plain["by_file"]) == ["desk.py"]
     assert "survived: no cassette notices these" in str(found)
 
@@ -194,11 +188,10 @@ def test_tests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_one_mutant(capsys: pytest.CaptureFixture[str], found: Adequacy) -> None:
     """The id of a mutant runs it alone, and prints its diff; the command fails if it survives."""
-    survivor = next(one for one in found.survivors if one.mutant.operator == "compare")
-    assert run(["adequacy", CASSETTE, "desk.py:run", "--mutant", survivor.mutant.id]) == 1
+    (survivor,) = [one for one in found.survivors if one.mutant.operator == "empty"]
+    assert run(["adequacy", "test_desk.py", "--mutant", survivor.mutant.id]) == 1
     said = capsys.readouterr().out
-    assert said == f"{survivor}\n"
-    assert f"{survivor.mutant.id}  survived\n    - found < len(text)\n    + found <= len(text)" in said
+    assert said.startswith(f"{survivor.mutant.id}  survived: ignore hides it: arguments.style\n    - Answer in one")
 
 
 def test_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,7 +220,7 @@ def test_interrupted() -> None:
         if count == 2:
             raise KeyboardInterrupt
 
-    found = adequacy(CASSETTE, "desk.py:run", only=["code"], on_mutant=interrupt)
+    found = adequacy(CASSETTE, "desk.py:run", only=["prompts"], on_mutant=interrupt)
     assert not found.is_whole
     assert sum(one.verdict != "did not land" for one in found.judged) == 2
     assert found.notes[0] == "interrupted: not all edits were tried"
@@ -236,40 +229,32 @@ def test_interrupted() -> None:
 SHOP = """
 from agenttape_core import boundary
 
-PRICES = {"Dune": 12, "Solaris": 9}
-
 @boundary("chat")
 def ask(messages):
     return "It is dear."
 
 @boundary("tool")
 def price(title):
-    found = PRICES.get(title)
-    if found is None:
-        return "There is no such book."
-    return "dear" if found > 10 else "cheap"
+    return "The price of books is high."
 
 def run():
-    return ask(["Be brief.", price("Dune")])
+    return ask(["Be brief. Say little.", price("Dune")])
 """
-BODY = range(*(SHOP[: SHOP.index(name)].count("\n") + 2 for name in ("def price", "def run")))
-PLANTED = ["compare", "number", "string~2"]
-"""The edits of the answer of the tool that no recording is near enough to notice: its bound, and what is cheap."""
 
 
 def test_tools_that_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The body of a tool that is served cannot be noticed, and the result says so; one that is live is judged."""
+    """A text that a served tool returns is out of reach, and the result says so; that of a live tool is judged."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.py").write_text(SHOP)
     namespace: dict[str, Any] = {}
     exec(SHOP, namespace)
     with use_cassette(tmp_path / "shop.yaml", mode="all"):
         namespace["run"]()
-    served = adequacy("shop.yaml", "shop.py:run", only=["code"])
-    assert {one.verdict for one in served.judged if one.mutant.line in BODY} == {"did not land"}
+    served = adequacy("shop.yaml", "shop.py:run", only=["prompts"])
+    assert {one.verdict for one in served.judged if "price of books" in one.mutant.before} == {"did not land"}
     assert "do not land: price" in str(served)
-    live = adequacy("shop.yaml", "shop.py:run", only=["code"], live=["tool"])
-    assert [one.mutant.id.rpartition(":")[2] for one in live.survivors if one.mutant.line in BODY] == PLANTED
+    live = adequacy("shop.yaml", "shop.py:run", only=["prompts"], live=["tool"])
+    assert {one.verdict for one in live.judged if "price of books" in one.mutant.before} == {"miss"}
     assert "do not land: price" not in str(live)
 
 

@@ -17,7 +17,6 @@ from agenttape_core.integration import (
     Crossing,
     below,
     current_session,
-    rewritten,
     state_of,
     that_may_change,
     usage_in,
@@ -103,14 +102,7 @@ class Callee:
             kwargs: Those given by name.
         """
         crossing, may_change = self.cross(args, kwargs)
-        candidate = getattr(crossing, "candidate", None)
-        if candidate is None or candidate.rewrite is None:
-            return crossing, functools.partial(self.function, *args, **kwargs), may_change
-        args, kwargs = (*self._args, *args), {**self._kwargs, **kwargs}
-        bound = self._parameters.bound(args, kwargs)
-        asked = {name: bound.arguments[name] for name in self._parameters.named(args, kwargs)}
-        bound.arguments.update(rewritten(crossing, asked))
-        return crossing, functools.partial(self.inner, *bound.args, **bound.kwargs), may_change
+        return crossing, functools.partial(self.function, *args, **kwargs), may_change
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the request of a call: the name, and the arguments by the names of their parameters.

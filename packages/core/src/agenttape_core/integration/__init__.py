@@ -53,8 +53,8 @@ and `record_error` encode; `class_name` and `loaded_class` name classes without 
 **Damages.** `register_damage` says how faults damage the answers of the framework; a `Damage` gets the way (`How`).
 
 **Candidates.** `register_candidates` makes a `CandidateModel` of a model or its name, `candidate_of` returns the one
-that is asked in the place of the program's own, `rewritten` what the program's own is asked instead, and
-`refuse_tools` ends a run that offers a candidate tools although it calls none.
+that is asked in the place of the program's own, and `refuse_tools` ends a run that offers a candidate tools although
+it calls none.
 
 **Runs begun again.** A `FirstInput` keeps the input that a run began with; `register_restart` begins a run again from
 the `Source` that has it.
@@ -188,7 +188,6 @@ from agenttape_core.session import (
     register_position,
     register_run_reader,
     register_scope,
-    rewritten,
     serve,
     serve_stream,
     told_outside,
@@ -314,7 +313,6 @@ __all__ = [
     "register_thread_files",
     "register_tracer",
     "request_value",
-    "rewritten",
     "serve",
     "serve_stream",
     "session_of_call",

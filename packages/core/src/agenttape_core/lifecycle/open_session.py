@@ -23,8 +23,7 @@ from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened, start
 from agenttape_core.lifecycle.without_content import refuse_shape
 from agenttape_core.on_demand import load_late
-from agenttape_core.schema import MODEL_KINDS, OWN, PURE_KINDS
-from agenttape_core.session import Candidates
+from agenttape_core.schema import MODEL_KINDS, PURE_KINDS
 from agenttape_core.settings import Settings
 from agenttape_core.storage import (
     Cassette,
@@ -90,7 +89,7 @@ def prepare(request: SessionRequest) -> Prepared:
         lossy=settings.lossy,
         repeats=PURE_KINDS if request.is_current else frozenset(),
         is_shared=settings.unused == "ignore",
-        unrecorded=_unrecorded(candidates),
+        unrecorded=MODEL_KINDS if candidates is not None else frozenset(),
     )
     request = _changed_by_test(request, path, policy)
     prior = cassette.preface if cassette is not None else None
@@ -109,14 +108,6 @@ def prepare(request: SessionRequest) -> Prepared:
     return Prepared(
         request, settings, path, cassette, is_broken, policy, redactor, header, began, candidates, changes, left
     )
-
-
-def _unrecorded(candidates: Candidates | None) -> frozenset[str]:
-    """Return the kinds that are executed for want of a recording."""
-    if candidates is None:
-        return frozenset()
-    # No kind is called so: it only says that not all is served.
-    return frozenset({OWN}) if candidates.only_at else MODEL_KINDS
 
 
 def _settings(project: Project, request: SessionRequest) -> Settings:

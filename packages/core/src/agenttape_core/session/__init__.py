@@ -31,10 +31,8 @@ from agenttape_core.session.candidates import (
     Candidates,
     candidate_of,
     made_candidate,
-    only_at,
     refuse_tools,
     register_candidates,
-    rewritten,
 )
 from agenttape_core.session.codecs import is_written_in_requests, plain_value, register_codecs, value_codec
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
@@ -144,7 +142,6 @@ __all__ = [
     "made_candidate",
     "not_as_recorded",
     "note_act",
-    "only_at",
     "owning_session",
     "passing_on",
     "plain_value",
@@ -161,7 +158,6 @@ __all__ = [
     "register_run_reader",
     "register_scope",
     "remembering_pools",
-    "rewritten",
     "scope_seen",
     "serve",
     "serve_stream",

@@ -56,13 +56,10 @@ class Candidate(NamedTuple):
     Args:
         label: Its name in reports.
         models: The model, by the name of the framework's module.
-        rewrite: Returns what is asked in the place of what the program asks, of the crossing and that; `None` to ask
-            the same. With it, the program's own model is asked.
     """
 
     label: str
     models: Mapping[str, CandidateModel]
-    rewrite: Callable[[Any, Any], Any] | None = None
 
     @property
     def calls_tools(self) -> bool:
@@ -111,25 +108,21 @@ class Candidates:
     Args:
         chosen: A candidate for each pattern of places, the first that selects a call counts; `None` selects all.
             Without any, the program's own model is asked again.
-        only_at: The address of the only call that is executed; empty where others may be.
     """
 
     chosen: Sequence[tuple[PlacePattern | None, Candidate]]
-    only_at: str = ""
 
     @property
     def is_everywhere(self) -> bool:
         """True if each call of a model has a candidate."""
-        return not self.only_at and (not self.chosen or any(pattern is None for pattern, _ in self.chosen))
+        return not self.chosen or any(pattern is None for pattern, _ in self.chosen)
 
     def may_be_at(self, kind: str) -> bool:
         """Return whether a call of a kind can have a candidate."""
-        return kind in MODEL_KINDS or bool(self.only_at)
+        return kind in MODEL_KINDS
 
     def at(self, address: str) -> Candidate | None:
         """Return the candidate for the calls at an address, if there is one."""
-        if self.only_at:
-            return self.chosen[0][1] if address == self.only_at else None
         for pattern, candidate in self.chosen:
             if pattern is not None and pattern.text == address:
                 return candidate
@@ -144,30 +137,6 @@ class Candidates:
         return {pattern.text: candidate.label for pattern, candidate in self.chosen if pattern is not None}
 
 
-def only_at(address: str, rewrite: Callable[[Any, Any], Any]) -> Candidates:
-    """Return the candidates of a session in which one call is executed, by the program's own model.
-
-    Args:
-        address: The address of the call.
-        rewrite: As for `Candidate`.
-    """
-    return Candidates([(None, Candidate(OWN, {}, rewrite))], address)
-
-
-def rewritten(crossing: Any, asked: Any) -> Any:
-    """Return what the program's own model is asked: what the program asks, unless somebody rewrites it.
-
-    Args:
-        crossing: The crossing of the call, if it has one.
-        asked: What the program asks: messages, a text, or arguments by name.
-    """
-    candidate: Candidate | None = getattr(crossing, "candidate", None)
-    if candidate is None or candidate.rewrite is None:
-        return asked
-    with crossing.session.latching():
-        return candidate.rewrite(crossing, asked)
-
-
 def candidate_of(crossing: Any, framework: str) -> CandidateModel | None:
     """Return the model that is asked in the place of the program's own, if the call has a candidate.
 
@@ -179,7 +148,7 @@ def candidate_of(crossing: Any, framework: str) -> CandidateModel | None:
         ConfigurationError: If the candidate is a model of another framework.
     """
     candidate: Candidate | None = getattr(crossing, "candidate", None)  # only one that is executed has any
-    if candidate is None or candidate.rewrite is not None:
+    if candidate is None:
         return None
     found: CandidateModel | None = candidate.models.get(framework)
     if found is None:

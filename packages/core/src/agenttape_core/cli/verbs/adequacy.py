@@ -14,7 +14,7 @@ from agenttape_core.tools.adequacy.search import MOST, SEED
 
 @verb("agenttape adequacy tests --only prompts,tools --since main --fail-under 0.8")
 @click.argument("tests", nargs=-1, metavar="[TESTS...]")
-@click.option("--only", metavar="KINDS", help="Such as prompts,schemas; of prompts, tools, schemas, code.")
+@click.option("--only", metavar="KINDS", help="Such as prompts,schemas; of prompts, tools, schemas.")
 @click.option("--source", multiple=True, metavar="PATH", help="A file or folder to edit. Repeatable.")
 @click.option("--since", metavar="REV", help="Edit only lines that have changed since this revision of git.")
 @click.option("--max", "most", default=MOST, show_default=True, help="The most edits to try.")
@@ -35,7 +35,7 @@ def adequacy(
     fail_under: float | None,
     as_json: bool,
 ) -> int:
-    """Edit prompts, tools, schemas and code, one at a time, and list the edits that no cassette notices.
+    """Edit prompts, tools and schemas, one at a time, and list the edits that no cassette notices.
 
     TESTS are files, folders or ids of tests, by default all that pytest finds; or a cassette and the function that it
     replays: CASSETTE FUNCTION, as module:function or path/to/file.py:function. Edits are made when a file is imported,

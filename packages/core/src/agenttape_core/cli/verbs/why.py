@@ -10,7 +10,6 @@ from agenttape_core.cli.programs import program_argument, with_program
 from agenttape_core.tools.programs import Program
 from agenttape_core.tools.why import Why
 from agenttape_core.tools.why import why as ask_why
-from agenttape_core.tools.why.sampling import SEED
 from agenttape_core.tools.why.tracing import MAX_REPLAYS
 
 
@@ -20,9 +19,6 @@ from agenttape_core.tools.why.tracing import MAX_REPLAYS
 @click.option("--call", type=int, metavar="N", help="The call in question; by default the last answer of a model.")
 @click.option("--text", metavar="TEXT", help="The text in question, as it stands in an answer.")
 @click.option("--max-replays", default=MAX_REPLAYS, show_default=True, help="How often the program is replayed.")
-@click.option("--samples", type=int, metavar="N", help="Ask the model of the call so often, with messages left out.")
-@click.option("--max-usd", type=float, metavar="DOLLARS", help="The most that this may cost.")
-@click.option("--seed", default=SEED, show_default=True, help="Of the order in which messages are left out.")
 def why(
     cassette: str,
     function: str | None,
@@ -31,18 +27,12 @@ def why(
     call: int | None,
     text: str | None,
     max_replays: int,
-    samples: int | None,
-    max_usd: float | None,
-    seed: int,
     as_json: bool,
 ) -> int:
     """Find which recorded answers have moved a call of CASSETTE, each link tested by a replay.
 
     FUNCTION is module:function or path/to/file.py:function; or name a test with --test. Each recorded answer is changed
     once, and the program replayed: the calls that then ask for something else depend on it. Nothing is executed.
-
-    With --samples and --max-usd, the model of the call is asked again, with messages of its request left out, to find
-    those that turn its answer. That is sampled, and stands apart.
     """
     path = found_one(cassette).path or cassette
     with progress_bar(None, "replaying") as advance:
@@ -54,9 +44,6 @@ def why(
                 call=call,
                 text=text,
                 max_replays=max_replays,
-                samples=samples,
-                max_usd=max_usd,
-                seed=seed,
                 on_replay=lambda *_: advance(),
             )
 

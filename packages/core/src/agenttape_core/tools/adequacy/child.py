@@ -46,16 +46,16 @@ def run(request: dict[str, Any], descriptor: int) -> NoReturn:
     code = 1
     try:
         _limit(request["cpu"])
-        _write(descriptor, _reply(request, descriptor))
+        _write(descriptor, _reply(request))
         code = 0
     finally:
         os._exit(code)  # what the program has left running ends with it
 
 
-def _reply(request: dict[str, Any], descriptor: int) -> dict[str, Any]:
+def _reply(request: dict[str, Any]) -> dict[str, Any]:
     sys.dont_write_bytecode = True
     confine_process(Project(replays_only=True, live=tuple(request["live"])))
-    loading = _loading(request, descriptor)
+    loading = _loading(request)
     reached = Reached(Path(request["root"])) if request["trace"] else None
     began, used = time.perf_counter(), time.process_time()
     runner: Runner = import_module(request["runner"]).run
@@ -80,23 +80,12 @@ def _reply(request: dict[str, Any], descriptor: int) -> dict[str, Any]:
     }
 
 
-def _loading(request: dict[str, Any], descriptor: int) -> Loading | None:
+def _loading(request: dict[str, Any]) -> Loading | None:
     mutant = request["mutant"]
     if mutant is None:
         return None
 
-    def end() -> NoReturn:
-        _write(descriptor, {"ended": "a loop did not end"})
-        os._exit(0)
-
-    made = Loading(
-        Path(mutant["path"]),
-        mutant["file"],
-        mutant["id"],
-        is_test=mutant["is_test"],
-        passes=mutant["passes"],
-        end=end,
-    )
+    made = Loading(Path(mutant["path"]), mutant["file"], mutant["id"], is_test=mutant["is_test"])
     made.install()
     return made
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import builtins
 import functools
 import importlib.machinery
 import types
-from collections.abc import Callable
 from importlib.util import decode_source
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.tools.adequacy.mutants import mutated
-
-_TICK = "__agenttape_tick__"
-MUCH = 100_000
-"""The passes of loops that a mutated file may take, if it takes fewer without the edit."""
 
 
 class Loading:
@@ -27,19 +20,13 @@ class Loading:
         name: Its name in ids.
         mutant: The id of the mutant.
         is_test: Whether it holds tests.
-        passes: The passes of its loops after which it counts as endless.
-        end: Called then; it does not return.
     """
 
-    def __init__(
-        self, file: Path, name: str, mutant: str, *, is_test: bool, passes: int, end: Callable[[], object]
-    ) -> None:
+    def __init__(self, file: Path, name: str, mutant: str, *, is_test: bool) -> None:
         self._file = file.resolve()
         self._name = name
         self._mutant = mutant
         self._is_test = is_test
-        self._left = max(passes, MUCH)
-        self._end = end
         self.is_loaded = False
         """True once the file was imported."""
 
@@ -63,26 +50,5 @@ class Loading:
         source = decode_source(self._file.read_bytes())
         tree = mutated(source, self._mutant, file=self._name, is_test=self._is_test)
         self.is_loaded = True
-        setattr(builtins, _TICK, self._tick)  # found from any module, and shadowed by nobody
-        counted = ast.fix_missing_locations(_Counted().visit(tree))
-        code: types.CodeType = compile(counted, str(self._file), "exec", dont_inherit=True)
+        code: types.CodeType = compile(tree, str(self._file), "exec", dont_inherit=True)
         return code
-
-    def _tick(self) -> None:
-        self._left -= 1
-        if self._left < 0:
-            self._end()
-
-
-class _Counted(ast.NodeTransformer):
-    """Count the passes of loops."""
-
-    def _counted(self, node: Any) -> Any:
-        self.generic_visit(node)
-        tick = ast.parse(f"{_TICK}()").body[0]
-        for inner in ast.walk(tick):
-            ast.copy_location(inner, node)
-        node.body = [tick, *node.body]
-        return node
-
-    visit_While = visit_For = visit_AsyncFor = _counted  # noqa: N815 - names of `ast`

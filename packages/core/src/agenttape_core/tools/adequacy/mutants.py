@@ -14,7 +14,6 @@ from typing import Any
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.tools.adequacy.operators import Edit, Kind, Sought
 from agenttape_core.tools.adequacy.schemas import edits_of_schema, is_schema_like
-from agenttape_core.tools.adequacy.statements import edits_of_code
 from agenttape_core.tools.adequacy.texts import edits_of_text, is_evident
 from agenttape_core.tools.adequacy.trees import Function, Site, name_of, replace, sites, with_fields
 
@@ -39,7 +38,6 @@ class Mutant:
         after: What stands there then; empty if it is gone.
         sought: What a recorded request holds if the edit reaches it.
         lines: The first and the last of the lines that are run if the edit is.
-        runs: Whether it is reached by its lines, too.
         is_evident: Whether it is worth a line if nothing reaches it.
         in_function: Whether it stands in a function, and not at the top of a module or a class.
     """
@@ -54,7 +52,6 @@ class Mutant:
     after: str
     sought: Sought = field(default=Sought(), repr=False)
     lines: tuple[int, int] = (0, 0)
-    runs: bool = True
     is_evident: bool = False
     in_function: bool = False
 
@@ -141,7 +138,6 @@ def _mutant(name: str, file: str, site: Site, edit: Edit) -> Mutant:
         after=after,
         sought=edit.sought,
         lines=(site.lines.start, site.lines.stop - 1),
-        runs=edit.runs,
         is_evident=is_evident(site) if edit.operator == "empty" else is_schema_like(site),
         in_function=_is_in_function(site),
     )
@@ -150,7 +146,6 @@ def _mutant(name: str, file: str, site: Site, edit: Edit) -> Mutant:
 def _edits(site: Site) -> Iterator[Edit]:
     yield from edits_of_text(site)
     yield from edits_of_schema(site)
-    yield from edits_of_code(site)
 
 
 def _line(site: Site) -> int:

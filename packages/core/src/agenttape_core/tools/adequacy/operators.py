@@ -6,9 +6,9 @@ import ast
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["prompts", "tools", "schemas", "code"]
-"""Texts that models read, descriptions and names of tools, schemas of arguments and answers, or code."""
-KINDS: tuple[Kind, ...] = ("prompts", "tools", "schemas", "code")
+Kind = Literal["prompts", "tools", "schemas"]
+"""Texts that models read, descriptions and names of tools, or schemas of arguments and answers."""
+KINDS: tuple[Kind, ...] = ("prompts", "tools", "schemas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,14 @@ class Edit:
         operator: The name of the operator.
         kind: What it edits.
         new: The node in the place of the old one.
-        sought: What a recorded request holds if the edit reaches it; empty for code, which is reached by its lines.
+        sought: What a recorded request holds if the edit reaches it.
         before: The part that it changes, in words, if that is shorter than the statement.
         after: What takes the place of it, in words.
-        runs: Whether lines that are run reach it, too, where no request holds what is sought.
     """
 
     operator: str
     kind: Kind
     new: ast.AST
-    sought: Sought = Sought()
+    sought: Sought
     before: str = ""
     after: str = ""
-    runs: bool = True

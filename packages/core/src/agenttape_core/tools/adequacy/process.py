@@ -54,12 +54,10 @@ class Limits:
     Args:
         seconds: Of the clock.
         cpu: Of the processor.
-        passes: Passes of the loops of the edited file.
     """
 
     seconds: float = 600.0
     cpu: float = 600.0
-    passes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ class Worker:
         }
         if mutant is not None:
             one, path, is_test = mutant
-            edit = {"id": one.id, "file": one.file, "path": str(path), "is_test": is_test, "passes": limits.passes}
+            edit = {"id": one.id, "file": one.file, "path": str(path), "is_test": is_test}
             request["mutant"] = edit
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it is found below that there is no reply

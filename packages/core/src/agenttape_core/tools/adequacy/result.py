@@ -146,7 +146,7 @@ class Adequacy:
 
     @property
     def by_kind(self) -> dict[str, Score]:
-        """The scores of prompts, tools, schemas and code, as far as there are some."""
+        """The scores of prompts, tools and schemas, as far as there are some."""
         found = self.by(lambda one: one.kind)
         return {kind: found[kind] for kind in KINDS if kind in found}
 

@@ -42,7 +42,7 @@ def adequacy(
     Args:
         tests: Files, folders or ids of tests, as pytest takes them; with a function, its cassette.
         function: The program instead of tests: a function without arguments at the top of a module, or its name.
-        only: The kinds of edits: `prompts`, `tools`, `schemas`, `code`; by default all.
+        only: The kinds of edits: `prompts`, `tools`, `schemas`; by default all.
         source: The files and folders that are edited; by default all files of the project that the tests import.
         since: A revision of git: only lines that have changed since are edited.
         most: The most mutants that are tried.

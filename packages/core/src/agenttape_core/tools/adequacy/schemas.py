@@ -53,7 +53,7 @@ def _field(owner: ast.ClassDef, node: ast.AnnAssign) -> Iterator[Edit]:
     sought = Sought(fields=fields)
 
     def edit(operator: str, new: ast.AST) -> Edit:
-        return Edit(operator, "schemas", new, sought, runs=False)
+        return Edit(operator, "schemas", new, sought)
 
     yield edit("drop_field", ast.Pass())
     for operator, annotation in _annotations(node.annotation):
@@ -126,7 +126,7 @@ def _members(node: ast.ClassDef) -> Iterator[Edit]:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             new = with_fields(node, body=without(node.body, at))
             before = ast.unparse(item)
-            yield Edit("drop_value", "schemas", new, Sought((value.value,)), before, runs=False)
+            yield Edit("drop_value", "schemas", new, Sought((value.value,)), before)
 
 
 def _parameters(site: Site, node: Function) -> Iterator[Edit]:
@@ -138,7 +138,7 @@ def _parameters(site: Site, node: Function) -> Iterator[Edit]:
     sought = Sought(tool=node.name, fields=visible if is_tool_like(node) else ())
 
     def edit(operator: str, new: ast.arguments, before: str, after: str) -> Edit:
-        return Edit(operator, "schemas", with_fields(node, args=new), sought, before, after, runs=False)
+        return Edit(operator, "schemas", with_fields(node, args=new), sought, before, after)
 
     for field in ("args", "kwonlyargs"):
         for at, arg in enumerate(getattr(args, field)):
@@ -157,7 +157,7 @@ def _parameters(site: Site, node: Function) -> Iterator[Edit]:
     renamed = f"{node.name}_renamed"
     shown = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
     decorated = with_fields(node, decorator_list=[*node.decorator_list, _renaming(renamed)])
-    yield Edit("rename", "tools", decorated, sought, f"{shown} {node.name}(…)", f"{shown} {renamed}(…)", runs=False)
+    yield Edit("rename", "tools", decorated, sought, f"{shown} {node.name}(…)", f"{shown} {renamed}(…)")
 
 
 def _renaming(name: str) -> ast.expr:
@@ -177,7 +177,7 @@ def _plain(node: ast.Dict) -> Iterator[Edit]:
     sought = Sought(fields=names)
 
     def edit(operator: str, new: ast.Dict, before: str, after: str = "") -> Edit:
-        return Edit(operator, "schemas", new, sought, before, after, runs=False)
+        return Edit(operator, "schemas", new, sought, before, after)
 
     def with_properties(values: list[ast.expr], keys: list[ast.expr | None]) -> ast.Dict:
         changed = with_fields(properties, keys=keys, values=values)

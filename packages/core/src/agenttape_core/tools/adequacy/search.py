@@ -77,11 +77,7 @@ class Search:
         reaching = self._reaching(evidence, {Path(file) for file in traced.files})
         landing = [one for one in reaching if one.tests]
         drawn = sampled(landing, self.chosen.most, self.chosen.seed)
-        limits = Limits(
-            seconds=_SECONDS + _SLOWER * traced.seconds,
-            cpu=_SECONDS + _SLOWER * traced.cpu,
-            passes=_SLOWER * evidence.passes,
-        )
+        limits = Limits(seconds=_SECONDS + _SLOWER * traced.seconds, cpu=_SECONDS + _SLOWER * traced.cpu)
         judged, is_whole = self._judged(drawn, evidence, limits, {Path(file) for file in traced.files})
         judged += [Judged(one.mutant, "did not land", one.why) for one in reaching if one.why]
         judged.sort(key=lambda one: (one.mutant.file, one.mutant.line))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agenttape_core.errors import CassetteError
@@ -79,23 +79,11 @@ class Evidence:
         running = [name for name in self.facts if self._runs(name, file, mutant)]
         holding = [name for name in self.facts if mutant.sought and self.requests[name].holds(mutant.sought)]
         if mutant.in_function:
-            return self._in_function(mutant, running, holding)
+            both = [name for name in running if name in holding]
+            return self._found(mutant, both) if both else Reaching(mutant, (), "" if running else NO_LINE)
         if holding:
             return self._found(mutant, holding)
-        if not mutant.runs:
-            return Reaching(mutant, (), NO_REQUEST if mutant.is_evident else "")
-        using = [name for name in self.facts if file in self.lines.get(name, {})]
-        return self._found(mutant, using or list(self.facts))
-
-    def _in_function(self, mutant: Mutant, running: Sequence[str], holding: Sequence[str]) -> Reaching:
-        """Return the tests that reach a mutant inside a function: they run its lines."""
-        if not running:
-            return Reaching(mutant, (), NO_LINE)
-        both = [name for name in running if mutant.runs or name in holding]
-        if both:
-            return self._found(mutant, both)
-        # It is no prompt, but a text that the code makes something else of: one edit of that is enough.
-        return self._found(replace(mutant, kind="code"), running if mutant.operator == "empty" else [])
+        return Reaching(mutant, (), NO_REQUEST if mutant.is_evident else "")
 
     def hidden(self, mutant: Mutant, tests: Iterable[str]) -> str:
         """Return the setting that keeps requests with an edit from being compared; empty if there is none."""
@@ -111,11 +99,6 @@ class Evidence:
 
     def _found(self, mutant: Mutant, names: Sequence[str]) -> Reaching:
         return Reaching(mutant, tuple(sorted(names, key=lambda name: (self.facts[name].seconds, name))))
-
-    @property
-    def passes(self) -> int:
-        """The number of lines that were run altogether, beyond which loops of a mutant are endless."""
-        return sum(count for files in self.lines.values() for lines in files.values() for count in lines.values())
 
     @property
     def files(self) -> list[str]:

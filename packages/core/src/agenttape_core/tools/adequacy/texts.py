@@ -178,7 +178,7 @@ def edits_of_text(site: Site) -> Iterator[Edit]:
     whole = Sought(tuple(sorted(text.pieces(text.flat), key=len)[-1:]))
 
     def edit(operator: str, flat: str, sought: Sought, before: str, after: str) -> Edit:
-        return Edit(operator, kind, text.node(flat), sought or whole, before, after, runs=False)
+        return Edit(operator, kind, text.node(flat), sought or whole, before, after)
 
     sentences = [found for found in _SENTENCE.finditer(text.flat) if _WORD.search(_HOLE.sub("", found[0]))]
     for found in sentences:
@@ -201,14 +201,14 @@ def _edits_of_holes(text: Text, kind: Kind, whole: Sought) -> Iterator[Edit]:
     found = list(_HOLE.finditer(text.flat))
     for hole in found:
         flat = text.flat[: hole.start()] + text.flat[hole.end() :]
-        yield Edit("drop_placeholder", kind, text.node(flat), whole, text.shown(hole[0]), "", runs=False)
+        yield Edit("drop_placeholder", kind, text.node(flat), whole, text.shown(hole[0]), "")
     for one, other in pairwise(found):
         if text.shown(one[0]) == text.shown(other[0]):
             continue
         between = text.flat[one.end() : other.start()]
         flat = text.flat[: one.start()] + other[0] + between + one[0] + text.flat[other.end() :]
         before, after = one[0] + between + other[0], other[0] + between + one[0]
-        yield Edit("swap_placeholders", kind, text.node(flat), whole, text.shown(before), text.shown(after), runs=False)
+        yield Edit("swap_placeholders", kind, text.node(flat), whole, text.shown(before), text.shown(after))
 
 
 def negated(sentence: str) -> str | None:

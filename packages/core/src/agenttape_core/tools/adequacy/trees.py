@@ -12,7 +12,6 @@ Path = tuple[tuple[str, int | None], ...]
 """The way from the root of a tree to a node: names of fields, with the index where a field is a list."""
 Node = TypeVar("Node", bound=ast.AST)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-_NOT_RUN = frozenset({"annotation", "returns", "decorator_list", "type_params", "type_comment"})
 _COMPOUND = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With),
     *(ast.AsyncWith, ast.Try, ast.TryStar, ast.Match),
@@ -56,11 +55,6 @@ class Site:
     def is_annotation(self) -> bool:
         """True if it is part of an annotation."""
         return any(name in {"annotation", "returns"} for name, _ in self.path)
-
-    @property
-    def is_run(self) -> bool:
-        """True if it is evaluated as code: it is no part of an annotation, of a decorator, or of a format."""
-        return not any(name in _NOT_RUN or name == "format_spec" for name, _ in self.path)
 
     @property
     def is_docstring(self) -> bool:

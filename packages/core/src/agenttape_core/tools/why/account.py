@@ -11,7 +11,6 @@ from agenttape_core.errors import shown_path
 from agenttape_core.schema import Interaction
 from agenttape_core.tools.reading.summary import MODELS
 from agenttape_core.tools.why.flow import RESULT, Edge, Flow
-from agenttape_core.tools.why.sampled import Sampled
 
 _PLACES = 3
 _ALONE = "no recorded answer moves its request: that follows from the program and its input alone"
@@ -30,8 +29,6 @@ class Why:
         text: The text in question, if one was given: then only its occurrences were changed.
         flow: All edges between calls that were found.
         replays: How often the program was replayed.
-        sampled: The messages of the call that have turned its answer, as far as samples tell; `None` if its model was
-            not asked.
     """
 
     cassette: Path
@@ -40,7 +37,6 @@ class Why:
     text: str | None
     flow: Flow
     replays: int
-    sampled: Sampled | None = None
 
     @property
     def links(self) -> list[Edge]:
@@ -66,7 +62,6 @@ class Why:
             "sources": self.sources,
             "flow": self.flow.to_dict(),
             "replays": self.replays,
-            "sampled": self.sampled.to_dict() if self.sampled is not None else None,
         }
 
     def __str__(self) -> str:
@@ -77,8 +72,6 @@ class Why:
             lines.append(f"  {_ALONE if self.text is None else _ITSELF}")
         elif self.call.kind in MODELS:
             lines.append(f"  {_MODEL}")
-        if self.sampled is not None:
-            lines += [f"  {line}" for line in str(self.sampled).splitlines()]
         return "\n".join(lines)
 
     def _tree(self, number: int, indent: str, above: set[int]) -> Iterator[str]:

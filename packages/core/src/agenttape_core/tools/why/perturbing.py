@@ -120,17 +120,6 @@ def _changed_text(text: str, change: Change) -> str:
     return json.dumps(_changed(held, change, in_object=False), ensure_ascii=False)
 
 
-def with_texts(plain: Plain, change: Callable[[str], str]) -> Plain:
-    """Return plain data with other texts; what objects of frameworks are known by stays.
-
-    Args:
-        plain: The data.
-        change: Returns another text.
-    """
-    is_message = isinstance(plain, dict) and "role" in plain  # one that is no object of a framework
-    return _changed(plain, lambda leaf: change(leaf) if isinstance(leaf, str) else leaf, in_object=is_message)
-
-
 def _changed(plain: Plain, change: Change, *, in_object: bool) -> Plain:
     if isinstance(plain, list):
         return [_changed(item, change, in_object=in_object) for item in plain]

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
-from agenttape_core.lifecycle.project import project_settings, this_project
-from agenttape_core.schema import MODEL_KINDS, IndexRow, Interaction, Outcome
+from agenttape_core.lifecycle.project import this_project
+from agenttape_core.schema import IndexRow, Outcome
 from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.storage.names import stem_of
-from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.programs import Ending, Opening, Program, program_of, steady
-from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.summary import MODELS
 from agenttape_core.tools.why.account import Why
 from agenttape_core.tools.why.flow import RESULT, Edge, Flow
 from agenttape_core.tools.why.perturbing import Change, holds, longer, perturbed, replacing, turned
-from agenttape_core.tools.why.sampling import SEED, Asker, question_of, sampled
 
 MAX_REPLAYS = 500
 """The replays that a question may take, unless more are allowed."""
@@ -45,9 +40,6 @@ def why(
     call: int | None = None,
     text: str | None = None,
     max_replays: int = MAX_REPLAYS,
-    samples: int | None = None,
-    max_usd: float | None = None,
-    seed: int = SEED,
     on_replay: OnReplay = _nothing,
     **options: Any,
 ) -> Why:
@@ -57,19 +49,13 @@ def why(
     that answer. That is exact for code, reducers, routing and prompts, as they really run. What a model has made of its
     request is not tested by this: its answers are the recorded ones. Nothing is executed.
 
-    With `samples` and `max_usd`, the model of the call in question is asked again, with messages of its request left
-    out: which of them turn its answer? That is sampled and costs money, and stands apart from the links.
-
     Args:
         cassette: The cassette, as `use_cassette` takes it.
         function: The program: a function without arguments, or its name.
         call: The number of the call in question; by default the last one whose answer holds the text, or the last
             answer of a model.
         text: A text in question: only its occurrences in the recorded answers are changed.
-        max_replays: How often the program may be replayed, and how often its model may be asked.
-        samples: How often the model is asked the same; `None` to ask it nothing.
-        max_usd: The most that asking it may cost, in US dollars.
-        seed: Of the order in which messages are left out.
+        max_replays: How often the program may be replayed.
         on_replay: Called after each replay.
         options: Options of `use_cassette`.
 
@@ -82,48 +68,9 @@ def why(
     path = _local(cassette, options)
     opened = open_cassette(path)
     target = opened.interaction(_target(opened, call, text))
-    budget = _budget(target, path, samples, max_usd)
     program = program_of(function, **options) if callable(function) or isinstance(function, str) else function
     flow, replays = _traced(path, program, text, max_replays, on_replay)
-    found = Why(path, program.name, target, text, flow, replays)
-    if budget is None or samples is None:
-        return found
-    question, says = question_of(target.outcome, text)
-    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-        scrap = Path(folder) / f"{stem_of(path)}.yaml"
-        calls = itertools.count(1)
-        asker = Asker(
-            program,
-            path,
-            target,
-            says=says,
-            most=max_replays,
-            scrap=scrap,
-            on_call=lambda: on_replay(replays + next(calls), replays + max_replays),
-        )
-        return replace(found, sampled=sampled(asker, question, samples=samples, budget=budget, seed=seed))
-
-
-def _budget(call: Interaction, cassette: Path, samples: int | None, max_usd: float | None) -> Budget | None:
-    """Return the limit of the cost of asking a model; `None` if none is asked.
-
-    Raises:
-        ConfigurationError: If only one of both is given, one is not valid, or the call is none of a model.
-    """
-    if samples is None and max_usd is None:
-        return None
-    if samples is None or max_usd is None:
-        raise ConfigurationError(
-            "to ask the model again costs money: give both, samples=5 and max_usd=0.5 (--samples 5 --max-usd 0.5)"
-        )
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-        raise ConfigurationError(f"samples={samples!r}: expected how often the model is asked the same, at least 1")
-    if call.kind not in MODEL_KINDS:
-        raise ConfigurationError(
-            f"call {call.number} of {shown_path(cassette)} is {call.kind} {call.name}, and no model that could be "
-            "asked again\n  name a call of a model: call=N (--call N)"
-        )
-    return Budget(max_usd, load_prices(project_settings().prices))
+    return Why(path, program.name, target, text, flow, replays)
 
 
 def flow_of(
