@@ -76,8 +76,8 @@ class Callee:
             return None, {}
         body = self.request(args, kwargs)
         given = body["arguments"] if _MESSAGES not in body else {**body["arguments"], _MESSAGES: body[_MESSAGES]}
-        may_change = that_may_change(given)
         receiver = self._parameters.receiver((*self._args, *args))
+        may_change = that_may_change(given, receiver if args and receiver is args[0] else None)
         holder = state_of(receiver) if receiver is not None else None
         try:
             crossing = session.cross(

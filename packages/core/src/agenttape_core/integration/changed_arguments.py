@@ -4,6 +4,8 @@
 it as well. An argument is compared with itself, as plain data, before the call and after it; only while the call runs
 for real, and only if something in it can change at all.
 
+Of the object of a method, the attributes count that are other objects than before, or hold another number of items.
+
 What a replay changes is the caller's own object, in place, and the objects inside of it as far as the recording has one
 of the same type for each: other variables may refer to them.
 """
@@ -34,11 +36,51 @@ _NEVER_CHANGE = (
     *(pathlib.PurePath, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType),
 )
 _ABSENT = object()
+_MOST = 1000
+"""An attribute with more items is a store of its own, and no part of what a call says."""
 
 
-def that_may_change(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that a call could change."""
-    return {name: value for name, value in arguments.items() if not _never_changes(value)}
+def that_may_change(arguments: Mapping[str, Any], owner: Any = None) -> dict[str, Any]:
+    """Return the arguments that a call could change.
+
+    Args:
+        arguments: The arguments by name.
+        owner: The object whose method is called, if its attributes count as well: they are called `self`.
+    """
+    own = {"self": _Attributes(owner)} if owner is not None else {}
+    return {**own, **{name: value for name, value in arguments.items() if not _never_changes(value)}}
+
+
+class _Attributes:
+    """The attributes of an object whose method is called.
+
+    Args:
+        owner: The object.
+    """
+
+    def __init__(self, owner: Any) -> None:
+        self._held: dict[str, Any] = getattr(owner, "__dict__", {})
+        self._before = {name: (value, _size(value)) for name, value in self._held.items()}
+
+    def changed(self, write: Callable[[Any], Plain]) -> dict[str, Plain]:
+        """Return those that have changed since, as far as they can be recorded: a client that was made is no answer."""
+        found: dict[str, Plain] = {}
+        for name, value in list(self._held.items()):
+            old, size = self._before.get(name, (_ABSENT, 0))
+            now = _size(value)
+            if (old is not value or size != now) and now <= _MOST:
+                with suppress(UnrecordableValueError):
+                    found[name] = write(value)
+        return found
+
+    def bring(self, recorded: Mapping[str, Any]) -> None:
+        """Change them as they changed in the recording."""
+        for name, value in recorded.items():
+            self._held[name] = _item(self._held.get(name, _ABSENT), value)
+
+
+def _size(value: Any) -> int:
+    return len(value) if type(value) in {list, dict, set, deque, bytearray, str, bytes, tuple} else 0
 
 
 def _never_changes(value: Any) -> bool:
@@ -70,14 +112,17 @@ def changing_arguments(crossing: Crossing, arguments: Mapping[str, Any]) -> Iter
 
 
 def _watch(crossing: Any, arguments: Mapping[str, Any]) -> None:
-    before = {}
+    before: dict[str, Plain] = {}
     for name, value in arguments.items():
         with suppress(UnrecordableValueError):
-            before[name] = _plain(crossing, value)
+            before[name] = _plain(crossing, value) if not isinstance(value, _Attributes) else {}
 
     def changed() -> dict[str, Plain]:
-        now = {}
+        now: dict[str, Plain] = {}
         for name in before:
+            if isinstance(held := arguments[name], _Attributes):
+                now[name] = held.changed(lambda value: _plain(crossing, value))
+                continue
             try:
                 now[name] = _plain(crossing, arguments[name])
             except UnrecordableValueError as error:
@@ -97,7 +142,9 @@ def _plain(crossing: Any, value: Any) -> Plain:
 
 def _change_again(crossing: Any, arguments: Mapping[str, Any]) -> None:
     for name, recorded in crossing.changed_arguments().items():
-        if not _bring(arguments.get(name, _ABSENT), recorded):
+        if isinstance(held := arguments.get(name), _Attributes):
+            held.bring(recorded)
+        elif not _bring(arguments.get(name, _ABSENT), recorded):
             asked = crossing.request
             line = f"{asked.kind} {asked.name} changed its argument {name} in the recording, which a replay can't do"
             crossing.session.report.add_real(line, moves_calls=True)
