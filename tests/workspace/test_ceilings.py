@@ -35,7 +35,7 @@ def test_scheduling_has_one_port() -> None:
     """Code outside of scheduling imports its port, and no module behind it."""
     packages = sizes.ROOT / "packages"
     behind = re.compile(r"agenttape_core\.scheduling\.\w|agenttape_core import scheduling")
-    outside = [path for path in packages.glob("*/src/**/*.py") if path.parent.name != "scheduling"]
+    outside = [path for path in packages.glob("*/src/**/*.py") if "scheduling" not in path.parts]
     assert [str(path) for path in outside if behind.search(path.read_text("utf-8"))] == []
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -167,7 +167,7 @@ class LeafCall:
                 self.run.crossing.raised(error)
             raise
 
-    def awaiting(self) -> AbstractContextManager[None]:
+    def awaiting(self) -> AbstractAsyncContextManager[None]:
         """Await the method inside; where another one has taken the call over, that one is awaited."""
         return nullcontext() if self.crossing.is_served else awaited(self.crossing)
 

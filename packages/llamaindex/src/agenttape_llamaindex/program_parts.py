@@ -123,8 +123,9 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
     answering = Answering(met)
 
     async def watched() -> Any:
-        with met.awaiting(), met.running(), answering.here() if real.__name__ in _CHATS else nullcontext():
-            value = await real(_running(self), *args, **kwargs)
+        async with met.awaiting():
+            with met.running(), answering.here() if real.__name__ in _CHATS else nullcontext():
+                value = await real(_running(self), *args, **kwargs)
         return value if answering.has_stream else followed(met, value)
 
     return Call(None, watched)

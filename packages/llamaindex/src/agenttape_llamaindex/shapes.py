@@ -93,8 +93,9 @@ def coroutine(real: Callable[..., Any], describe: Describe, leaf: Method) -> Cal
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
             return sort.converted(await aserve(crossing, kept.aapply))
-        with running.awaiting(), running.calling():
-            response = await (limited if running.run is not None else call.real)()
+        async with running.awaiting():
+            with running.calling():
+                response = await (limited if running.run is not None else call.real)()
         running.effected(kept.changed())
         running.returned(response)
         return response
@@ -137,8 +138,9 @@ def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> 
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
             return await aserved(crossing, sort, kept)
-        with running.awaiting(), running.calling():
-            responses = await (limited if running.run is not None else call.real)()
+        async with running.awaiting():
+            with running.calling():
+                responses = await (limited if running.run is not None else call.real)()
         return _afollowed(running, responses, sort, kept)
 
     return _marked(method)

@@ -185,7 +185,13 @@ def with_ends(header: Header, ends: Sequence[list[str]], at_once: Sequence[Sched
 
 def with_order(header: Header, order: Order) -> Header:
     """Return a header that holds the order of a run."""
-    update = {"turns": [], "schedule": list(order.loops), "threads": order.threads, "loose": order.unordered}
+    update = {
+        "turns": [],
+        "schedule": list(order.loops),
+        "threads": order.threads,
+        "loose": order.unordered,
+        "admissions": order.admissions,
+    }
     return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})
 
 

@@ -36,6 +36,7 @@ The places of Python's own where all of it takes hold are `loops`, `strand_seams
 `lent_callbacks` and `overdue`. `limits` has the longest waits, and `finalizers` the code that is nobody's.
 """
 
+from agenttape_core.scheduling.admission import admitting_scheduler
 from agenttape_core.scheduling.awaited import RIGHT_AWAY, Awaited
 from agenttape_core.scheduling.cancellation import Ending, is_cancellation_requested
 from agenttape_core.scheduling.choices import ChoicePoint, Choices, parsed_order, ranks_of
@@ -70,6 +71,7 @@ __all__ = [
     "Scheduler",
     "Scopes",
     "Times",
+    "admitting_scheduler",
     "answering",
     "collections",
     "in_order",

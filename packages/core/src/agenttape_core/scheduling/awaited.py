@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from agenttape_core.scheduling.delivery_log import Logged
@@ -27,8 +27,12 @@ class Awaited(Protocol):
     async def cancelled(self) -> None:
         """Wait for the moment at which the call, which has been cancelled or left, ended in the recording."""
 
-    def arriving(self) -> AbstractContextManager[None]:
-        """Await the real code of a call inside: what it brings has come at the end, unless it's cancelled."""
+    def arriving(self, unless: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[None]:
+        """Await the real code of a call inside: what it brings has come at the end, unless it's cancelled.
+
+        Args:
+            unless: Returns true at the end if the call turned out to be part of the program; by default it's none.
+        """
 
     def leaving(self) -> AbstractContextManager[None]:
         """Let the code of a stream end inside, which its reader has left: that may take a while."""
@@ -49,7 +53,7 @@ class _RightAway:
 
     async def cancelled(self) -> None: ...
 
-    def arriving(self) -> AbstractContextManager[None]:
+    def arriving(self, unless: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
         return _NOTHING
 
     def leaving(self) -> AbstractContextManager[None]:
@@ -132,18 +136,16 @@ class LineTurn:
             self._waits()
             await self._comes("cancelled")
 
-    @contextmanager
-    def arriving(self) -> Iterator[None]:
+    def arriving(self, unless: Callable[[], bool] | None = None) -> LineTurn:  # noqa: ARG002 - counted all the same
         """See `Awaited`."""
+        return self
+
+    async def __aenter__(self) -> None:
         self._waits()
-        try:
-            yield
-        except CancelledError:  # what is cancelled has not come
-            raise
-        except Exception:
-            self._came()
-            raise
-        self._came()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is None or (isinstance(error, Exception) and not isinstance(error, CancelledError)):
+            self._came()  # what is cancelled has not come
 
     @contextmanager
     def leaving(self) -> Iterator[None]:

@@ -37,13 +37,13 @@ _RESULT = Future.result.__code__
 _Place = tuple[int, int] | None
 
 
-def _place(strand: Strand) -> _Place:
+def place_of(strand: Strand) -> _Place:
     """Return where in its Python code a thread is."""
     frame = sys._current_frames().get(strand.thread)  # noqa: SLF001 - the way to look at other threads
     return (id(frame), frame.f_lasti) if frame is not None else None
 
 
-def _call(strand: Strand) -> str | None:
+def call_of(strand: Strand) -> str | None:
     """Return the system call that a thread sleeps in; empty if it sleeps in none, `None` if the system does not say."""
     task = f"/proc/self/task/{strand.native}/"
     state = _read(task + "stat").rpartition(b") ")[2][:1]
@@ -144,8 +144,8 @@ def is_waiting(strand: Strand) -> bool:
 
 def sleeps_unseen(strand: Strand) -> bool:
     """Return whether the thread of a strand sleeps in a system call that is no wait for the interpreter."""
-    call = _call(strand) if strand.native else ""
-    return bool(call) and not _is_shared(call)
+    call = call_of(strand) if strand.native else ""
+    return bool(call) and not is_shared(call)
 
 
 def waits_for_loop(strand: Strand) -> bool:
@@ -180,16 +180,16 @@ class Holding:
             now: The moment, on the monotonic clock.
             is_late: Whether the look comes late: perhaps the strand waits for the interpreter, as the caller did.
         """
-        before, self._place = self._place, _place(self._strand)
+        before, self._place = self._place, place_of(self._strand)
         if before is None:
             self._spent = _spent(self._strand)
-        if self._strand.is_real and (call := _call(self._strand)) and not _is_shared(call):
+        if self._strand.is_real and (call := call_of(self._strand)) and not is_shared(call):
             return True  # mostly a replay serves the call, so nothing depends on what its code does
         if self._place != before:
             self._still_since = now
             return self._has_computed(now) > _LONG
-        called, self._call = self._call, _call(self._strand)
-        if self._call == "" or self._call != called or (_is_shared(self._call) and (is_late or self._starves(now))):
+        called, self._call = self._call, call_of(self._strand)
+        if self._call == "" or self._call != called or (is_shared(self._call) and (is_late or self._starves(now))):
             self._still_since = now
         return now - self._still_since > _patience(self._call) or self._has_computed(now) > _LONG
 
@@ -207,14 +207,15 @@ class Holding:
         return spent - self._spent if spent is not None else passed
 
 
-def _is_shared(call: str | None) -> bool:
+def is_shared(call: str | None) -> bool:
+    """Return whether a system call is the one by which locks are waited for, and the interpreter."""
     return call is None or call.startswith(_SHARED)
 
 
 def _patience(call: str | None) -> float:
     if call is None:
         return _STILL
-    return _BLOCKED if _is_shared(call) else _ASLEEP
+    return _BLOCKED if is_shared(call) else _ASLEEP
 
 
 class Progress:
@@ -225,8 +226,8 @@ class Progress:
 
     def is_made(self, strands: Iterable[Strand]) -> bool:
         """Return whether the code of any strand has gone on since the last look, or computes."""
-        now = {strand: _place(strand) for strand in strands}
+        now = {strand: place_of(strand) for strand in strands}
         before, self._before = self._before, now
         return any(strand not in before or place != before[strand] for strand, place in now.items()) or any(
-            _call(strand) == "" for strand in now
+            call_of(strand) == "" for strand in now
         )

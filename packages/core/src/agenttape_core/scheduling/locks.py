@@ -22,7 +22,7 @@ from agenttape_core.guard.immutable import Exchange
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling.handing_over import HANDED, WAITS_ITSELF, let_go_of
 from agenttape_core.scheduling.queued_futures import is_put
-from agenttape_core.scheduling.strands import HERE, in_loop
+from agenttape_core.scheduling.strands import HERE, holds_up_loop, in_loop
 from agenttape_core.scheduling.waits import Wait, are_told, released, sleep_in_turn, taking_part
 
 _outside: set[int] = set()
@@ -31,7 +31,7 @@ _outside: set[int] = set()
 
 def _is_outside() -> bool:
     strand = HERE.strand
-    return strand is None or strand.is_out or HERE.is_internal or in_loop()
+    return strand is None or strand.is_out or HERE.is_internal or holds_up_loop(strand)
 
 
 _Method = tuple[type, str, Callable[..., Any]]
@@ -52,6 +52,8 @@ class _Locks:
     def acquire(self, lock: Any, timeout: float = -1) -> bool:  # noqa: PLR0911 - a fast way for each case
         """Acquire a lock, in turn; false if it is not to be had before a time has passed, in seconds."""
         if _is_outside():
+            if timeout:
+                _outside.add(id(lock))  # also before: whoever has the turn may look for it as soon as it's taken
             if not (self._acquire_outside(lock, timeout) if timeout else self._acquire(lock, False)):
                 return False
             _outside.add(id(lock))

@@ -24,7 +24,7 @@ from agenttape_core.scheduling.observed_threads import ObservedStrands
 from agenttape_core.scheduling.schedule import Schedule
 from agenttape_core.scheduling.strand_seams import in_turns
 from agenttape_core.scheduling.taking_turns import Strands
-from agenttape_core.schema import IndexRow, Scheduled, Timing
+from agenttape_core.schema import Admissions, IndexRow, Scheduled, Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,13 @@ class Order:
         loops: The order of what event loops waited for.
         threads: The order in which threads came to what others could see.
         unordered: The labels of what threads did in no order.
+        admissions: The order of all of that at once, as the other scheduler keeps it: see `admission`.
     """
 
     loops: Sequence[Scheduled] = ()
     threads: str = ""
     unordered: str = ""
+    admissions: Admissions | None = None
 
 
 class Times(NamedTuple):
@@ -83,6 +85,8 @@ class Scheduler:
         self.recorded = order or Order()
         """The order that was recorded."""
         self.is_paced = is_paced
+        self.arrivals: Callable[[Any], Arrivals] = Arrivals
+        """Makes the arrivals of a call."""
         self._choices = choices
         self._session: Callable[[], Any] = lambda: None
         self.loops = Schedule(self.recorded.loops, is_kept=notes_loops, choices=choices, is_virtual=is_virtual)
@@ -149,6 +153,13 @@ class Scheduler:
 
     # -- its calls ---------------------------------------------------------------------------------------------
 
+    def block(self, address: str) -> None:
+        """Note that a replay answers a call as a whole, though its code was that of the program.
+
+        Args:
+            address: Where its recording will be.
+        """
+
     def begins_call(self) -> None:
         """Wait until a call of the caller's thread may begin."""
         if self.threads.is_on:
@@ -187,13 +198,14 @@ class Arrivals:
     that of most programs, nothing waits here, and nothing is noted of it but which threads make calls.
 
     Args:
-        scheduler: The scheduler of its session.
+        call: The call, which isn't kept: it keeps this.
     """
 
     __slots__ = ("_label", "_scheduler", "_work", "awaited", "tells")
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, call: Any) -> None:
+        self._scheduler: Scheduler = call.session.scheduler
+        scheduler = self._scheduler
         self._label = scheduler.threads.call_here() if scheduler.threads.is_on else None
         """The label for what happens inside of it; `None` outside of strands."""
         self._work: Work | None = None

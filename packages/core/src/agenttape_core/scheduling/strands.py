@@ -24,6 +24,11 @@ class TakingTurns(Protocol):
 
     is_on: bool
     has_ended: bool
+    takes_loops: bool
+    """True if a thread in which an event loop runs takes part as others do."""
+
+    def told(self, strand: Strand) -> None:
+        """Let a strand go on, as what it waits for is released."""
 
     def wait(self, strand: Strand, wait: Any) -> bool | None:
         """Let others have the turn until a strand gets what it waits for."""
@@ -365,6 +370,11 @@ def is_in_run() -> bool:
 def in_loop() -> bool:
     """Return whether an event loop runs in the caller's thread: its tasks have an order of their own."""
     return asyncio._get_running_loop() is not None  # noqa: SLF001 - the public one raises, which is slow
+
+
+def holds_up_loop(strand: Strand) -> bool:
+    """Return whether a strand that waits holds up an event loop, which takes no turns as a thread."""
+    return in_loop() and not strand.strands.takes_loops
 
 
 def _forget() -> None:

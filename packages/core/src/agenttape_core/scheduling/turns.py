@@ -44,7 +44,7 @@ _QUANTUM = 0.0005
 _acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]  # not one that moves the frozen clock, or takes turns
 
 
-class _OwnLock(_thread.RLock):  # type: ignore[misc] # mypy takes it for a function
+class OwnLock(_thread.RLock):  # type: ignore[misc] # mypy takes it for a function
     """A lock at which nobody takes turns."""
 
     __enter__ = vars(_thread.RLock)["__enter__"]
@@ -65,7 +65,7 @@ class Turns(ABC):
         self._loose = loose
         self._notes = notes
         self._lock = freed_by_fork(
-            _OwnLock()
+            OwnLock()
         )  # signal handlers and finalizers may come to a gate while their thread is inside
         self._live: dict[str, Strand] = {}
         self._waiting: dict[Strand, None] = {}
@@ -193,6 +193,12 @@ class Turns(ABC):
         is_told = any(other.is_told and other.key == wait.key for other in waits)
         wait.times_ready = wait.times_ready + 1 if not is_told and wait.is_ready() else 0
         return wait.times_ready > 1  # at the first time it may just be told
+
+    takes_loops = False
+
+    def told(self, strand: Strand) -> None:
+        """Let a strand go on, as what it waits for is released."""
+        let_pass(strand.wake)
 
     # -- waits -------------------------------------------------------------------------------------------------
 

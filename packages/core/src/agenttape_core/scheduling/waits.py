@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from agenttape_core.scheduling.strands import AWAY, HERE, Strand, in_loop, let_pass
+from agenttape_core.scheduling.strands import AWAY, HERE, Strand, holds_up_loop
 
 
 class Wait:
@@ -89,7 +89,7 @@ def released(key: int) -> None:
     wait = strand.wait
     if wait is not None and wait.key == key:
         wait.is_told = True
-        let_pass(strand.wake)
+        strand.strands.told(strand)
 
 
 def are_told() -> bool:
@@ -100,7 +100,7 @@ def are_told() -> bool:
 def taking_part() -> Strand | None:
     """Return the strand of the caller, if what it waits for is part of an order."""
     strand = HERE.strand
-    if strand is None or strand.is_out or HERE.is_internal or not strand.strands.is_on or in_loop():
+    if strand is None or strand.is_out or HERE.is_internal or not strand.strands.is_on or holds_up_loop(strand):
         return None
     if strand.is_loose:
         strand.strands.leave_turn(strand, AWAY)

@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
     from agenttape_core.schema.plain import Plain
     from agenttape_core.schema.python_types import PYTHON_VALUES
-    from agenttape_core.schema.schedule import Delivery, Scheduled, Sender, of_at_once, of_ends, thread_number, written
+    from agenttape_core.schema.schedule import (
+        Admissions,
+        Delivery,
+        Scheduled,
+        Sender,
+        of_at_once,
+        of_ends,
+        thread_number,
+        written,
+    )
     from agenttape_core.schema.step import GAP, Step, StepTiming, is_gap_of
     from agenttape_core.schema.user_types import ALL_VALUES
     from agenttape_core.schema.values import TypeCodec, ValueCodec
@@ -48,6 +57,7 @@ __all__ = [
     "RECORD_ATTRIBUTE",
     "UNAVAILABLE",
     "Act",
+    "Admissions",
     "Delivery",
     "Effect",
     "Entry",
@@ -93,7 +103,16 @@ __getattr__ = late_names(
         ".outcome": ("Effect", "Outcome", "RecordedError", "Usage"),
         ".plain": ("Plain",),
         ".python_types": ("PYTHON_VALUES",),
-        ".schedule": ("Delivery", "Scheduled", "Sender", "of_at_once", "of_ends", "thread_number", "written"),
+        ".schedule": (
+            "Admissions",
+            "Delivery",
+            "Scheduled",
+            "Sender",
+            "of_at_once",
+            "of_ends",
+            "thread_number",
+            "written",
+        ),
         ".step": ("GAP", "Step", "StepTiming", "is_gap_of"),
         ".user_types": ("ALL_VALUES",),
         ".values": ("TypeCodec", "ValueCodec"),

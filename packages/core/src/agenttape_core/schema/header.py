@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agenttape_core.schema.interaction import Timing
 from agenttape_core.schema.record import Record
-from agenttape_core.schema.schedule import Scheduled, of_ends
+from agenttape_core.schema.schedule import Admissions, Scheduled, of_ends
 from agenttape_core.schema.step import StepTiming
 
 FORMAT_VERSION = 2
@@ -87,6 +87,8 @@ class Volatile(Record):
     with `!` where the time of a wait had passed."""
     loose: str = Field(default="", pattern=r"^(?:(?:-|0(?:[.:][1-9]\d*)*)(?: |$))*$")
     """The labels of strands that did something in no order; `-` for threads that are no strands."""
+    admissions: Admissions | None = None
+    """The order in which all that came from outside was admitted, where a scheduled run has one."""
     steps: dict[int, StepTiming] = Field(default_factory=dict)
     """By the number of the step."""
     timings: dict[int, Timing] = Field(default_factory=dict)

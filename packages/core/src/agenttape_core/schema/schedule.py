@@ -54,6 +54,15 @@ class Delivery(NamedTuple):
         return f"{_LETTERS[self.sender]}{self.which}{when}"
 
 
+class Admissions(Record):
+    """The order in which all that came from outside was admitted to the program: see decision 133."""
+
+    origins: list[str]
+    """The origins of what came: the addresses of calls, labels of threads, the timers of loops."""
+    order: str = Field(default="", max_length=_MOST, pattern=r"^(?:\d+(?:@\d+)?(?:\*\d+)?(?: |$))*$")
+    """The places of the origins in that list: `0` is the next arrival of the first one, `0@3` the third, `0*2` two."""
+
+
 class Scheduled(Record):
     """Calls that overlapped in an event loop, and the order of all that was delivered meanwhile."""
 

@@ -41,7 +41,7 @@ class Call:
         self.position = position
         self.number = number
         self.owner = owner
-        self.arrivals = Arrivals(session.scheduler)
+        self.arrivals: Arrivals = session.scheduler.arrivals(self)
         """The arrivals of the call: its chunks, its effects, its end."""
 
     def __str__(self) -> str:

@@ -431,6 +431,8 @@ class ExecutedCall(Call):
         outcome, now = self._whole(outcome), perf_counter()
         interaction = _interaction(self, outcome)
         self.is_run_again = self.is_of_program and self.has_made_calls and interaction.acts == []
+        if not self.is_run_again:
+            self.session.scheduler.block(self.position.address)
         around = self.lies_in()
         if around is not None:
             around.has_made_calls = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from itertools import count
 from typing import Any, Literal
 
@@ -191,8 +191,9 @@ async def aintercept(call: Crossing, execute: Callable[[], Awaitable[Any]], appl
     if call.is_served:
         return await aserve(call, apply)
     try:
-        with awaited(call), call.executing():
-            value = await execute()
+        async with awaited(call):
+            with call.executing():
+                value = await execute()
     except (Exception, CancelledError) as error:
         call.raised(error)
         raise
@@ -200,12 +201,18 @@ async def aintercept(call: Crossing, execute: Callable[[], Awaitable[Any]], appl
     return value
 
 
-@contextmanager
-def awaited(call: ExecutedCall) -> Iterator[None]:
-    """Await the real code of a call inside, at its place among all that its event loop waits for."""
-    with call.awaiting() as awaited, awaited.arriving():
-        call.arrivals.awaited = awaited
-        yield
+@asynccontextmanager
+async def awaited(call: ExecutedCall, unless: Callable[[], bool] | None = None) -> AsyncIterator[None]:
+    """Await the real code of a call inside, at its place among all that its event loop waits for.
+
+    Args:
+        call: The call.
+        unless: Returns true if it turned out to be part of the program; by default it's none.
+    """
+    with call.awaiting() as awaited:
+        async with awaited.arriving(unless):
+            call.arrivals.awaited = awaited
+            yield
 
 
 class _Stream:
@@ -247,6 +254,10 @@ class _Stream:
         with self._call.session.latching():
             usage = self._call.boundary.usage_of_stream([decode(chunk) for chunk in self._chunks])
         self._end("exhausted", usage=usage)
+
+    def raised(self, error: CancelledError) -> None:
+        """Record that its reader was cancelled, unless that is known."""
+        self._end("raised", error)
 
     def close(self) -> None:
         """Record that the reader stopped."""
@@ -313,8 +324,13 @@ async def aintercept_stream(
     with call.awaiting() as awaited:
         call.arrivals.awaited = call.arrivals.tells = awaited
         while True:
-            with awaited.arriving(), stream.reading():
-                chunk = await anext(chunks, _DONE)
+            try:
+                async with awaited.arriving():
+                    with stream.reading():
+                        chunk = await anext(chunks, _DONE)
+            except CancelledError as error:
+                stream.raised(error)  # if it was cancelled with a chunk that had not reached the program
+                raise
             if chunk is _DONE:
                 break
             try:

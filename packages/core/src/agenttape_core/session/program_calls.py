@@ -9,7 +9,7 @@ not is program: nothing of it is recorded.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any
 
 from agenttape_core.acts import Unseen
@@ -68,9 +68,9 @@ class ProgramCall:
         self._calls = calls
         self._keeps_idle = keeps_idle
 
-    def awaiting(self) -> AbstractContextManager[None]:
+    def awaiting(self) -> AbstractAsyncContextManager[None]:
         """Await the code inside, at its place among all that its event loop waits for."""
-        return awaited(self._crossing)
+        return awaited(self._crossing, unless=lambda: not self._reaches_outside())
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -140,12 +140,15 @@ class ProgramCall:
 
     def _is_kept(self) -> bool:
         crossing, calls = self._crossing, self._calls
-        is_idle = self._keeps_idle and not crossing.has_made_calls
-        if not (calls.reach_outside or crossing.acted or is_idle):
+        if not self._reaches_outside():
             crossing.ran()
             calls.ran.append(crossing.request.fingerprint)
             return False
         return True
+
+    def _reaches_outside(self) -> bool:
+        is_idle = self._keeps_idle and not self._crossing.has_made_calls
+        return bool(self._calls.reach_outside or self._crossing.acted or is_idle)
 
     def _counted(self) -> ExecutedCall:
         crossing, calls = self._crossing, self._calls

@@ -1,0 +1,354 @@
+"""The arrivals of a call: in threads, and in the event loop that awaits it."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from agenttape_core.scheduling.admission.loops import Room
+from agenttape_core.scheduling.awaited import RIGHT_AWAY, Awaited
+from agenttape_core.scheduling.cancellation import Ending
+from agenttape_core.scheduling.executing import EXECUTING, is_outside_program, runs_outside_program
+from agenttape_core.scheduling.giving_up import Work, auntil_given_up, current_work, until_given_up
+from agenttape_core.scheduling.scheduler import Arrivals
+from agenttape_core.scheduling.strands import AWAY, in_loop
+
+_Context = AbstractContextManager[Awaited]
+_AT_ONCE: _Context = nullcontext(RIGHT_AWAY)
+
+
+class AdmittedArrivals(Arrivals):
+    """The arrivals of one call; see `Arrivals` for its methods.
+
+    Args:
+        call: The call.
+    """
+
+    __slots__ = ("_address",)
+
+    _scheduler: Any
+
+    def __init__(self, call: Any) -> None:
+        self._scheduler = call.session.scheduler
+        self._label = None
+        self._work: Work | None = None
+        self._address = call.position.address
+        self.awaited = self.tells = RIGHT_AWAY
+
+    # -- in threads --------------------------------------------------------------------------------------------
+
+    def coming(self, number: int | None, *, takes_time: bool) -> AbstractContextManager[None]:  # noqa: ARG002
+        """See `Arrivals`."""
+        return self._arriving() if self._scheduler.turn.is_on and not in_loop() else nullcontext()
+
+    @contextmanager
+    def _arriving(self) -> Iterator[None]:
+        threads = self._scheduler.threads
+        one = threads.mine()
+        if one is not None:
+            threads.leave_turn(one, AWAY)
+        try:
+            yield
+        finally:
+            threads.gate()
+
+    def executing(self, *, leaves: bool, is_real: bool) -> AbstractContextManager[None]:
+        """See `Arrivals`."""
+        self._work = current_work()
+        leaves = leaves or (is_real and is_outside_program(EXECUTING.get()))
+        context: AbstractContextManager[None] = self._scheduler.threads.inside(None, leaves=leaves, is_real=is_real)
+        return context
+
+    def effect(self) -> None:
+        """See `Arrivals`."""
+        turn, threads = self._scheduler.turn, self._scheduler.threads
+        one = threads.mine()
+        if one is None or self.awaited is not RIGHT_AWAY:
+            return
+        if turn.running is one:
+            turn.passes(f"{self._address}!")
+        else:
+            threads.arrives(f"{self._address}!")
+            if one.is_out:
+                threads.leave_turn(one, AWAY)
+
+    # -- in event loops ----------------------------------------------------------------------------------------
+
+    def awaiting(
+        self,
+        call: Any,  # noqa: ARG002
+        address: str,
+        *,
+        answers: int = 0,
+        is_opening: bool = False,
+        during: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> _Context:
+        """See `Arrivals`."""
+        room = self._room()
+        if room is None:
+            return _AT_ONCE
+        base = f"{address}^" if is_opening else address
+        return nullcontext(ServedPlace(room, base, during, knows_effects=0 < answers < self._scheduler.times(base)))
+
+    def awaiting_code(self, call: Any, address: str) -> _Context:
+        """See `Arrivals`."""
+        room = self._room() if self._scheduler.notes_loops else None
+        if room is None:
+            return _AT_ONCE
+        return nullcontext(ExecutedPlace(room, address, call, self._scheduler))
+
+    def stepping_into(self, address: str) -> _Context:
+        """See `Arrivals`."""
+        room = self._room()
+        return _AT_ONCE if room is None else nullcontext(SteppedIntoPlace(room, address))
+
+    def _room(self) -> Room | None:
+        if runs_outside_program():
+            return None
+        room: Room | None = self._scheduler.loops.room()
+        return room
+
+    # -- too late ----------------------------------------------------------------------------------------------
+
+    async def until_cancelled(self, ending: Ending) -> None:
+        """See `Arrivals`."""
+        room = self._scheduler.loops.room()
+        if room is None:
+            await super().until_cancelled(ending)
+            return
+        resort = _Resort(room, ending)
+        with room.turn.lock:
+            room.turn.last_resorts.append(resort)
+        try:
+            await resort.over
+        finally:
+            with room.turn.lock:
+                if resort in room.turn.last_resorts:
+                    room.turn.last_resorts.remove(resort)
+
+    def until_abandoned(self, ending: Ending) -> bool:
+        """See `Arrivals`."""
+        with self._without_turn():
+            return until_given_up(ending, passes_time=self._scheduler.passes_time)
+
+    async def auntil_abandoned(self, ending: Ending) -> bool:
+        """See `Arrivals`."""
+        return await auntil_given_up(ending, passes_time=self._scheduler.passes_time)
+
+    def until_left(self, session: Any, ending: Ending) -> None:
+        """See `Arrivals`."""
+        with self._without_turn():
+            super().until_left(session, ending)
+
+    @contextmanager
+    def _without_turn(self) -> Iterator[None]:
+        threads = self._scheduler.threads
+        one = threads.mine()
+        if one is None:
+            yield
+            return
+        threads.leave_turn(one, AWAY)
+        was_out, one.is_out = one.is_out, True
+        try:
+            yield
+        finally:
+            one.is_out = was_out
+
+
+class _Resort:
+    """The wait of a call that was cancelled in the recording, until it is again.
+
+    Args:
+        room: The loop.
+        ending: The end of the recorded call.
+    """
+
+    def __init__(self, room: Room, ending: Ending) -> None:
+        self._room = room
+        self._ending = ending
+        self._began = room.loop.time()
+        self.over: asyncio.Future[None] = room.loop.create_future()
+
+    def passes_time(self) -> bool:
+        """Let the clock pass to the next timer, if the call waits for so long; return false if there is none."""
+        key = self._room.next_timer()
+        if key is None or self._room.timers[key].when() > self._began + self._ending.longest:
+            return False
+        return self._room.passes_to(key)
+
+    def give_up(self) -> None:
+        """End the wait."""
+        self._room.loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
+
+
+class ServedPlace:
+    """The place of a call that is answered; see `Awaited` for its methods.
+
+    Args:
+        room: The loop.
+        base: The origin of its arrivals.
+        during: Returns a context that holds while it waits.
+        knows_effects: Whether the recording says when its effects came.
+    """
+
+    __slots__ = ("_base", "_during", "_room", "knows_effects")
+
+    def __init__(
+        self,
+        room: Room,
+        base: str,
+        during: Callable[[], AbstractContextManager[None]],
+        *,
+        knows_effects: bool,
+    ) -> None:
+        self._room = room
+        self._base = base
+        self._during = during
+        self.knows_effects = knows_effects
+
+    async def next(self) -> None:
+        """See `Awaited`."""
+        with self._during():
+            try:
+                await self._room.answered(self._base)
+            except CancelledError:
+                await self._room.ended(self._base)
+                raise
+
+    async def cancelled(self) -> None:
+        """See `Awaited`."""
+        await self._room.ended(self._base)
+
+    def arriving(self, unless: Callable[[], bool] | None = None) -> Any:  # noqa: ARG002
+        """See `Awaited`."""
+        return RIGHT_AWAY.arriving()
+
+    def leaving(self) -> AbstractContextManager[None]:
+        """See `Awaited`."""
+        return nullcontext()
+
+    def effected(self) -> None:
+        """See `Awaited`."""
+
+    def told(self) -> None:
+        """See `Awaited`."""
+
+
+class ExecutedPlace:
+    """The place of a call that is executed for real; see `Awaited` for its methods.
+
+    The code of a call that a replay may answer or run begins when nothing else can go on: an effect of it then comes
+    when a replay can have it come, between two arrivals.
+
+    Args:
+        room: The loop.
+        base: The origin of its arrivals.
+        call: The call.
+        scheduler: The scheduler of its session.
+    """
+
+    __slots__ = ("_base", "_call", "_is_outside", "_room", "_scheduler", "_unless")
+
+    knows_effects = False
+
+    def __init__(self, room: Room, base: str, call: Any, scheduler: Any) -> None:
+        self._room = room
+        self._base = base
+        self._call = call
+        self._scheduler = scheduler
+        self._is_outside = is_outside_program(call)
+        self._unless: Callable[[], bool] | None = None
+
+    def arriving(self, unless: Callable[[], bool] | None = None) -> Any:
+        """See `Awaited`."""
+        self._unless = unless
+        return self
+
+    async def __aenter__(self) -> None:
+        if not self._is_outside and self._unless is None:
+            await self._room.answered(f"{self._base}<")
+        with self._room.turn.lock:
+            self._room.turn.outside += self._is_outside
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        with self._room.turn.lock:
+            self._room.turn.outside -= self._is_outside
+        if self._unless is not None and self._unless():
+            return
+        if error is None or isinstance(error, Exception):
+            try:
+                await self._room.answered(self._base)
+            except CancelledError:
+                await self._room.ended(self._base)
+                raise
+        elif isinstance(error, CancelledError):
+            await self._room.ended(self._base)
+
+    async def next(self) -> None:
+        """See `Awaited`."""
+
+    async def cancelled(self) -> None:
+        """See `Awaited`."""
+
+    def leaving(self) -> AbstractContextManager[None]:
+        """See `Awaited`."""
+        return nullcontext()
+
+    def effected(self) -> None:
+        """See `Awaited`."""
+        self._room.turn.passes(self._base)
+
+    def told(self) -> None:
+        """See `Awaited`."""
+
+
+class SteppedIntoPlace:
+    """The place of a recorded call whose code is run; see `Awaited` for its methods.
+
+    Args:
+        room: The loop.
+        base: The origin of its arrivals.
+    """
+
+    __slots__ = ("_base", "_room")
+
+    knows_effects = False
+
+    def __init__(self, room: Room, base: str) -> None:
+        self._room = room
+        self._base = base
+
+    def arriving(self, unless: Callable[[], bool] | None = None) -> Any:  # noqa: ARG002
+        """See `Awaited`."""
+        return self
+
+    async def __aenter__(self) -> None:
+        await self._room.answered(f"{self._base}<")
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is None or (isinstance(error, Exception) and not isinstance(error, CancelledError)):
+            await self._room.answered(self._base)
+
+    async def next(self) -> None:
+        """See `Awaited`."""
+
+    async def cancelled(self) -> None:
+        """See `Awaited`."""
+
+    def leaving(self) -> AbstractContextManager[None]:
+        """See `Awaited`."""
+        return nullcontext()
+
+    def effected(self) -> None:
+        """See `Awaited`."""
+        self._room.turn.passes(self._base)
+
+    def told(self) -> None:
+        """See `Awaited`."""

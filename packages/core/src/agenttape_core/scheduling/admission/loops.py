@@ -1,0 +1,350 @@
+"""Event loops as participants: a loop gives the turn up where it asks its selector to block.
+
+It's then idle, as far as a session is concerned: none of its callbacks that are ready is a step of the session's
+program. No callback is counted. What reaches the program of a loop from outside is offered, and called once admitted:
+answers, timers of the program, and what other threads put there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio import Handle
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context, copy_context
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from agenttape_core.locks import Lock
+from agenttape_core.scheduling.admission.threads import Participants, enclosing
+from agenttape_core.scheduling.admission.turn import Key, Participant, Turn
+from agenttape_core.scheduling.cancellation import LoopClock
+from agenttape_core.scheduling.executing import is_outside_program
+from agenttape_core.scheduling.handles import PROGRAM, owner_of
+from agenttape_core.scheduling.strands import HERE
+
+_ROUNDS = 2000
+"""Rounds without a rest after which a loop counts as one that never rests: then arrivals are admitted all the same."""
+
+
+class Admitted:
+    """A callback that was admitted: a step of the program of a session, whatever its context.
+
+    Args:
+        room: The loop, as the session sees it.
+        callback: The callback.
+    """
+
+    __slots__ = ("_callback", "room")
+
+    def __init__(self, room: Room, callback: Callable[..., Any]) -> None:
+        self.room = room
+        self._callback = callback
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it."""
+        return self._callback(*args)
+
+    def __repr__(self) -> str:
+        return repr(self._callback)
+
+
+class _Patient(asyncio.Future[None]):
+    """A future that nobody cancels: anyio cancels a task in each round until it has ended."""
+
+    def cancel(self, msg: Any = None) -> bool:  # noqa: ARG002 - as of its base
+        """Return False: whoever awaits it is cancelled when it's done."""
+        return False
+
+
+class Room:
+    """One event loop, as one session sees it.
+
+    Args:
+        loop: The loop.
+        session: The session.
+        turn: The turn of the session.
+        owner: The participant in whose thread the loop runs.
+        number: Its number among the loops of the session.
+    """
+
+    def __init__(self, loop: Any, session: Callable[[], Any], turn: Turn, owner: Participant, number: int) -> None:
+        self.loop = loop
+        self.session = session
+        self.turn = turn
+        self.owner = owner
+        self.name = f"L{number}" if number > 1 else "L"
+        self.timers: dict[Key, Any] = {}
+        """The timers of the program that are not due yet."""
+        self._rounds = 0
+
+    def has_steps(self) -> bool:
+        """Return whether the loop has steps of the session's program to make.
+
+        The cancellation of a task is one, also of a task that waits in the code of a call which is executed: where the
+        call is answered, it reaches the program at once.
+        """
+        has_turn = self.turn.running is self.owner
+        session, ready = self.session(), self.loop._ready  # noqa: SLF001 - no public name tells it
+        for place in range(len(ready)):
+            try:
+                handle = ready[place]  # other threads add to it
+            except IndexError:
+                return True
+            if handle._cancelled:  # noqa: SLF001
+                continue
+            callback = handle._callback  # noqa: SLF001
+            if type(callback) is Admitted:
+                if callback.room is self:
+                    return True
+                continue
+            owner = owner_of(handle, session)
+            if owner is PROGRAM or (owner is not None and not is_outside_program(owner)):
+                return True
+            if has_turn and owner is not None and _is_cancelled(callback):
+                return True
+        return False
+
+    def looks(self) -> None:
+        """Give up the turn, if there is nothing of the session to do; called before the selector blocks."""
+        if self.turn.is_over or not self.turn.is_on:
+            return
+        if not self.has_steps():
+            self.rests()
+        elif self.turn.running is not self.owner:
+            self.turn.barge(self.owner)
+        else:
+            self._rounds += 1
+            if self._rounds > _ROUNDS and self.turn.ready:
+                self.turn.tell("a loop of the program never rests")
+                self.rests()
+
+    def rests(self) -> None:
+        """Let others have the turn."""
+        self._rounds = 0
+        with self.turn.lock:
+            self.owner.rests = True
+            self.turn.release(self.owner)
+
+    # -- what arrives ------------------------------------------------------------------------------------------
+
+    def offer(self, base: str, handle: Handle, done: Callable[[], object] = bool) -> Key:
+        """Let a callback be called once it is admitted.
+
+        Args:
+            base: Its origin.
+            handle: The callback, which may be cancelled meanwhile.
+            done: Called when it is admitted.
+        """
+
+        def resume() -> bool:
+            done()
+            if handle._cancelled or self.loop.is_closed():  # noqa: SLF001
+                return False
+            self.loop._ready.append(handle)  # noqa: SLF001
+            self.wake()
+            return True
+
+        return self.turn.offer(base, self.owner, resume, of_loop=True)
+
+    def wake(self) -> None:
+        """Let the selector return, if it blocks."""
+        if self.loop._thread_id != threading.get_ident():  # noqa: SLF001
+            self.loop._write_to_self()  # noqa: SLF001
+
+    def answered(self, base: str, future: asyncio.Future[None] | None = None) -> asyncio.Future[None]:
+        """Return a future that is done once an arrival of a call is admitted."""
+        future = future if future is not None else self.loop.create_future()
+
+        def come() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        handle = Handle(Admitted(self, come), (), self.loop, Context())
+        key = self.offer(base, handle)
+        future.add_done_callback(lambda _: self.forget(key, handle), context=Context())
+        return future
+
+    async def ended(self, base: str) -> None:
+        """Wait until the end of a call is admitted that was cancelled or left.
+
+        After how many rounds of the loop its code ends depends on what it does, and on what a replay does in its place.
+        """
+        if not self.turn.is_over:
+            with suppress(asyncio.CancelledError):  # what is raised after this is the first one
+                await self.answered(f"{base}$", _Patient(loop=self.loop))
+
+    def forget(self, key: Key, handle: Handle) -> None:
+        """Withdraw an arrival whose call was cancelled."""
+        handle.cancel()
+        self.turn.take_back(key)
+
+    def passes_to(self, key: Key) -> bool:
+        """Let the clock pass to a timer, if that is what comes next."""
+        timer = self.timers.get(key)
+        if timer is None or not self.owner.rests:
+            return timer is not None
+        if self.loop._thread_id == threading.get_ident():  # noqa: SLF001
+            self._pass_to(timer)
+        else:
+            self.loop._ready.append(Handle(self._pass_to, (timer,), self.loop, Context()))  # noqa: SLF001
+            self.wake()
+        return True
+
+    def _pass_to(self, timer: Any) -> None:
+        if not timer.cancelled():
+            LoopClock.of(self.loop).pass_to(timer.when())
+
+    def next_timer(self) -> Key | None:
+        """Return the timer that is due first."""
+        live = {key: timer.when() for key, timer in self.timers.items() if not timer.cancelled()}
+        return min(live, key=live.__getitem__, default=None)
+
+    # -- timers ------------------------------------------------------------------------------------------------
+
+    def sets_timer(
+        self, real: Callable[..., Any], when: float, callback: Callable[..., Any], args: Any, context: Any
+    ) -> Any:
+        """Set a timer of the program: when it's due, it's offered."""
+        inside = enclosing(self.session())
+        base = f"{inside}|{self.name}~" if inside else f"{self.name}~"
+        handle = Handle(Admitted(self, callback), args, self.loop, context or copy_context())
+        with self.turn.lock:
+            key = self.turn.key(base)
+
+        def due() -> None:
+            self.timers.pop(key, None)
+            if timer.cancelled() or self.turn.is_over:
+                if not timer.cancelled():
+                    handle._run()  # noqa: SLF001
+                return
+
+            def resume() -> bool:
+                if timer.cancelled() or self.loop.is_closed():
+                    return False
+                self.loop._ready.append(handle)  # noqa: SLF001
+                self.wake()
+                return True
+
+            self.turn.offer_as(key, self.owner, resume)
+
+        timer = real(self.loop, when, due, context=Context())
+        self.timers[key] = timer
+        if len(self.timers) > 256:  # noqa: PLR2004 - now and then
+            self.timers = {key: timer for key, timer in self.timers.items() if not timer.cancelled()}
+        return timer
+
+
+def _is_cancelled(callback: Any) -> bool:
+    task = getattr(callback, "__self__", None)
+    return isinstance(task, asyncio.Task) and task.cancelling() > 0
+
+
+class Rooms:
+    """The event loops of one session. Thread-safe.
+
+    Args:
+        turn: The turn of the session.
+        participants: Its threads.
+        session: Returns the session.
+    """
+
+    def __init__(self, turn: Turn, participants: Participants, session: Callable[[], Any]) -> None:
+        self._turn = turn
+        self._participants = participants
+        self._session = session
+        self._rooms: WeakKeyDictionary[Any, Room] = WeakKeyDictionary()
+        self._made = 0
+        self._older = 0
+
+    def room(self, loop: Any = None) -> Room | None:
+        """Return the room of a loop, by default of the one that runs here; `None` if it can't be followed."""
+        if loop is None:
+            loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+        if loop is None or self._turn.is_over or not hasattr(loop, "_selector") or not hasattr(loop, "_ready"):
+            return None
+        found = self._rooms.get(loop)
+        if found is None:
+            with self._turn.lock:
+                found = self._rooms.get(loop) or self._new(loop)
+        return found
+
+    def _new(self, loop: Any) -> Room:
+        self._participants.begins_to_share()
+        thread = loop._thread_id or threading.get_ident()  # noqa: SLF001 - one that does not run is about to run here
+        owner = next((one for one in self._turn.live.values() if thread is not None and one.thread == thread), None)
+        if owner is None:
+            self._older += 1
+            owner = self._participants.for_loop(f"O{self._older}", thread)
+        self._made += 1
+        room = self._rooms[loop] = Room(loop, self._session, self._turn, owner, self._made)
+        self._turn.clocks.append(room)
+        hook(loop).rooms.append(room)
+        if owner.rests and thread == threading.get_ident():
+            self._turn.barge(owner)
+        return room
+
+    def close(self) -> None:
+        """Let loops block as ever."""
+        for loop, room in list(self._rooms.items()):
+            selector = getattr(loop, "_selector", None)
+            if isinstance(selector, Selector):
+                selector.leave(room)
+
+
+def hook(loop: Any) -> Selector:
+    """Return the selector that is in the place of that of a loop."""
+    with _lock:
+        selector = loop._selector  # noqa: SLF001
+        if not isinstance(selector, Selector):
+            selector = loop._selector = Selector(loop, selector)  # noqa: SLF001
+        return selector
+
+
+_lock = Lock()
+
+
+class Selector:
+    """The selector of a loop, which tells the rooms before it blocks.
+
+    Args:
+        loop: The loop.
+        real: Its own selector.
+    """
+
+    def __init__(self, loop: Any, real: Any) -> None:
+        self._loop = loop
+        self._real = real
+        self.rooms: list[Room] = []
+
+    def select(self, timeout: float | None = None) -> Any:
+        """Return what is ready."""
+        loop, rooms = self._loop, tuple(self.rooms)
+        for room in rooms:
+            if HERE.strand is None and not room.turn.is_over:
+                room.owner.thread, HERE.strand = threading.get_ident(), room.owner
+            room.looks()
+        if loop._ready or loop._stopping or (timeout is not None and timeout <= 0):  # noqa: SLF001
+            return self._real.select(0)
+        if loop._scheduled:  # noqa: SLF001 - a clock may have passed to a timer
+            left = loop._scheduled[0].when() - loop.time()  # noqa: SLF001
+            timeout = max(0.0, left) if timeout is None else min(timeout, max(0.0, left))
+        pauses = [pause for room in rooms if not room.turn.is_over and (pause := room.turn.pause()) is not None]
+        seconds = min([*pauses, *([timeout] if timeout is not None else [])], default=None)
+        found = self._real.select(seconds)
+        if pauses and not found:
+            for room in rooms:
+                room.turn.look()
+        return found
+
+    def leave(self, room: Room) -> None:
+        """Forget a room; without any, the loop has its own selector again."""
+        with _lock:
+            if room in self.rooms:
+                self.rooms.remove(room)
+            if not self.rooms and self._loop._selector is self:  # noqa: SLF001
+                self._loop._selector = self._real  # noqa: SLF001
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)

@@ -1,0 +1,46 @@
+"""A participant that has the turn, and blocks where nobody sees it: in C code, a socket, a pipe, a process.
+
+Only such a one loses the turn. One that computes keeps it, however long: nothing depends on how fast it is.
+"""
+
+from __future__ import annotations
+
+from agenttape_core.scheduling.holder import call_of, is_shared, place_of, spent_by
+from agenttape_core.scheduling.strands import Strand
+
+_BLOCKED = 0.05
+"""Seconds in one system call that is no wait for a lock, after which a thread counts as blocked."""
+_LOCKED = 1.0
+"""The same for a wait for a lock, or for the interpreter: both are the same call."""
+_SPINS = 3.0
+"""Seconds of processor time after which code that goes on while others wait counts as waiting for them."""
+_LONGEST = 10.0
+
+
+class Stall:
+    """The look at a participant that has the turn while others wait.
+
+    Args:
+        participant: The participant.
+        now: The moment, on the monotonic clock.
+    """
+
+    def __init__(self, participant: Strand, now: float) -> None:
+        self._participant = participant
+        self._since = self._still_since = now
+        self._place = place_of(participant)
+        self._spent = self._spent_still = spent_by(participant.native)
+
+    def is_over(self, now: float) -> bool:
+        """Return whether it is to lose the turn."""
+        place, spent = place_of(self._participant), spent_by(self._participant.native)
+        if place != self._place or spent != self._spent_still:
+            self._place, self._spent_still, self._still_since = place, spent, now
+        if spent is not None and self._spent is not None and spent - self._spent > _SPINS:
+            return True
+        if spent is None and now - self._since > _LONGEST:
+            return True
+        call = call_of(self._participant)
+        if call == "":
+            return False
+        return now - self._still_since > (_LOCKED if is_shared(call) else _BLOCKED)

@@ -1,0 +1,133 @@
+"""The strategies by which arrivals are admitted: as they come, as recorded, by recorded times, as somebody chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from agenttape_core.scheduling.admission.turn import Key, Turn
+
+
+def timer(key: Key) -> bool:
+    """Return whether an arrival is a time that has passed."""
+    return key.base.endswith("~")
+
+
+class AsTheyCome:
+    """Admits what was offered first: a recording, or a run that has no order to keep."""
+
+    is_led = False
+
+    def pick(self, turn: Turn) -> Key | None:
+        """Return the arrival that was offered first."""
+        return next((key for key, entry in turn.ready.items() if entry.is_free), None)
+
+    def took(self, key: Key) -> None:
+        """Note that an arrival was admitted."""
+
+    def unstick(self, turn: Turn) -> bool:
+        """Let a call that waits to be cancelled again wait no more; or let time pass, where that may cancel it."""
+        return pass_time(turn) or give_up(turn)
+
+    def depart(self) -> None:
+        """Keep no order."""
+
+
+class Recorded(AsTheyCome):
+    """Admits what arrives in the order of a recording.
+
+    What the recording does not name waits until nothing of it can come: a timer that did not fire, work that was
+    cancelled before it began.
+
+    Args:
+        order: The keys in the recorded order.
+        tell: Called with what could not be kept, in words.
+    """
+
+    def __init__(self, order: Sequence[Key], tell: Callable[[str], object]) -> None:
+        self._order = list(order)
+        self._at = 0
+        self._passed: set[Key] = set()
+        self._skipped: set[Key] = set()
+        self._places = {key: place for place, key in enumerate(self._order)}
+        self._tell = tell
+
+    @property
+    def is_led(self) -> bool:  # type: ignore[override]
+        """True until all of the order has come."""
+        return self.head is not None
+
+    @property
+    def head(self) -> Key | None:
+        """The next arrival of the recording; `None` if all have come."""
+        while self._at < len(self._order) and self._order[self._at] in self._passed:
+            self._at += 1
+        return self._order[self._at] if self._at < len(self._order) else None
+
+    def pick(self, turn: Turn) -> Key | None:
+        """Return the next arrival of the recording, if it's there."""
+        head = self.head
+        if head is None:
+            return super().pick(turn)
+        if self._skipped:
+            for key, ready in turn.ready.items():
+                if key in self._skipped and ready.is_free:  # it comes too late
+                    return key
+        entry = turn.ready.get(head)
+        if entry is not None:
+            return head if entry.is_free else None
+        if timer(head):
+            for clock in turn.clocks:
+                if clock.passes_to(head):
+                    break
+        return None
+
+    def took(self, key: Key) -> None:
+        """Note that an arrival was admitted."""
+        self._passed.add(key)
+
+    def unstick(self, turn: Turn) -> bool:
+        """Skip what does not come, up to what is there."""
+        head = self.head
+        free = [key for key, entry in turn.ready.items() if entry.is_free]
+        listed = [key for key in free if self._places.get(key, -1) >= self._at and key not in self._passed]
+        if head is None:
+            return super().unstick(turn)
+        if listed:
+            first = min(listed, key=self._places.__getitem__)
+            self._skip_to(self._places[first])
+            return True
+        if turn.last_resorts and super().unstick(turn):
+            return True
+        if turn.expire():
+            return True
+        if free:
+            self._tell(f"{free[0].base} came where the recording has {head.base}")
+            self.depart()
+            return True
+        return False
+
+    def _skip_to(self, place: int) -> None:
+        missing = [key for key in islice(self._order, self._at, place) if key not in self._passed]
+        if not missing:
+            return
+        self._skipped.update(missing)
+        self._tell(f"{missing[0].base} did not come before {self._order[place].base}, as it did in the recording")
+        self._at = place
+
+    def depart(self) -> None:
+        """Keep no order from now on."""
+        self._at = len(self._order)
+
+
+def pass_time(turn: Turn) -> bool:
+    """Let the clock of a loop pass to its next timer, if a call waits there to be cancelled again."""
+    return any(resort.passes_time() for resort in turn.last_resorts)
+
+
+def give_up(turn: Turn) -> bool:
+    """End the wait of a call that nobody cancels again."""
+    if not turn.last_resorts:
+        return False
+    turn.last_resorts.pop(0).give_up()
+    return True

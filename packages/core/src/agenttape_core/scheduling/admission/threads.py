@@ -1,0 +1,435 @@
+"""The threads of a session as participants: they begin, wait for each other, call for real, and end.
+
+The places of Python's own at which they do are those of the seams: see `thread_starts`, `giving_up`, `strand_seams`,
+`locks` and `waits`, which call the methods of this class.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, cast
+
+from agenttape_core.scheduling.admission.turn import Key, Participant, Turn, _acquire
+from agenttape_core.scheduling.executing import EXECUTING
+from agenttape_core.scheduling.locks import take_no_turns, take_turns
+from agenttape_core.scheduling.scopes import SCOPES
+from agenttape_core.scheduling.strands import (
+    AWAY,
+    BLOCKING,
+    HERE,
+    NEW,
+    OVER,
+    RUNNING,
+    SLEEPING,
+    WAITING,
+    Strand,
+    in_loop,
+)
+from agenttape_core.scheduling.turns import wake
+from agenttape_core.scheduling.waits import Wait, register, unregister
+
+ROOT = "0"
+_ATTEMPT = 0.05
+"""Seconds between two looks after a lock that C code may release, which tells nobody."""
+
+
+def enclosing(session: Any) -> str:
+    """Return the address of the innermost call whose code runs here, as part of the program; empty for none."""
+    crossing = EXECUTING.get()
+    if crossing is None and SCOPES.membership() is None and (origin := SCOPES.origin()) is not None:
+        crossing = origin.crossing
+    if crossing is None or crossing.session is not session:
+        return ""
+    return str(crossing.position.address)
+
+
+class Participants:
+    """The threads of one session. Thread-safe.
+
+    Args:
+        turn: The turn of the session.
+        session: Returns the session.
+    """
+
+    takes_loops = True
+    """True: a thread in which an event loop runs takes part as others do."""
+    is_free = False
+    are_chosen = False
+
+    def __init__(self, turn: Turn, session: Callable[[], Any]) -> None:
+        self.turn = turn
+        self._session = session
+        self.has_ended = False
+        self.makes_calls: set[int] = set()
+        self._root: Participant | None = None
+        self._began: Counter[str] = Counter()
+        self._number = 0
+        self._takes_turns = False
+        self.rooms: Any = None
+        """The event loops of the session."""
+        turn.is_due, turn.expire = self._is_due, self._expire_due
+
+    @property
+    def is_on(self) -> bool:
+        """True from the beginning of the session to its end."""
+        return self._root is not None and not self.has_ended
+
+    @property
+    def are_several_here(self) -> bool:
+        """True if there is more than one participant."""
+        return len(self.turn.live) > 1
+
+    # -- the session -------------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Let the caller's thread be the first participant: it has the turn."""
+        root = Participant(self, ROOT)
+        root.outer, HERE.strand, self._root = HERE.strand, root, root
+        self._is_here(root)
+        root.state = RUNNING
+        self.turn.live[ROOT] = self.turn.running = root
+
+    def leave(self) -> None:
+        """Let everybody go on: the session has ended."""
+        turn = self.turn
+        with turn.lock:
+            self.has_ended = turn.is_over = True
+            turn.is_on = False
+            for one in list(turn.live.values()):
+                wake(one)
+            waiting, turn.ready = list(turn.ready.values()), {}
+            for entry in waiting:
+                entry.resume()
+        if self._takes_turns:
+            self._takes_turns = False
+            take_no_turns(self)
+        if self._root is not None and HERE.strand is self._root:
+            HERE.strand = self._root.outer
+
+    def begins_to_share(self) -> None:
+        """Take turns from now on: there is a second participant, or an event loop."""
+        if not self.turn.is_on and not self.turn.is_over:
+            self.turn.is_on = True
+        if not self._takes_turns and not self.turn.is_over:
+            self._takes_turns = True
+            take_turns(self)
+
+    # -- beginning and ending ----------------------------------------------------------------------------------
+
+    def fork(self, above: Strand, pool: Any, scope: str, *, is_own: bool) -> Strand:  # noqa: ARG002 - a loop needs no scope
+        """Return a participant for what one begins now."""
+        with self.turn.lock:
+            if not self.turn.is_on and in_loop():
+                self.rooms.room()
+            self.begins_to_share()
+            inside = enclosing(self._session())
+            place = f"{inside}|{above.labels[0]}" if inside else above.labels[0]
+            self._began[place] += 1
+            self._number += 1
+            one = Participant(self, f"{place}.{self._began[place]}", self._number, pool, is_own=is_own)
+            self.turn.live[one.labels[0]] = one
+            return one
+
+    def for_loop(self, label: str, thread: int | None) -> Participant:
+        """Return a participant for the thread of a loop that is older than the session."""
+        with self.turn.lock:
+            one = Participant(self, label)
+            one.thread, one.state, one.rests = thread or 0, WAITING, True
+            self.turn.live[label] = one
+            return one
+
+    def begin(self, strand: Strand) -> None:
+        """Begin a participant in the caller's thread, once it is admitted."""
+        one = cast("Participant", strand)
+        self._is_here(one)
+        self._gate(one)
+
+    @staticmethod
+    def _is_here(one: Participant) -> None:
+        one.thread, one.native, one.state = threading.get_ident(), threading.get_native_id(), AWAY
+
+    def end(self, strand: Strand) -> None:
+        """End a participant."""
+        one = cast("Participant", strand)
+        with self.turn.lock:
+            one.state = OVER
+            self.turn.live.pop(one.labels[0], None)
+            self.turn.take_back(one.offered)
+            self.turn.release(one)
+
+    def withdraw(self, strand: Strand) -> None:
+        """End work that was cancelled before it began."""
+        self.end(strand)
+        wake(strand)
+
+    def begins_all_the_same(self, _: Strand) -> bool:
+        """Return False: work that is cancelled has not been admitted, or it has begun."""
+        return False
+
+    def is_cancelled(self, _: Strand) -> None:
+        """Do nothing: what becomes of it arrives."""
+
+    # -- waiting -----------------------------------------------------------------------------------------------
+
+    def mine(self) -> Participant | None:
+        """Return the participant of the caller in this session; `None` if it is none, or all is sequential."""
+        if not self.turn.is_on:
+            return None
+        strand = HERE.strand
+        while strand is not None and cast("object", strand.strands) is not self:
+            strand = strand.outer
+        return cast("Participant | None", strand)
+
+    def begin_call(self) -> None:
+        """Take the turn, if it was taken away."""
+        self.gate()
+
+    def gate(self, *, is_call: bool = True) -> None:  # noqa: ARG002 - as of other schedulers
+        """Wait for the turn, unless the caller has it."""
+        one = self.mine()
+        if one is not None and self.turn.running is not one:
+            self._gate(one)
+
+    def yields(self) -> None:
+        """Let others have the turn, and wait until it comes back: something arrives."""
+        one = self.mine()
+        if one is not None and not one.is_out:
+            self.leave_turn(one, AWAY)
+            self._gate(one)
+
+    def arrives(self, base: str) -> None:
+        """Let something arrive in the caller's thread, which does not have the turn."""
+        one = self.mine()
+        if one is not None and one.offered is None and not self.turn.lock._is_owned():  # noqa: SLF001
+            with self.turn.lock:
+                self._offer(one, base=base)
+            self._block(one)
+
+    def _base(self, one: Participant) -> str:
+        inside = enclosing(self._session())
+        label = one.labels[0]
+        return f"{inside}|{label}" if inside and not label.startswith(inside) else label
+
+    def _gate(self, one: Participant, suffix: str = "") -> None:
+        turn = self.turn
+        if not turn.is_on or turn.lock._is_owned():  # noqa: SLF001 - a signal handler, or a finalizer
+            return
+        with turn.lock:
+            if turn.running is one:
+                turn.running = None
+            if one.offered is None and one.state != OVER:
+                self._offer(one, suffix)
+        self._block(one)
+
+    def _offer(self, one: Participant, suffix: str = "", base: str = "") -> None:
+        one.state = WAITING
+        _acquire(one.wake, False)  # what is left of an earlier wait
+
+        def resume() -> bool:
+            one.offered = None
+            wake(one)
+            return True
+
+        # It may be admitted before this returns.
+        one.offered = Key("", 0)
+        key = self.turn.offer(base or self._base(one) + suffix, one, resume, of_loop=False)
+        if one.offered is not None:
+            one.offered = key
+
+    def _block(self, one: Participant) -> None:
+        """Wait until the caller is admitted."""
+        turn = self.turn
+        while turn.running is not one and not turn.is_over and one.state != OVER:
+            seconds = turn.pause()
+            try:
+                _acquire(one.wake, True, -1 if seconds is None else seconds)
+            except BaseException:  # of a signal handler
+                with turn.lock:
+                    turn.take_back(one.offered)
+                    one.offered, one.state = None, AWAY if turn.running is not one else RUNNING
+                raise
+            if turn.running is not one:
+                turn.look()
+
+    def wait(self, strand: Strand, wait: Wait) -> bool | None:
+        """Let others have the turn until a participant gets what it waits for.
+
+        Returns:
+            Whether it got it before its time had passed; `None` if it has to wait by itself.
+        """
+        one, turn = cast("Participant", strand), self.turn
+        if not turn.is_on or turn.lock._is_owned() or one.state == OVER:  # noqa: SLF001 - as above
+            return None
+        if turn.running is not one:
+            self._gate(one)
+        while True:
+            with turn.lock:
+                wait.is_told, one.wait = False, wait
+                register(one, wait)  # before it is tried once more, so that no release is missed
+                if wait.attempt():
+                    one.wait = None
+                    unregister(one, wait)
+                    return True
+                _acquire(one.wake, False)
+                one.state = SLEEPING if wait.is_timed else BLOCKING
+                turn.release(one)
+            try:
+                self._await_release(one, wait)
+            finally:
+                one.wait = None
+                unregister(one, wait)
+            if turn.is_over:
+                return None
+            if wait.attempt():
+                return True
+            if wait.is_over:
+                return False
+
+    def _await_release(self, one: Participant, wait: Wait) -> None:
+        turn = self.turn
+        while one.offered is None and turn.running is not one and not turn.is_over:
+            left = wait.left
+            if left == 0.0 and not turn.strategy.is_led:
+                wait.expire()
+                with turn.lock:
+                    if one.offered is None:
+                        self._offer(one, "~")
+                break
+            seconds = [part for part in (left or None, turn.pause(), _ATTEMPT if wait.key else None) if part]
+            if not _acquire(one.wake, True, min(seconds, default=-1)) and one.offered is None:
+                self._looks_ready(one, wait)
+            turn.look()
+        self._block(one)
+
+    def _looks_ready(self, one: Participant, wait: Wait) -> None:
+        """Go on by what C code has released, which tells nobody."""
+        wait.times_ready = wait.times_ready + 1 if wait.key and wait.is_ready() else 0
+        if wait.times_ready > 1:
+            with self.turn.lock:
+                if one.offered is None and self.turn.running is not one:
+                    self._offer(one)
+
+    def told(self, strand: Strand) -> None:
+        """Let a participant go on, as what it waits for is released."""
+        one = cast("Participant", strand)
+        with self.turn.lock:
+            if one.wait is not None and one.offered is None and one.state in (BLOCKING, SLEEPING):
+                self._offer(one)
+
+    def expire(self, key: Key) -> bool:
+        """Let the time of a wait pass, if that is what comes next."""
+        for one in self.turn.live.values():
+            if one.state == SLEEPING and one.offered is None and key.base.endswith(f"{one.labels[0]}~"):
+                one.wait.expire()
+                self._offer(one, "~")
+                return True
+        return False
+
+    passes_to = expire
+
+    def _is_due(self) -> bool:
+        return any(self._due())
+
+    def _due(self) -> Iterator[Participant]:
+        for one in list(self.turn.live.values()):
+            if one.state == SLEEPING and one.offered is None and one.wait is not None and one.wait.left == 0.0:
+                yield one
+
+    def _expire_due(self) -> bool:
+        for one in self._due():
+            one.wait.expire()
+            self._offer(one, "~")
+            return True
+        return False
+
+    def leave_turn(self, strand: Strand, state: int) -> None:
+        """Let others have the turn."""
+        one = cast("Participant", strand)
+        if self.turn.is_on:
+            with self.turn.lock:
+                if one.state != OVER:
+                    one.state = state
+                self.turn.release(one)
+
+    # -- calls -------------------------------------------------------------------------------------------------
+
+    def call_here(self) -> str | None:
+        """Return nothing: the address of a call is its name."""
+        return None
+
+    @contextmanager
+    def inside(self, call: str | None, *, leaves: bool = False, is_real: bool = False) -> Iterator[None]:  # noqa: ARG002
+        """Run the code of a call inside; the caller takes the turn again afterwards.
+
+        Args:
+            call: Not used.
+            leaves: Whether it is nothing of the program, so that others may have the turn.
+            is_real: Whether the call is executed for real.
+        """
+        strand = HERE.strand
+        while strand is not None and cast("object", strand.strands) is not self:
+            strand = strand.outer
+        if strand is None or in_loop():  # one that holds up a loop keeps the turn
+            yield
+            return
+        was_out, strand.is_out = strand.is_out, strand.is_out or leaves
+        if leaves and not was_out:
+            self.leave_turn(strand, AWAY)
+        try:
+            yield
+        finally:
+            strand.is_out = was_out
+
+    def acts(self, _: str | None) -> None:
+        """Let others have the turn: the call acts outside, so a replay serves it."""
+        one = self.mine()
+        if one is not None and not one.is_out:
+            one.is_out = True
+            self.leave_turn(one, AWAY)
+
+    # -- what other schedulers need ----------------------------------------------------------------------------
+
+    def is_loose(self, strand: Strand) -> None:
+        """Do nothing: everything has its turn."""
+
+    def hands_over(self, _: Strand) -> bool:
+        """Return False: what a thread puts into a loop arrives there."""
+        return False
+
+    def hand_over(self, strand: Strand, handed: Any) -> None:
+        """Do nothing: see `hands_over`."""
+
+    def visiting(self, _: Strand) -> AbstractContextManager[None]:
+        """Do nothing: a loop that runs has the turn."""
+        return nullcontext()
+
+    def is_begun_by(self, loop: Any, strand: Strand) -> None:
+        """Do nothing, as above."""
+
+    @contextmanager
+    def resting(self, _: Any) -> Iterator[None]:
+        """Let others have the turn while a loop's thread waits for them."""
+        one = self.mine()
+        if one is None:
+            yield
+            return
+        self.leave_turn(one, BLOCKING)
+        before, HERE.is_internal = HERE.is_internal, True
+        try:
+            yield
+        finally:
+            HERE.is_internal = before
+            self._gate(one)
+
+    def rests(self, strand: Strand) -> None:
+        """Do nothing: a loop rests in its selector."""
+
+    def rests_loosely(self, strand: Strand) -> None:
+        """Do nothing, as above."""
+
+    def is_new(self) -> bool:
+        """Return whether anybody has still to begin."""
+        return any(one.state == NEW for one in self.turn.live.values())

@@ -1,0 +1,281 @@
+"""The turn of a session: one participant runs at a time, and what arrives is admitted when none of them can go on.
+
+A *participant* is a thread, a piece of work of a pool, or the thread in which an event loop runs. It has the turn until
+it blocks, rests in its selector, calls for real, or ends. What then may go on has been *offered*: an answer, a timer, a
+thread that wants to begin, something that a thread has put into a loop. A strategy picks which of them is admitted.
+"""
+
+from __future__ import annotations
+
+import _thread
+from collections import Counter
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, NamedTuple, Protocol
+
+from agenttape_core.locks import freed_by_fork
+from agenttape_core.scheduling.admission.stalls import Stall
+from agenttape_core.scheduling.strands import AWAY, BLOCKING, NEW, OVER, RUNNING, SLEEPING, WAITING, Strand
+from agenttape_core.scheduling.turns import OwnLock
+
+
+class Key(NamedTuple):
+    """The name of an arrival, the same in each run.
+
+    Args:
+        base: Its origin: the address of a call, the label of a thread, the timers of a loop.
+        number: Its place among those of that origin; the first one is 1.
+    """
+
+    base: str
+    number: int
+
+
+class Participant(Strand):
+    """A thread of the run, or a piece of work of a pool; an event loop that runs in it takes part as that thread."""
+
+    __slots__ = ("called_at", "offered", "rests", "stalls")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.rests = False
+        """True while an event loop that runs here has nothing of the session to do."""
+        self.offered: Key | None = None
+        """The arrival by which its thread goes on, while it waits for that."""
+        self.stalls: Any = None
+        """The look at a thread that has the turn and may be blocked where nobody sees it."""
+
+
+class Entry(NamedTuple):
+    """Something that may go on.
+
+    Args:
+        owner: The participant that has the turn then.
+        resume: Lets it go on, and returns false if that has been cancelled meanwhile.
+        of_loop: Whether an event loop calls it: only one that rests can.
+    """
+
+    owner: Participant
+    resume: Callable[[], bool]
+    of_loop: bool
+
+    @property
+    def is_free(self) -> bool:
+        """True if its owner can go on with it now."""
+        return not self.of_loop or self.owner.rests
+
+
+class Strategy(Protocol):
+    """Decides which arrival is admitted next."""
+
+    is_led: bool
+    """True while there is an order to keep: then time passes when it did in that order."""
+
+    def pick(self, turn: Turn) -> Key | None:
+        """Return the arrival to admit; `None` to wait for another one."""
+
+    def took(self, key: Key) -> None:
+        """Note that an arrival was admitted."""
+
+    def unstick(self, turn: Turn) -> bool:
+        """Go on although what is next cannot come; return false if nothing can go on at all."""
+
+    def depart(self) -> None:
+        """Keep no order from now on: the run isn't the recorded one."""
+
+
+class Turn:
+    """The turn of one session. Thread-safe.
+
+    Args:
+        strategy: Decides what is admitted next.
+        is_noted: Whether the order is noted, to be recorded.
+        tell: Called with what could not be kept in order, in words.
+    """
+
+    def __init__(self, strategy: Strategy, *, is_noted: bool, tell: Callable[[str], object]) -> None:
+        self.strategy = strategy
+        self.tell = tell
+        # Reentrant: signal handlers and finalizers may come to it while their thread is inside.
+        self.lock: Any = freed_by_fork(OwnLock())
+        self.is_on = False
+        """True once there is a second participant, or an event loop that awaits something."""
+        self.is_over = False
+        self.running: Participant | None = None
+        self.ready: dict[Key, Entry] = {}
+        self.live: dict[str, Participant] = {}
+        self.outside = 0
+        """The number of awaited calls that are executed for real now."""
+        self.clocks: list[Any] = []
+        """The rooms of event loops, which have timers."""
+        self.last_resorts: list[Any] = []
+        """The waits of cancelled calls, which end where nothing else can go on."""
+        self.is_due: Callable[[], bool] = bool
+        """Returns true if the time has passed for which a thread waits; see `Participants`."""
+        self.expire: Callable[[], bool] = bool
+        """Lets such a thread go on, and returns false if there is none."""
+        self.log: list[Key] | None = [] if is_noted else None
+        self.is_needed = False
+        """True if something was admitted while something else might have been: then the order says something."""
+        self._counts: Counter[str] = Counter()
+        self._changed = 0.0
+        self._quiet = 0
+
+    # -- arrivals ----------------------------------------------------------------------------------------------
+
+    def key(self, base: str) -> Key:
+        """Return the key of the next arrival of an origin."""
+        self._counts[base] += 1
+        return Key(base, self._counts[base])
+
+    def offer(self, base: str, owner: Participant, resume: Callable[[], bool], *, of_loop: bool) -> Key:
+        """Let something go on once it is admitted."""
+        with self.lock:
+            key = self.key(base)
+            self.ready[key] = Entry(owner, resume, of_loop)
+            self._touch()
+            self._admit()
+        return key
+
+    def offer_as(self, key: Key, owner: Participant, resume: Callable[[], bool]) -> None:
+        """Let a callback of a loop go on whose key it has had since before."""
+        with self.lock:
+            self.ready[key] = Entry(owner, resume, of_loop=True)
+            self._touch()
+            self._admit()
+
+    def take_back(self, key: Key | None) -> None:
+        """Withdraw an offer."""
+        with self.lock:
+            if key is not None:
+                self.ready.pop(key, None)
+
+    def passes(self, base: str) -> None:
+        """Note an arrival of the participant that has the turn: it comes in its step, and nobody waits."""
+        with self.lock:
+            self._took(self.key(base), self.running)
+
+    def release(self, owner: Participant) -> bool:
+        """Let others have the turn; return whether it came back at once."""
+        with self.lock:
+            if self.running is owner:
+                self.running = None
+                self._touch()
+            self._admit()
+            return self.running is owner
+
+    def admit(self) -> None:
+        """Admit what is next, if nobody has the turn."""
+        with self.lock:
+            self._admit()
+
+    def _admit(self) -> None:
+        while self.running is None and not self.is_over:
+            key = self.strategy.pick(self)
+            if key is None:
+                return
+            entry = self.ready.pop(key)
+            owner = entry.owner
+            rested, owner.rests = owner.rests, False
+            self.running, owner.state, owner.stalls = owner, RUNNING, None
+            if not entry.resume():
+                self.running, owner.rests, owner.state = None, rested, WAITING
+                continue
+            self._took(key, owner)
+
+    def _took(self, key: Key, owner: Participant | None) -> None:
+        self._touch()
+        self.strategy.took(key)
+        if self.log is not None:
+            self.log.append(key)
+            self.is_needed = self.is_needed or self._is_anything_else_pending(owner)
+
+    def _is_anything_else_pending(self, owner: Participant | None) -> bool:
+        if self.ready or self.outside:
+            return True
+        return any(
+            other is not owner and not other.rests and other.state not in (BLOCKING, OVER)
+            for other in self.live.values()
+        )
+
+    def _touch(self) -> None:
+        self._changed, self._quiet = monotonic(), 0
+
+    # -- looking after it --------------------------------------------------------------------------------------
+
+    def barge(self, owner: Participant) -> None:
+        """Let a loop have the turn whose program goes on by something that was not offered, as a socket."""
+        with self.lock:
+            if self.running is None:
+                self.running, owner.rests, owner.state, owner.stalls = owner, False, RUNNING, None
+
+    def pause(self) -> float | None:
+        """Return the seconds after which somebody who waits should look; `None` while nothing is expected."""
+        if self.ready or self.last_resorts or self.is_due():
+            return _LOOK
+        if self.strategy.is_led and self.running is None:
+            return _SELDOM
+        return None
+
+    def look(self) -> None:
+        """Look whether the one that has the turn is blocked, or what is next cannot come. Called while waiting."""
+        with self.lock:
+            if self.is_over:
+                return
+            now = monotonic()
+            running = self.running
+            if running is not None:
+                if self.ready and self._is_stalled(running, now):
+                    running.state = AWAY
+                    self.running = None
+                    self.tell("a thread waits where nobody can see it")
+                    self._admit()
+                return
+            self._admit()
+            if self.running is not None or not (self.ready or self.last_resorts or self.is_due()):
+                return
+            if not self._is_quiet(now):
+                self._quiet = 0
+                return
+            self._quiet += 1
+            if self._quiet >= _LOOKS:
+                self._quiet = 0
+                if self.strategy.unstick(self):
+                    self._admit()
+
+    def _is_stalled(self, running: Participant, now: float) -> bool:
+        if running.stalls is None:
+            running.stalls = Stall(running, now)
+            return False
+        return bool(running.stalls.is_over(now))
+
+    def _is_quiet(self, now: float) -> bool:
+        """Return whether nothing is on its way, as far as can be seen."""
+        if self.outside and now - self._changed < _LONGEST:
+            return False
+        if now - self._changed < _SETTLED:
+            return False
+        for one in self.live.values():
+            is_coming = one.state in (AWAY, RUNNING) and not one.rests
+            if one.state in (BLOCKING, SLEEPING) and one.wait is not None and one.wait.is_told and one.offered is None:
+                is_coming = True
+            if one.state == NEW and not self._cannot_begin(one):
+                is_coming = True
+            if is_coming and now - self._changed < _LONGEST:
+                return False
+        return True
+
+    def _cannot_begin(self, one: Participant) -> bool:
+        """Return whether work waits for a thread of its pool, and all of these are busy."""
+        pool = one.pool() if one.pool is not None else None
+        size = getattr(pool, "_max_workers", None)
+        of_pool = [other for other in self.live.values() if other.pool == one.pool and other.has_begun]
+        return size is not None and len(of_pool) >= size
+
+
+_LOOK = 0.01
+_SELDOM = 0.05
+_LOOKS = 3
+_SETTLED = 0.05
+_LONGEST = 10.0
+_acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]
