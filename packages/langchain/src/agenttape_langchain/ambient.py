@@ -54,7 +54,7 @@ from agenttape_langchain.tape import LATE, OTHERS, RUNNABLES, late_family
 from agenttape_langchain.told import atelling_outside, telling_outside
 
 for module in RUN_ID_MODULES:
-    register_seam(module, "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
+    register_seam(module, "uuid7", "uuid", lambda frozen, _: functools.partial(frozen.next_uuid, "uuid7", 7))
 register_run_ids(*RUN_IDS_OF, makers=ID_MAKERS)
 checkpoint_ids.register()
 for module, functions in BACKOFFS.items():

@@ -208,10 +208,8 @@ def _living(branch: Branch | None) -> Branch | None:
 
 
 def _task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # no loop runs in this thread
-        return None
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - documented; does not raise where none runs
+    return asyncio.current_task(loop) if loop is not None else None
 
 
 def _is_in_loop() -> bool:

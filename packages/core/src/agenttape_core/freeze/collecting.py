@@ -12,20 +12,20 @@ from typing import Any
 
 _users: set[str] = set()
 """Those that want to notice it."""
-_threads: set[int] = set()
-"""Those in which the collector runs now."""
+COLLECTING: set[int] = set()
+"""The threads in which the collector runs now."""
 
 
 def _note(phase: str, _: Any) -> None:
     if phase == "start":
-        _threads.add(get_ident())
+        COLLECTING.add(get_ident())
     else:
-        _threads.discard(get_ident())
+        COLLECTING.discard(get_ident())
 
 
 def is_collecting() -> bool:
     """Return True if the caller runs because the garbage collector deletes an object."""
-    return bool(_threads) and get_ident() in _threads
+    return get_ident() in COLLECTING
 
 
 def swap_in(user: str = "freeze") -> None:
@@ -50,4 +50,4 @@ def swap_out(user: str = "freeze") -> None:
         return
     if _note in gc.callbacks:
         gc.callbacks.remove(_note)
-    _threads.clear()
+    COLLECTING.clear()

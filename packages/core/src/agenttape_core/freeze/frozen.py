@@ -108,6 +108,7 @@ class Frozen:
         self._skips_backoff = skips_backoff
         self._outer = outer
         self._began = clock
+        self._began_at = _nanoseconds(clock) // 1_000_000
         self._is_ticking = TICKING in kinds
         self._passed = 0.0
         self.tell_draw: Callable[[str], object] | None = outer.tell_draw if outer is not None else None
@@ -123,7 +124,7 @@ class Frozen:
         self._readings = self._log.readings(place)
         self._scope, self._scope_seen = scope, scope_seen
         self._streams: dict[tuple[str, str], Stream] = {}
-        self._ticks: Counter[str] = Counter()
+        self._ticks: dict[str, int] = {}
         self._works: Counter[str] = Counter()
         self._sources: dict[tuple[str, str], Any] = {}
         # Reentrant: a finalizer or signal handler may ask for an id in the middle of another request for one.
@@ -307,7 +308,10 @@ class Frozen:
             bits: How many bits it has at most.
         """
         size = -(-bits // 8)
-        return int.from_bytes(self._next(maker, ask(self._scope), size), "big") >> (size * 8 - bits)
+        scope = ask(self._scope)
+        with self._lock:
+            noise = self._stream(maker, scope).next(size)
+        return int.from_bytes(noise, "big") >> (size * 8 - bits)
 
     def next_uuid(
         self,
@@ -342,12 +346,17 @@ class Frozen:
             raise ConfigurationError(f"cannot derive ids of UUID version {version}; expected one of {VERSIONS}")
         if scope is None:
             scope = ask(self._scope)
-        if milliseconds is None:
-            tick = self._tick(scope) if version in TIME_ORDERED else 0
-            milliseconds = _nanoseconds(self._began) // 1_000_000 + tick
+        with self._lock:
+            if milliseconds is None:
+                milliseconds = self._began_at
+                if version in TIME_ORDERED:
+                    tick = self._ticks.get(scope, 0)
+                    self._ticks[scope] = tick + 1
+                    milliseconds += tick
+            noise = self._stream(maker, scope).next(16)
         if after is not None:
             milliseconds = max(milliseconds, after + 1)
-        return uuid_from(self._next(maker, scope, 16), version, milliseconds, node, clock_seq)
+        return uuid_from(noise, version, milliseconds, node, clock_seq)
 
     def source(self, maker: str, make: Callable[[int], Source]) -> Source:
         """Give the generator that serves the functions of one module in the current scope.
@@ -364,18 +373,11 @@ class Frozen:
                 source = self._sources[scope, maker] = make(seed)
             return source
 
-    def _tick(self, scope: str) -> int:
-        with self._lock:
-            tick = self._ticks[scope]
-            self._ticks[scope] = tick + 1
-        return tick
-
-    def _next(self, maker: str, scope: str, size: int) -> bytes:
-        with self._lock:
-            stream = self._streams.get((scope, maker))
-            if stream is None:
-                stream = self._streams[scope, maker] = Stream(self.seed, scope, maker)
-            return stream.next(size)
+    def _stream(self, maker: str, scope: str) -> Stream:
+        stream = self._streams.get((scope, maker))
+        if stream is None:
+            stream = self._streams[scope, maker] = Stream(self.seed, scope, maker)
+        return stream
 
 
 def _nanoseconds(seconds: float) -> int:

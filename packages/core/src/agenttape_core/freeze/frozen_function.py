@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from agenttape_core.freeze.callers import MAKERS, calling_frame
-from agenttape_core.freeze.collecting import is_collecting
+from agenttape_core.freeze.collecting import COLLECTING, is_collecting
 from agenttape_core.freeze.frozen import Frozen, Lookup
-from agenttape_core.freeze.reentrancy import ask, is_asking
+from agenttape_core.freeze.reentrancy import ASKING, ask
 from agenttape_core.freeze.references import unexchanged
 from agenttape_core.guard import is_tracer
 
@@ -55,7 +55,7 @@ def active(kind: str) -> Frozen | None:
     whether it is traced or not. Nor for what the garbage collector deletes: see `collecting`.
     """
     frozen = current()
-    if frozen is None or (kind in _DRAWN and is_collecting()) or (frozen.was_observed and kind in _DRAWN):
+    if frozen is None or (kind in _DRAWN and (frozen.was_observed or (COLLECTING and is_collecting()))):
         if kind in _DRAWN:
             tell_real_draw(kind)
         return None
@@ -71,7 +71,7 @@ def active(kind: str) -> Frozen | None:
 
 def tell_real_draw(kind: str) -> None:
     """Tell those who want to know it that something real is drawn here."""
-    if installed.lookup is not None and not is_asking():
+    if installed.lookup is not None and not ASKING.now:
         for listener in _listeners:
             ask(functools.partial(listener, kind))
 
@@ -79,7 +79,13 @@ def tell_real_draw(kind: str) -> None:
 def current() -> Frozen | None:
     """Give what the caller's session keeps fixed, whatever that is."""
     lookup = installed.lookup
-    return ask(lookup) if lookup is not None and not is_asking() else None
+    if lookup is None or ASKING.now:
+        return None
+    ASKING.now = True  # as `ask` does, for what is asked most often
+    try:
+        return lookup()
+    finally:
+        ASKING.now = False
 
 
 class FrozenFunction:

@@ -18,19 +18,15 @@ class _Asking(threading.local):
     now: bool = False
 
 
-_asking = _Asking()
-
-
-def is_asking() -> bool:
-    """Return True if this thread is in the middle of such a question."""
-    return _asking.now
+ASKING = _Asking()
+"""Its `now` is True if this thread is in the middle of such a question."""
 
 
 def ask(question: Callable[[], Answer]) -> Answer:
     """Call the question; whatever it calls in turn is not frozen."""
-    before = _asking.now
-    _asking.now = True
+    before = ASKING.now
+    ASKING.now = True
     try:
         return question()
     finally:
-        _asking.now = before
+        ASKING.now = before

@@ -22,10 +22,9 @@ class Stream:
         """
         nth = self._taken
         self._taken = nth + 1
-        blocks = [self._block(nth, block) for block in range(-(-size // self._start.digest_size))]
-        return b"".join(blocks)[:size]
-
-    def _block(self, nth: int, block: int) -> bytes:
-        digest = self._start.copy()
-        digest.update(b"%d.%d" % (nth, block))
-        return digest.digest()
+        found = b""
+        for block in range(-(-size // self._start.digest_size)):
+            digest = self._start.copy()
+            digest.update(b"%d.%d" % (nth, block))
+            found += digest.digest()
+        return found[:size]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 VERSIONS = (1, 4, 6, 7)
 """The UUID versions that can be laid out."""
@@ -16,6 +17,10 @@ _TICKS_PER_MILLISECOND = 10_000
 _VARIANT = 0b10 << 62
 _MULTICAST = 1 << 40
 """Marks a node that is no hardware address (RFC 9562, section 6.10)."""
+
+_new = object.__new__
+_set_int: Callable[[uuid.UUID, int], None] = uuid.UUID.int.__set__  # type: ignore[attr-defined]  # a slot
+_set_is_safe: Callable[[uuid.UUID, uuid.SafeUUID], None] = uuid.UUID.is_safe.__set__  # type: ignore[attr-defined]
 
 
 def uuid_from(
@@ -40,7 +45,10 @@ def uuid_from(
     if high is None:
         high = _gregorian(version, (milliseconds * _TICKS_PER_MILLISECOND + _GREGORIAN_OFFSET) & ((1 << 60) - 1))
     high = high & 0xFFFF_FFFF_FFFF_0FFF | version << 12
-    return uuid.UUID(int=high << 64 | _VARIANT | low)
+    made = _new(uuid.UUID)  # its constructor takes six times as long, to find out which of its arguments is given
+    _set_int(made, high << 64 | _VARIANT | low)
+    _set_is_safe(made, uuid.SafeUUID.unknown)
+    return made
 
 
 def _gregorian(version: int, ticks: int) -> int:

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, cast
 from agenttape_core.freeze.callers import MACHINERY, calling_module, is_of_a_library
 from agenttape_core.freeze.frozen import Begun, Frozen
 from agenttape_core.freeze.frozen_function import FrozenFunction, current
-from agenttape_core.freeze.reentrancy import is_asking
+from agenttape_core.freeze.reentrancy import ASKING
 from agenttape_core.guard.immutable import Exchange
 
 _SLACK = 1.05
@@ -102,7 +102,7 @@ def really_sleep(real: Callable[[float], None], seconds: float, /) -> None:
         real: The real function.
         seconds: The time.
     """
-    if _ordered.sleep is None or is_asking():
+    if _ordered.sleep is None or ASKING.now:
         real(seconds)
     else:
         _ordered.sleep(real, seconds)

@@ -9,6 +9,8 @@ calls happened to be faster, so they are the same in every run of the same code.
 from __future__ import annotations
 
 import asyncio
+import functools
+import threading
 import weakref
 from collections.abc import Hashable, Iterator
 from contextvars import ContextVar
@@ -106,7 +108,7 @@ def enter_branch(branch: Branch | None) -> None:
 
 def new_branch() -> Branch:
     """Return a branch that the asyncio task of the caller, if there is one, runs in."""
-    return Branch(task=_current_task())
+    return Branch(task=_running_task())
 
 
 def task_branch(position: Position) -> Branch | None:
@@ -115,7 +117,8 @@ def task_branch(position: Position) -> Branch | None:
     Args:
         position: The position that the caller runs below; forks are counted by it.
     """
-    branch, task = _branch.get(), _current_task()
+    branch = _branch.get()
+    task = _running_task() if branch is not None else None
     if branch is None or task is None or branch.runs(task):
         return branch
     if branch.claim(task):
@@ -127,11 +130,23 @@ def task_branch(position: Position) -> Branch | None:
     return mine
 
 
-def _current_task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
+def _running_task() -> asyncio.Task[Any] | None:
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - documented; does not raise where none runs
+    return asyncio.current_task(loop) if loop is not None else None
+
+
+class _Below:
+    """The counts of what has begun below a position. Most positions are calls, which have nothing below them."""
+
+    __slots__ = ("counts", "forks", "groups", "led", "started", "steps")
+
+    def __init__(self) -> None:
+        self.started = 0
+        self.steps: dict[tuple[int, ...], int] = {}
+        self.forks: dict[tuple[int, ...], int] = {}
+        self.counts: dict[str, int] = {}
+        self.groups: dict[Hashable, int] = {}
+        self.led = ""
 
 
 class Position:
@@ -141,32 +156,20 @@ class Position:
         address: The path from the root; empty for the root.
         order: The key to sort by.
         branch: The branch in force where the position began.
+        lock: The lock of its tree. One is enough, as each is held for a few counts, and a lock that a fork frees takes
+            longer to make than all else of a position.
     """
 
-    __slots__ = (
-        "_counts",
-        "_forks",
-        "_groups",
-        "_led",
-        "_lock",
-        "_started",
-        "_steps",
-        "address",
-        "branch",
-        "order",
-    )
+    __slots__ = ("_below", "_lock", "address", "branch", "order")
 
-    def __init__(self, address: str = "", order: Order = (), branch: Branch | None = None) -> None:
+    def __init__(
+        self, address: str = "", order: Order = (), branch: Branch | None = None, lock: threading.Lock | None = None
+    ) -> None:
         self.address = address
         self.order = order
         self.branch = branch
-        self._started = 0
-        self._steps: dict[tuple[int, ...], int] = {}
-        self._forks: dict[tuple[int, ...], int] = {}
-        self._counts: dict[str, int] = {}
-        self._groups: dict[Hashable, int] = {}
-        self._led = ""
-        self._lock = Lock()
+        self._below: _Below | None = None
+        self._lock = Lock() if lock is None else lock
 
     def child(
         self,
@@ -186,20 +189,27 @@ class Position:
             within: Its place within the group, if the framework knows it.
             branch: The branch it runs in, which tells it from concurrent siblings unless `at` or `group` do.
         """
-        rank = self.rank_of(branch) if at is None and group is None else ()
-        label = _escaped(label) + ("~" + name if (name := rank_name(rank)) else "")
+        rank: tuple[int, ...] = ()
+        if at is None and group is None and branch is not None and branch is not self.branch:
+            rank = self.rank_of(branch)
+        label = _escaped(label)
+        if rank and (name := rank_name(rank)):
+            label = f"{label}~{name}"
         with self._lock:
-            started = self._started
-            self._started += 1
+            below = self._below
+            if below is None:
+                below = self._below = _Below()
+            started = below.started
+            below.started = started + 1
             if at is None and (group is not None or rank):
-                at = self._groups.setdefault(group if group is not None else "branches", started)
+                at = below.groups.setdefault(group if group is not None else "branches", started)
             if within is None:
-                within = self._steps[rank] = self._steps.get(rank, 0) + 1 if rank else 0
-            count = self._counts[label] = self._counts.get(label, 0) + 1
+                within = below.steps[rank] = below.steps.get(rank, 0) + 1 if rank else 0
+            count = below.counts[label] = below.counts.get(label, 0) + 1
         name = label if count == 1 else f"{label}#{count}"
         address = f"{self.address}/{name}" if self.address else name
         place = Place(started if at is None else at, rank, within, label, count)
-        return Position(address, (*self.order, place), branch or self.branch)
+        return Position(address, (*self.order, place), branch or self.branch, self._lock)
 
     def lead_to(self, address: str) -> None:
         """Let the next child with a label have an address: a recorded run is begun again, or only one of several.
@@ -209,12 +219,13 @@ class Position:
         """
         label, _, count = address.removeprefix(f"{self.address}/").partition("#")
         with self._lock:
-            self._counts[label] = int(count or 1) - 1
-            self._led = address
+            self._below = self._below or _Below()
+            self._below.counts[label] = int(count or 1) - 1
+            self._below.led = address
 
     def is_led_to(self, address: str) -> bool:
         """True if this is the last address that a child was led to."""
-        return address == self._led
+        return address == (self._below.led if self._below is not None else "")
 
     def rename(self, address: str) -> None:
         """Give a position that has just begun another address.
@@ -230,7 +241,7 @@ class Position:
 
     def moment(self) -> Order:
         """Return the place of what happens now and is no position itself: after all that has begun below this one."""
-        return (*self.order, Place(self._started))
+        return (*self.order, Place(self._below.started if self._below is not None else 0))
 
     def fork(self, branch: Branch, task: asyncio.Task[Any] | None = None) -> Branch:
         """Return a new branch that begins below this position.
@@ -240,8 +251,9 @@ class Position:
             task: The asyncio task that runs in it, if one does.
         """
         with self._lock:
-            index = self._forks.get(branch.rank, 0)
-            self._forks[branch.rank] = index + 1
+            self._below = self._below or _Below()
+            index = self._below.forks.get(branch.rank, 0)
+            self._below.forks[branch.rank] = index + 1
         return Branch((*branch.rank, index), task)
 
     def rank_of(self, branch: Branch | None) -> tuple[int, ...]:
@@ -266,5 +278,6 @@ def places_above(address: str) -> Iterator[str]:
 _ESCAPES = str.maketrans({char: f"%{ord(char):02X}" for char in "%/#~\n\r\t"})
 
 
+@functools.lru_cache(1024)
 def _escaped(label: str) -> str:
     return label.translate(_ESCAPES)

@@ -94,5 +94,6 @@ def _scope_of_run() -> str:
     position = here(session)
     branch = task_branch(position)
     if _positions:
-        return f"{position.address}|{rank_name(position.rank_of(branch))}"
+        rank = () if branch is position.branch else position.rank_of(branch)
+        return f"{position.address}|{rank_name(rank) if rank else ''}"
     return branch.name if branch is not None else ""
