@@ -24,7 +24,6 @@ from langchain_core.runnables import base as _runnables
 from langchain_core.runnables import fallbacks as _fallbacks
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import base as _tools
-from langchain_core.tracers.context import _configure_hooks
 
 from agenttape_core.integration import register_result_attribute
 
@@ -101,30 +100,6 @@ def streaming_besides_ours(protocol: type) -> type:
 
 # `BaseChatModel.agenerate` gathers what its calls raise, and takes everything that is no `Exception` for a result.
 register_result_attribute("generations")
-
-
-class _HandlerLookup:
-    """A look-up in the place of a context variable of `register_configure_hook`; the framework only calls `get`."""
-
-    def __init__(self, lookup: Callable[[], BaseCallbackHandler | None]) -> None:
-        self._lookup = lookup
-
-    def get(self) -> BaseCallbackHandler | None:
-        return self._lookup()
-
-
-def hook_handler(lookup: Callable[[], BaseCallbackHandler | None]) -> Callable[[], None]:
-    """Attach the handler that `lookup` returns to every run that starts; its children inherit it.
-
-    `langchain_core.tracers.context.register_configure_hook` does this for a context variable, and cannot be undone. A
-    look-up also reaches threads that were started without a context.
-
-    Returns:
-        A function that undoes it.
-    """
-    entry: Any = (_HandlerLookup(lookup), True, None, None)
-    _configure_hooks.append(entry)
-    return lambda: _configure_hooks.remove(entry)
 
 
 def enclosing_run_id() -> UUID | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import Context
@@ -21,6 +21,7 @@ from agenttape_core.integration import (
     forking_pools,
     here,
     in_order,
+    is_told_at_once,
     patch,
     register_backoff,
     register_restart,
@@ -29,6 +30,7 @@ from agenttape_core.integration import (
     register_tracer,
     steps_in_order,
     task_branch,
+    told_outside,
     wrapping,
 )
 from agenttape_langchain import checkpoint_ids, configured_chains, tracing
@@ -40,7 +42,6 @@ from agenttape_langchain._compat import (
     RUN_ID_MODULES,
     RUN_IDS_OF,
     STREAMING,
-    hook_handler,
     streaming_besides_ours,
 )
 from agenttape_langchain.callback_order import MERGING, keeping_order
@@ -48,10 +49,10 @@ from agenttape_langchain.configurables import atelling, noting, telling
 from agenttape_langchain.indexing import record_managers_in_order
 from agenttape_langchain.limiters import LIMITERS
 from agenttape_langchain.restarting import restart
-from agenttape_langchain.session_tree import current_tree
+from agenttape_langchain.run_tree import RunTree as OurTree
+from agenttape_langchain.session_tree import tree_of
 from agenttape_langchain.shells import shells_taped
 from agenttape_langchain.tape import LATE, OTHERS, RUNNABLES, late_family
-from agenttape_langchain.told import atelling_outside, telling_outside
 
 for module in RUN_ID_MODULES:
     register_seam(module, "uuid7", "uuid", lambda frozen, _: functools.partial(frozen.next_uuid, "uuid7", 7))
@@ -69,7 +70,6 @@ register_restart(restart)
 def integration() -> Iterator[None]:
     """Connect LangChain to the sessions of this process; core enters it with the first and leaves it with the last."""
     with ExitStack() as stack:
-        stack.callback(hook_handler(current_tree))
         for family in (*RUNNABLES, *OTHERS, LIMITERS):
             stack.enter_context(wrapping(family))
         for late in _LATE:
@@ -79,15 +79,15 @@ def integration() -> Iterator[None]:
         for manager in MERGING:
             _patch(stack, manager, "merge", keeping_order)
         for manager in (CallbackManager, AsyncCallbackManager):
-            patch(stack, manager, "configure", lambda configure: classmethod(noting(configure.__func__)))
+            patch(stack, manager, "configure", lambda configure: classmethod(noting(configure.__func__, tree_of)))
         _patch(stack, CallbackManager, "on_chain_start", telling)
         _patch(stack, AsyncCallbackManager, "on_chain_start", atelling)
         for module in MODULES_WITH_STEPS:
             _patch(stack, module, "coro_with_context", _lending)
         _patch(stack, EVENTS, "handle_event", in_order)
         _patch(stack, EVENTS, "_ahandle_event_for_handler", steps_in_order)
-        _patch(stack, EVENTS, "handle_event", telling_outside)
-        _patch(stack, EVENTS, "ahandle_event", atelling_outside)
+        _patch(stack, EVENTS, "handle_event", _telling_outside)
+        _patch(stack, EVENTS, "ahandle_event", _atelling_outside)
         _patch(stack, *STREAMING, streaming_besides_ours)
         _patch(stack, langsmith, "tracing_is_enabled", tracing.enabling)
         for name in ("post", "patch"):
@@ -124,3 +124,44 @@ def _lending(real: Callable[..., Any]) -> Callable[..., Any]:
         return real(coro, context, create_task=create_task)
 
     return coro_with_context
+
+
+# -- Events that a model tells while it is executed: whoever is told is outside of the call. Inside an executed call the
+# clock and ids are real (decision 2). The handlers and tracers of the program are part of the run all the same: what
+# they read from the clock when a chunk arrives is that of the session, as it is on replay.
+
+
+def _telling_outside(handle: Callable[..., None]) -> Callable[..., None]:
+    """Return `handle_event` so that handlers are told outside of the call that tells them.
+
+    Where the tree of a session is the only handler, it is called without what the framework does for others: it raises
+    what goes wrong, never returns a coroutine, and does nothing for a token.
+    """
+
+    @functools.wraps(handle)
+    def told(handlers: Sequence[Any], event_name: str, ignore_condition_name: Any, *args: Any, **kwargs: Any) -> None:
+        if len(handlers) == 1 and type(handlers[0]) is OurTree and is_told_at_once():
+            if event_name != "on_llm_new_token":
+                getattr(handlers[0], event_name)(*args, **kwargs)
+            return
+        with told_outside():
+            handle(handlers, event_name, ignore_condition_name, *args, **kwargs)
+
+    return told
+
+
+def _atelling_outside(handle: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `ahandle_event` as `_telling_outside` returns `handle_event`."""
+
+    @functools.wraps(handle)
+    async def told(
+        handlers: Sequence[Any], event_name: str, ignore_condition_name: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        if len(handlers) == 1 and type(handlers[0]) is OurTree and is_told_at_once():
+            if event_name != "on_llm_new_token":
+                getattr(handlers[0], event_name)(*args, **kwargs)
+            return
+        with told_outside():
+            await handle(handlers, event_name, ignore_condition_name, *args, **kwargs)
+
+    return told

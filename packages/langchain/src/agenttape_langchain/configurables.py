@@ -12,9 +12,9 @@ from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
-from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
+from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler, CallbackManager
 
-from agenttape_core.integration import current_session
+from agenttape_core.integration import Session, current_session
 from agenttape_langchain._compat import config_of_caller
 
 _KEY = "__agenttape_configurable__"
@@ -28,13 +28,27 @@ def begun_with() -> Mapping[str, Any]:
     return _of_run.get() or {}
 
 
-def noting(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the function of `CallbackManager.configure`, which makes the callback manager of a run."""
+def noting(real: Callable[..., Any], handler_of: Callable[[Session], BaseCallbackHandler]) -> Callable[..., Any]:
+    """Wrap the function of `CallbackManager.configure`, which makes the callback manager of a run.
+
+    `langchain_core.tracers.context.register_configure_hook` attaches a handler to every run, too, but cannot be undone,
+    and asks for it several times. Here threads are reached that were started without a context.
+
+    Args:
+        real: The function.
+        handler_of: Returns the handler of a session, which is attached to every run; its children inherit it.
+    """
 
     @functools.wraps(real)
     def configure(cls: type, *args: Any, **kwargs: Any) -> Any:
         manager = real(cls, *args, **kwargs)
-        if manager.parent_run_id is None and current_session() is not None:
+        session = current_session()
+        if session is None:
+            return manager
+        handler = handler_of(session)
+        if not any(one is handler for one in manager.handlers):
+            manager.add_handler(handler, inherit=True)
+        if manager.parent_run_id is None:
             given = of_config(config_of_caller())
             if given:
                 setattr(manager, _KEY, given)

@@ -10,7 +10,6 @@ from agenttape_core.integration import (
     Position,
     Session,
     Slot,
-    current_session,
     register_address_reader,
     register_position,
     was_observed,
@@ -80,12 +79,6 @@ class _Followers:
                 if (follower := _followers[self._seen](self._session)) is not None:
                     self._made.append(follower)
                 self._seen += 1
-
-
-def current_tree() -> RunTree | None:
-    """Return the run tree of the current session, if there is one."""
-    session = current_session()
-    return tree_of(session) if session is not None else None
 
 
 def model_run(session: Session, run_manager: Any) -> Run | None:

@@ -34,7 +34,8 @@ def enabling(tracing_is_enabled: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(tracing_is_enabled)
     def is_enabled(*args: Any, **kwargs: Any) -> Any:
-        return False if _is_silent(context_session()) else tracing_is_enabled(*args, **kwargs)
+        session = context_session()
+        return False if session is not None and not session.tracing else tracing_is_enabled(*args, **kwargs)
 
     return is_enabled
 
@@ -52,10 +53,6 @@ def posting(post: Callable[..., None]) -> Callable[..., None]:
         post(run, *args, **kwargs)
 
     return posted
-
-
-def _is_silent(session: Session | None) -> bool:
-    return session is not None and not session.tracing
 
 
 def _mark(run: Any, session: Session) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import threading
 import weakref
 from collections.abc import Hashable, Iterator
 from contextvars import ContextVar
@@ -162,9 +161,7 @@ class Position:
 
     __slots__ = ("_below", "_lock", "address", "branch", "order")
 
-    def __init__(
-        self, address: str = "", order: Order = (), branch: Branch | None = None, lock: threading.Lock | None = None
-    ) -> None:
+    def __init__(self, address: str = "", order: Order = (), branch: Branch | None = None, lock: Any = None) -> None:
         self.address = address
         self.order = order
         self.branch = branch

@@ -121,7 +121,9 @@ class Scopes(Generic[S]):
     def innermost(self) -> S | None:
         """Return the innermost open session of this context, without looking at other threads."""
         membership = self.variable.get()
-        return membership.innermost() if membership is not None else None
+        if membership is None or not membership.session.closed:
+            return membership.session if membership is not None else None
+        return membership.innermost()
 
     def current(self) -> S | None:
         """Return the session in force here.

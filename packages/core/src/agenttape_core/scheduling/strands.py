@@ -292,6 +292,12 @@ def visible() -> Iterator[None]:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def keeps_order() -> bool:
+    """Return True if the caller is one of several that take turns, so that what it does has a place among theirs."""
+    strand = HERE.strand
+    return strand is not None and strand.strands.is_on
+
+
 def in_order(function: F) -> F:
     """Return a function of a framework whose effects other threads can see: `visible` around it."""
 

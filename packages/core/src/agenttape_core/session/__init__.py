@@ -39,7 +39,7 @@ from agenttape_core.session.context import as_observed, call_is_under_way, conte
 from agenttape_core.session.drift import Drift
 from agenttape_core.session.entered_session import Aftermath
 from agenttape_core.session.events import Event, Events, EventSink
-from agenttape_core.session.executed_call import ExecutedCall, executing, told_outside
+from agenttape_core.session.executed_call import ExecutedCall, executing, is_told_at_once, told_outside
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
     Crossing,
@@ -138,6 +138,7 @@ __all__ = [
     "intercept",
     "intercept_stream",
     "is_passed_on",
+    "is_told_at_once",
     "is_written_in_requests",
     "made_candidate",
     "not_as_recorded",

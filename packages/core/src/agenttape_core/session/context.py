@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from agenttape_core.matching import current_branch, enter_branch
 from agenttape_core.session.executed_call import RUNNING, ExecutedCall, executing, swap_executing
 from agenttape_core.session.session import SCOPES, Session
 
+# The methods themselves, as each call asks several times.
+current_session: Callable[[], Session | None] = SCOPES.current
+"""Return the session in force here, or `None`.
 
-def current_session() -> Session | None:
-    """Return the session in force here, or `None`.
-
-    It is the innermost open one of this context. A thread without a context (a bare `threading.Thread`) belongs to the
-    session that it was started in; one that is older than all of them to the only open one, or to the last replay that
-    was opened. A replay that has ended is in force for what it has started: it refuses all calls.
-    """
-    return SCOPES.current()
-
-
-def context_session() -> Session | None:
-    """Return the innermost open session of this context, without looking at other threads."""
-    return SCOPES.innermost()
+It is the innermost open one of this context. A thread without a context (a bare `threading.Thread`) belongs to the
+session that it was started in; one that is older than all of them to the only open one, or to the last replay that
+was opened. A replay that has ended is in force for what it has started: it refuses all calls.
+"""
+context_session: Callable[[], Session | None] = SCOPES.innermost
+"""Return the innermost open session of this context, without looking at other threads."""
 
 
 def call_is_under_way() -> bool:

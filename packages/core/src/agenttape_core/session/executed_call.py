@@ -16,7 +16,7 @@ from agenttape_core.freeze import Frozen
 from agenttape_core.locks import Lock
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, IdMap, Position
-from agenttape_core.scheduling import EXECUTING, RIGHT_AWAY, Awaited, is_cancellation_requested
+from agenttape_core.scheduling import EXECUTING, RIGHT_AWAY, Awaited, is_cancellation_requested, keeps_order
 from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
 from agenttape_core.schema.class_names import writing_answers
 from agenttape_core.session.acts_of_call import ActsOfCall
@@ -513,6 +513,15 @@ def told_outside() -> AbstractContextManager[None]:
     For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
     """
     return _told_outside() if EXECUTING.get() is not None else _NOWHERE
+
+
+def is_told_at_once() -> bool:
+    """Return True if the caller is neither inside of a call nor one of several that take turns.
+
+    What nobody but an integration is told there needs none of what `told_outside` and the order of threads do for the
+    program.
+    """
+    return EXECUTING.get() is None and not keeps_order()
 
 
 @contextmanager
