@@ -45,9 +45,7 @@ def noting(real: Callable[..., Any], handler_of: Callable[[Session], BaseCallbac
         session = current_session()
         if session is None:
             return manager
-        handler = handler_of(session)
-        if not any(one is handler for one in manager.handlers):
-            manager.add_handler(handler, inherit=True)
+        manager.add_handler(handler_of(session), inherit=True)
         if manager.parent_run_id is None:
             given = of_config(config_of_caller())
             if given:

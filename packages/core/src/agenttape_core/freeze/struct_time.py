@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 
 VERSIONS = (1, 4, 6, 7)
 """The UUID versions that can be laid out."""
@@ -19,8 +18,8 @@ _MULTICAST = 1 << 40
 """Marks a node that is no hardware address (RFC 9562, section 6.10)."""
 
 _new = object.__new__
-_set_int: Callable[[uuid.UUID, int], None] = uuid.UUID.int.__set__  # type: ignore[attr-defined]  # a slot
-_set_is_safe: Callable[[uuid.UUID, uuid.SafeUUID], None] = uuid.UUID.is_safe.__set__  # type: ignore[attr-defined]
+_set_int = vars(uuid.UUID)["int"].__set__  # of a slot
+_set_is_safe = vars(uuid.UUID)["is_safe"].__set__
 
 
 def uuid_from(
