@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, overload
 
 LockT = TypeVar("LockT")
+T = TypeVar("T")
 
 _made: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -36,6 +38,34 @@ def Lock() -> threading.Lock:  # noqa: N802 - it's used as the one of `threading
 def RLock() -> threading.RLock:  # noqa: N802 - it's used as the one of `threading` is
     """Make a `threading.RLock` that is free in a forked child, unless the thread that forks holds it."""
     return freed_by_fork(threading.RLock())
+
+
+class cached_property(Generic[T]):  # noqa: N801 - it's used as the one of `functools` is
+    """A property that is computed once for each object, without a lock: two threads may compute it, and get one value.
+
+    That of `functools` holds a lock of its whole class on Python 3.11 while it computes. A thread that needs the same
+    property of another object would wait for it, and a forked child forever.
+
+    Args:
+        compute: Computes it.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = ""
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Learn its name."""
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        """Return the value, which stands in the object from then on."""
+        return self if instance is None else vars(instance).setdefault(self._name, self._compute(instance))
 
 
 def _free_all() -> None:

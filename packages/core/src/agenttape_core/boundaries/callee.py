@@ -130,7 +130,7 @@ def _check_function(function: Any) -> None:
     shown = getattr(function, "__qualname__", None) or type(function).__qualname__
     if inspect.isclass(function):
         raise ConfigurationError(f"the class {shown} cannot be a boundary: decorate its methods")
-    if isinstance(function, property | functools.cached_property):
+    if isinstance(function, property | functools.cached_property):  # noqa: TID251 - of a user
         raise ConfigurationError(f"a {shown} cannot be a boundary: put `@{shown}` above `@boundary`")
     if not callable(function):
         raise ConfigurationError(f"expected a function or a kind of boundary, found a value of the type {shown}")

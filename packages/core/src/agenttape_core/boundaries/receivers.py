@@ -51,7 +51,7 @@ def _holds(attribute: Any, function: FunctionType) -> bool:
                 attribute = attribute.__func__
             case property():
                 attribute = attribute.fget
-            case functools.cached_property() | functools.partialmethod():
+            case functools.cached_property() | functools.partialmethod():  # noqa: TID251 - of a user
                 attribute = attribute.func
             case _:
                 attribute = inspect.getattr_static(attribute, "__wrapped__", None)

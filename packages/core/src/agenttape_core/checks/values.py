@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
 from agenttape_core.checks.run import Run
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.locks import cached_property
 from agenttape_core.matching import ABSENT, Difference, spelled
 from agenttape_core.redaction import Redactor
 

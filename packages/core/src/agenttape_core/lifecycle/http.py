@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import concurrent.futures.thread as pools
 import threading
-from functools import cached_property
 from weakref import WeakSet
 
 from agenttape_core.engine import Policy
 from agenttape_core.guard import Guard, in_telemetry, tracer_hosts
+from agenttape_core.locks import cached_property
 from agenttape_core.session import context_session
 
 _KIND = "http"

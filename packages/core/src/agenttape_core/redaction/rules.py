@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.locks import cached_property
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import words_of
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from agenttape_core.locks import cached_property
 from agenttape_core.redaction.detection.data import Data
 from agenttape_core.redaction.detection.encoded import decode, encode_like
 from agenttape_core.redaction.detection.findings import without_overlaps

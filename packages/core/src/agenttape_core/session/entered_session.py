@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from typing import Any
 from weakref import ref
 
 from agenttape_core.errors import AgentTapeError, OutlivedRecordingWarning, shown_path
 from agenttape_core.freeze import Frozen
 from agenttape_core.guard import note_after_replay
+from agenttape_core.locks import cached_property
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
 from agenttape_core.scheduling import SCOPES, UNREAD, Collections, Membership, collections
 from agenttape_core.schema import GAP

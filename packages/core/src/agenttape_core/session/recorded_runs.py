@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import CassetteError
-from agenttape_core.locks import Lock
+from agenttape_core.locks import Lock, cached_property
 from agenttape_core.matching import Position
 from agenttape_core.schema import Plain
 from agenttape_core.session.base_session import BaseSession

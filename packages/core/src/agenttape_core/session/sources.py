@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
+from agenttape_core.locks import cached_property
 from agenttape_core.matching import CanonicalRequest, Ignored, recorded_request
 from agenttape_core.schema import IndexRow, Interaction, Outcome, Plain, Step
 from agenttape_core.session.ports import Source

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
@@ -25,7 +24,7 @@ from agenttape_core.format.records import (
 from agenttape_core.format.stamps import Stamps
 from agenttape_core.format.timings import load_step_timings, load_timings
 from agenttape_core.format.written_steps import CARRIED
-from agenttape_core.locks import Lock
+from agenttape_core.locks import Lock, cached_property
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Plain, Step
 from agenttape_core.storage.asset_files import AssetFolder, reader_of_assets
 from agenttape_core.storage.files import BROKEN, CONFLICT, FOREIGN, NO_CASSETTE, choose_side, file_kind, read_bytes

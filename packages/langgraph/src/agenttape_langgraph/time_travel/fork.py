@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property  # noqa: TID251 - of no session, but of the thread that asks
 from pathlib import Path
 
 from agenttape_core import Comparison, ConfigurationError, Session, Step, compare_cassettes, open_cassette

@@ -7,7 +7,7 @@ has the answer as part of its request, and depends on it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property  # noqa: TID251 - of no session, but of the thread that asks
 from typing import Any
 
 from agenttape_core import Interaction

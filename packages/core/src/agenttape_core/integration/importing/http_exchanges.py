@@ -6,9 +6,10 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from agenttape_core.locks import cached_property
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Size of a body in bytes, after decompression."""

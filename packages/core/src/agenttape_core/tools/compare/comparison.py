@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice
 from typing import Any, Literal, get_args
 
+from agenttape_core.locks import cached_property
 from agenttape_core.matching import Difference, Ignored
 from agenttape_core.schema import GAP, MODEL_KINDS, IndexRow, Plain, Step
 from agenttape_core.storage import Cassette, Location

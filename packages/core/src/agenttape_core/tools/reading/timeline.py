@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any
 
+from agenttape_core.locks import cached_property
 from agenttape_core.schema import IndexRow, Step, StepTiming, Timing
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.call_tree import CallTree

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
+from agenttape_core.locks import cached_property
 from agenttape_core.matching import Difference
 from agenttape_core.schema import MODEL_KINDS, Interaction, Outcome
 from agenttape_core.storage import Cassette

@@ -10,9 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from agenttape_core.locks import cached_property
 from agenttape_core.schema import MODEL_KINDS, IndexRow, Interaction, Timing
 from agenttape_core.schema.plain import leaves
 from agenttape_core.tools.heal.cone import may_depend

@@ -6,11 +6,11 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, shown_path
+from agenttape_core.locks import cached_property
 from agenttape_core.matching import Ignored
 from agenttape_core.storage import Cassette, is_pending, open_cassette, pending_path, pieces_of, waits_for
 from agenttape_core.storage.asset_files import SUFFIX
