@@ -84,6 +84,7 @@ class Models:
     def __init__(self) -> None:
         self.asked: dict[tuple[str, str], int] = {}
         self.texts: list[str] = []
+        self.fails = False
         self.interrupts_at: tuple[str, int] | None = None
 
     def __call__(self, turn: Any) -> Any:
@@ -105,6 +106,8 @@ class Models:
     def _end(self, model: str, question: str) -> str:
         if (model, question) == ("new", "apart"):
             return "done in other words"
+        if model == "new" and self.fails:
+            return "no"
         return "no" if model == "new" and question == "wrong" and self.asked[model, question] % 2 == 0 else "done"
 
 
@@ -160,24 +163,25 @@ def trials(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
-    """A change counts only where the test's own model does not show it; no tool runs, no word of ours is read."""
+    """Other runs are told apart from failing ones, those that leave the recording do not count; no tool runs."""
     tree = sorted(path.name for path in (suite.path / "cassettes").rglob("*"))
     result = suite.runpytest_inprocess(
         "--cassette-candidate=openai:new", "--cassette-samples=3", "--fail-under=0.7", "--cassette-report=report.json"
     )
-    result.assert_outcomes(passed=6, errors=1)
+    result.assert_outcomes(passed=6, errors=2)
     found = trials(suite.path)
-    assert {name: trial["verdict"] for name, trial in found.items()} == {
-        "same": "SAME",
-        "other": "HOLD",
-        "fewer": "CHANGED",
-        "flaps": "SAME",
-        "wrong": "WORSE",
-        "apart": "HOLD",
+    assert {name: (*trial["pairs"].values(), trial["not_counted"]) for name, trial in found.items()} == {
+        "same": (0, 3, 0, {}),
+        "other": (0, 0, 0, {"made an unrecorded call": 3}),
+        "fewer": (0, 3, 0, {}),
+        "flaps": (0, 3, 0, {}),
+        "wrong": (0, 2, 1, {}),
+        "apart": (0, 0, 0, {"made an unrecorded call": 3}),
     }
+    assert {trial["verdict"] for trial in found.values()} == {"UNCLEAR"}
     assert found["fewer"]["parts_at"] == 'refund(order="A1", amount=20) → the end'
-    assert found["flaps"]["lanes"]["candidate"]["share"] == 1.0
-    assert found["wrong"]["lanes"]["candidate"]["share"] == pytest.approx(2 / 3)
+    assert found["flaps"]["lanes"]["candidate"] == {"samples": 3, "counted": 3, "passed": 3}
+    assert found["wrong"]["lanes"]["candidate"] == {"samples": 3, "counted": 3, "passed": 2}
     drift = found["other"]["samples"][-1]["drift"][0]
     assert (drift["name"], drift["request"]["arguments"]["amount"]) == ("refund", 25)
     assert found["apart"]["samples"][-1]["drift"][0]["name"] == "cassettes/notes.yaml"
@@ -186,12 +190,17 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
         [
             "*candidate openai:new*",
             "test  *verdict *",
-            "*same]*SAME*3/3*3/3*",
-            "*other]*HOLD*3/3*",
-            "*wrong]*WORSE*2/3*",
+            "*same]*UNCLEAR*3/3*3/3*0*",
+            "*other]*UNCLEAR*0/0*3/3*3*",
+            "*wrong]*UNCLEAR*2/3*3/3*0*",
+            "*same]: UNCLEAR after 3 pairs of samples: * pairs more would settle it*",
+            "*other]: not counted: 3 made an unrecorded call",
         ]
     )
-    result.stdout.fnmatch_lines(["*2 of 3 samples passed with openai:new, below 0.7*"])
+    for name in ("other", "apart"):
+        result.stdout.fnmatch_lines(
+            [f"*ERROR*test_refund[[]{name}[]]*", "*nothing to judge: no sample of openai:new counts (3 made an*"]
+        )
     assert sorted(path.name for path in (suite.path / "cassettes").rglob("*")) == tree
     derived = list((suite.path / ".agenttape").rglob("*.yaml"))
     assert (suite.path / ".agenttape" / ".gitignore").read_text(encoding="utf-8") == "*\n"
@@ -199,6 +208,16 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
 
 
 CANDIDATE = "--cassette-candidate=openai:new"
+
+
+def test_a_trial_stops_at_its_verdict(single: pytest.Pytester, models: Models) -> None:
+    """A test with which the candidate always fails is WORSE, costs no more samples than that takes, and fails."""
+    models.fails = True
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-samples=40", "--cassette-report=report.json")
+    result.assert_outcomes(passed=1, errors=1, deselected=5)
+    result.stdout.fnmatch_lines(["*WORSE: 0 of 6 samples passed with openai:new, 6 of 6 of the baseline*"])
+    assert trials(single.path)["same"]["verdict"] == "WORSE"
+    assert models.asked == {("old", "same"): 6, ("new", "same"): 6}
 
 
 def priced(suite: pytest.Pytester, **prices: float) -> None:
@@ -216,15 +235,18 @@ def test_the_plan(single: pytest.Pytester, models: Models) -> None:
     result.stdout.fnmatch_lines(
         [
             "*what it would take*",
-            "*same]  openai:new * 12 calls, about $*",
-            "*same]  openai:newer * 6 calls, at an unknown price",
-            "18 calls of models, about $* and more, if each sample asks what the recording did",
+            "*same]  openai:new * 40 calls, about $*",
+            "*same]  openai:newer * 20 calls, at an unknown price",
+            "60 calls of models at most, about $* and more, if each sample asks what the recording did",
         ]
     )
     assert models.asked == {}
     plan = json.loads((single.path / "plan.json").read_text(encoding="utf-8"))
-    assert [one["calls"] for one in plan["plans"]] == [{"baseline": 6, "candidate": 6}, {"baseline": 0, "candidate": 6}]
-    assert (plan["calls"], plan["all_priced"]) == (18, False)
+    assert [one["calls"] for one in plan["plans"]] == [
+        {"baseline": 20, "candidate": 20},
+        {"baseline": 0, "candidate": 20},
+    ]
+    assert (plan["calls"], plan["all_priced"]) == (60, False)
     assert single.runpytest_inprocess(CANDIDATE, "--cassette-plan").ret == 0
     assert models.asked == {}
 
@@ -236,7 +258,7 @@ def test_a_limit(single: pytest.Pytester, models: Models) -> None:
     result.assert_outcomes(passed=1, errors=1, deselected=5)
     result.stdout.fnmatch_lines(["*openai:new was not tried to the end: refused to execute chat at *of $250 is spent*"])
     samples = trials(single.path)["same"]["samples"]
-    assert [one["lane"] for one in samples[:4]] == ["baseline"] * 3 + ["candidate"]
+    assert [one["lane"] for one in samples[:4]] == ["baseline", "candidate"] * 2
     spent = sum(one["trajectory"]["dollars"] for one in samples)
     assert 0 < spent <= 250
     assert models.asked["new", "same"] < 3
@@ -258,15 +280,15 @@ def test_an_interruption(single: pytest.Pytester, models: Models) -> None:
     with contextlib.suppress(KeyboardInterrupt):
         single.runpytest_inprocess(CANDIDATE, "--cassette-report=report.json", "-p", "no:terminal")
     kept = trials(single.path)["same"]
-    assert [(one["lane"], one["number"]) for one in kept["samples"]][-1] == ("candidate", 1)
-    assert kept["verdict"] is None
+    assert [(one["lane"], one["number"]) for one in kept["samples"]][-2:] == [("candidate", 1), ("baseline", 2)]
+    assert kept["verdict"] == "UNCLEAR"
     models.interrupts_at = None
     before = dict(models.asked)
     result = single.runpytest_inprocess(CANDIDATE, "--cassette-resume=report.json", "--cassette-report=report.json")
     assert result.ret == 0
-    assert trials(single.path)["same"]["verdict"] == "SAME"
-    assert models.asked["old", "same"] == before["old", "same"]  # no baseline is asked again
-    assert models.asked["new", "same"] - before["new", "same"] == 2
+    assert trials(single.path)["same"]["pairs"] == {"better": 0, "equal": 10, "worse": 0}
+    assert models.asked["old", "same"] - before["old", "same"] == 8  # no sample is taken again
+    assert models.asked["new", "same"] - before["new", "same"] == 9
     with pytest.raises(pytest.UsageError, match="it holds samples of openai:new only"):
         single.parseconfigure("--cassette-candidate=openai:newer", "--cassette-resume=report.json")
 
@@ -297,13 +319,14 @@ def test_options_that_say_nothing(options: tuple[str, ...], said: str, pytester:
         pytester.parseconfigure(*options)
 
 
-def test_too_few_samples(single: pytest.Pytester) -> None:
-    """Below a floor of evidence there is no verdict; the table may be Markdown, and a share that is enough passes."""
+def test_few_samples(single: pytest.Pytester) -> None:
+    """Few samples are UNCLEAR, which is no failure, and the table, which may be Markdown, says how many it takes."""
     result = single.runpytest_inprocess(CANDIDATE, "--cassette-samples=2", "--cassette-report=out/report.md")
     assert result.ret == 0
     lines = (single.path / "out" / "report.md").read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("| test | verdict | passed | baseline |")
-    assert "| too few | 2/2 | 2/2 | 0 |" in lines[2]
+    assert "| UNCLEAR | 2/2 | 2/2 | 0 |" in lines[2]
+    assert lines[4].endswith("36 pairs more would settle it if they are like these, at an unknown price")
 
 
 def test_a_candidate_that_cannot_be_tried(single: pytest.Pytester, models: Models) -> None:

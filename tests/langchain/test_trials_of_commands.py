@@ -109,9 +109,9 @@ def test_a_trial_that_asks_no_model_fails(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setenv("QUIET", "1")
     assert replay("--cassette", "one", "--samples", "2", "--baseline", "0", "--output", "out.json") == 1
     assert "2 of 2 samples failed" in (said := capsys.readouterr().err)
-    assert "the command asked no model" in said
+    assert "nothing to judge: no sample of openai:new counts (2 made no call)" in said
     samples = json.loads(Path("out.json").read_text(encoding="utf-8"))["samples"]
-    assert [(one["passed"], one["is_answered"]) for one in samples] == [(False, False)] * 2
+    assert [(one["passed"], one["left_out"]) for one in samples] == [(False, "made no call")] * 2
     assert replay("--cassette", "one") == 1
     assert "the candidate was not tried: the command asked no model" in capsys.readouterr().err
     monkeypatch.setenv("AGENTTAPE_CANDIDATE", "openai:new")

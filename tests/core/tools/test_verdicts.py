@@ -166,19 +166,34 @@ def test_verdicts_turn_with_the_lanes(pairs: Pairs) -> None:
     assert verdict_of(pairs.turned) == turned[verdict_of(pairs)]
 
 
-@given(COUNTS, st.integers(1, 50))
-def test_the_pairs_that_settle_it_do_so(pairs: Pairs, family: int) -> None:
+@given(st.lists(COUNTS, min_size=1, max_size=3))
+def test_the_pairs_that_settle_it_do_so(family: list[Pairs]) -> None:
     """So many pairs more at the same rates give a verdict, and one fewer doesn't; none are needed after a verdict."""
-    more = pairs_to_settle(pairs, family=family)
-    if verdict_of(pairs, family=family) != "UNCLEAR":
-        assert more == 0
-        return
+    needed, now = pairs_to_settle(family), verdicts_of(family)
 
-    def scaled(count: float) -> Pairs:
-        return Pairs(*(each * count / pairs.total for each in pairs)) if pairs.total else Pairs(equal=count)
+    def later(more: int) -> list[Verdict]:
+        return verdicts_of([grown(*one, more) for one in zip(family, now, strict=True)])
 
-    assert more is None or verdict_of(scaled(pairs.total + more), family=family) != "UNCLEAR"
-    assert verdict_of(scaled(2000 if more is None else pairs.total + more - 1), family=family) == "UNCLEAR"
+    for place, more in enumerate(needed):
+        assert (more == 0) == (now[place] != "UNCLEAR")
+        if more != 0:
+            assert more is None or later(more)[place] != "UNCLEAR"
+            assert later(2000 if more is None else more - 1)[place] == "UNCLEAR"
+
+
+def grown(pairs: Pairs, told: Verdict, more: int) -> Pairs:
+    """Return the pairs of a trial that has no verdict yet, after some more at the same rates."""
+    if told != "UNCLEAR" or not pairs.total:
+        return pairs if pairs.total else Pairs(equal=more)
+    return Pairs(*(each * (1 + more / pairs.total) for each in pairs))
+
+
+def test_what_a_first_look_foretells() -> None:
+    """After no pair or three equal ones, 38 in all would give SAME; a family of ten needs no more if all are equal."""
+    assert pairs_to_settle([Pairs()]) == [38]
+    assert pairs_to_settle([Pairs(0, 3, 0)]) == [35]
+    assert pairs_to_settle([Pairs(0, 3, 0)] * 10) == [35] * 10
+    assert pairs_to_settle([Pairs(0, 3, 0), *[Pairs(10, 10, 10)] * 9])[0] == 59
 
 
 def test_bounds_of_shares() -> None:

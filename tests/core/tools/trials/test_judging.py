@@ -1,10 +1,11 @@
-"""The verdicts of trials: planted samples of a baseline and a candidate, and tables of them that agree."""
+"""The judgements on trials: which samples count, what fails, and tables that agree."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,20 +13,23 @@ from hypothesis import strategies as st
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.tools.report.trajectory import Trajectory
-from agenttape_core.tools.trials import Sample, Trial, lines_of, markdown_of, plain_of, read_trials
-from agenttape_core.tools.trials.judging import Lane, interval_of
+from agenttape_core.tools.trials import Sample, Trial, judged, lines_of, markdown_of, plain_of, read_trials
+from agenttape_core.tools.trials.judging import LOST, NO_CALL, Lane
+from agenttape_core.tools.verdicts import Pairs
 
 RECORDED = Trajectory(("chat old", "look(1)"), 100, 0.5)
-SAMPLES = {
+SAMPLES: dict[str, dict[str, Any]] = {
     ".": {},  # passes, as it was recorded
     "f": {"passed": False, "problem": "AssertionError: no"},
     "p": {"parts_at": "look(1) → the end"},
     "q": {"parts_at": "look(1) → look(2)"},
     "d": {"drift": ({"kind": "tool", "name": "look"},), "parts_at": "look(1) → look(2) refused"},
-    "x": {"passed": False, "problem": "APIConnectionError: Connection error.", "is_answered": False},
-    "o": {"is_answered": False},
+    "x": {"passed": False, "problem": "APIConnectionError: Connection error.", "unseen": LOST},
+    "n": {"passed": False, "problem": "it asked no model, and the recording did", "unseen": NO_CALL},
+    "o": {"unseen": LOST},
 }
 """Sorts of samples, by a letter."""
+COUNTING = ".fpq"
 
 
 def trial(baseline: str, candidate: str) -> Trial:
@@ -40,47 +44,74 @@ def trial(baseline: str, candidate: str) -> Trial:
 
 
 PLANTED = [
-    ("...", "...", "SAME", ""),
-    ("...", "..p", "CHANGED", "look(1) → the end"),
-    ("..p", "ppp", "SAME", ""),  # the baseline takes that path, too
-    ("..p", "..q", "CHANGED", "look(1) → look(2)"),
-    ("...", "..f", "WORSE", ""),
-    ("..f", "..f", "SAME", ""),
-    ("..f", ".ff", "WORSE", ""),
-    ("fff", "...", "SAME", ""),  # better is not worse
-    (".....f", "...", "SAME", ""),
-    ("...", "..d", "HOLD", "look(1) → look(2) refused"),
-    ("...", "ffd", "HOLD", "look(1) → look(2) refused"),  # what would have happened is not known
-    ("..d", "..d", "SAME", ""),
-    ("..d", "d.f", "WORSE", ""),
-    ("xxx", "xxx", None, ""),  # both providers are down
-    ("...", "xxx", None, ""),
-    ("...", "ooo", None, ""),  # a fallback of the program has answered
-    ("xxx", "...", None, ""),  # the model has retired
-    ("...x", "...", "SAME", ""),
-    ("...", "...x", "SAME", ""),
-    ("..", "fff", None, ""),
-    ("...", "dd", None, "look(1) → look(2) refused"),
-    ("", "...", None, ""),
-    ("...", "", None, ""),
+    ("...", "...", Pairs(0, 3, 0), ""),
+    ("..p", "..q", Pairs(0, 3, 0), "look(1) → look(2)"),  # another path is told, and no verdict
+    ("..p", "ppp", Pairs(0, 3, 0), ""),  # the baseline takes that path, too
+    ("..f", ".ff", Pairs(0, 2, 1), ""),
+    ("fff", "..f", Pairs(2, 1, 0), ""),
+    ("...", "f.d", Pairs(0, 1, 1), "look(1) → look(2) refused"),  # what would have happened then is not known
+    ("d..", "fff", Pairs(0, 0, 2), ""),  # nor what it would have to be compared with
+    ("...", "xnf", Pairs(0, 0, 1), ""),  # the provider was down, and once no model was asked
+    ("...", "ooo", Pairs(), ""),  # a fallback of the program has answered
+    (".....", "ff", Pairs(0, 0, 2), ""),
+    ("", "...", Pairs(), ""),
 ]
 
 
-@pytest.mark.parametrize(("baseline", "candidate", "verdict", "parts_at"), PLANTED)
-def test_verdicts(baseline: str, candidate: str, verdict: str | None, parts_at: str) -> None:
-    """Only what the baseline does not show counts, and below three samples of a lane there is no verdict."""
+@pytest.mark.parametrize(("baseline", "candidate", "pairs", "parts_at"), PLANTED)
+def test_pairs(baseline: str, candidate: str, pairs: Pairs, parts_at: str) -> None:
+    """Samples of the same number make a pair if both count; paths are told beside it, if the baseline has none such."""
     found = trial(baseline, candidate)
-    assert (found.judgement, found.parts_at) == (verdict, parts_at)
+    assert (found.pairs, found.parts_at) == (pairs, parts_at)
+    assert sum(found.left_out.values()) == sum(letter not in COUNTING for letter in baseline + candidate)
+
+
+FAILING: list[tuple[str, str, int, float | None, str]] = [
+    ("." * 6, "f" * 6, 1, None, "WORSE: 0 of 6 samples passed with openai:new, 6 of 6 of the baseline"),
+    ("." * 6, "f" * 6, 2, None, ""),  # of two tests, one needs more evidence
+    ("." * 9, "f" * 9, 2, None, "WORSE"),
+    ("." * 9, "f.f.f.f.f", 1, None, ""),  # noise, as far as is known
+    ("." * 9, "f.f.f.f.f", 1, 1.0, "4 of 9 samples passed with openai:new: it is below 1"),
+    ("." * 9, "f.f.f.f.f", 1, 0.9, "below 0.9"),
+    ("." * 9, "f.f.f.f.f", 1, 0.8, ""),
+    ("." * 9, "f.f.f.f.f", 50, 0.9, ""),
+    ("...", "nnn", 1, None, "nothing to judge: no sample of openai:new counts (3 made no call)"),
+    ("...", "xxd", 1, None, "(2 lost its endpoint, 1 made an unrecorded call)"),
+    ("xx", "..", 1, None, "no sample of the baseline counts (2 lost its endpoint)"),  # the old model has retired
+    ("", "..", 1, None, ""),
+    ("", ".f", 1, None, "it is below 1"),  # without a baseline there is no noise to compare with
+    ("", ".f", 1, 0.9, ""),
+]
+
+
+@pytest.mark.parametrize(("baseline", "candidate", "family", "wanted", "said"), FAILING)
+def test_failures(baseline: str, candidate: str, family: int, wanted: float | None, said: str) -> None:
+    """A trial fails if it is worse, if it is certain that too few pass, or if there is nothing to judge."""
+    found = trial(baseline, candidate).failure(family, wanted)
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+def test_notes() -> None:
+    """What does not count is told with reasons, and UNCLEAR with the pairs that settle it and their cost."""
+    (one,) = judged([trial("...d", "...x")])
+    assert one.notes == [
+        "not counted: 1 made an unrecorded call, 1 lost its endpoint",
+        "UNCLEAR after 3 pairs of samples: 35 pairs more would settle it if they are like these, about $35.0000",
+    ]
+    assert judged([trial("", "..")])[0].notes == ["UNCLEAR: there is no baseline to compare with"]
+    assert judged([trial("d", ".")])[0].notes[-1] == "UNCLEAR: no pair of samples counts"
+    assert "would not settle it" in judged([trial(".f" * 9, "f." * 9)])[0].notes[0]
+    assert judged([trial("." * 6, "f" * 6)])[0].notes == []
 
 
 @given(st.text("".join(SAMPLES), max_size=6))
 def test_a_model_is_never_worse_than_itself(letters: str) -> None:
-    """Where both lanes have the same samples, in any order, the verdict is SAME, or there is none."""
-    verdict = trial(letters, "".join(reversed(letters))).judgement
-    assert verdict == ("SAME" if sum(letter not in "xo" for letter in letters) >= 3 else None)
+    """Where both lanes have the same samples, there is no difference."""
+    assert trial(letters, letters).pairs == Pairs(0, sum(letter in COUNTING for letter in letters), 0)
 
 
-LANES = st.tuples(st.text("".join(SAMPLES), max_size=5), st.text("".join(SAMPLES), max_size=5))
+LANES = st.tuples(st.text("".join(SAMPLES), max_size=9), st.text("".join(SAMPLES), max_size=9))
 
 
 @given(lanes=st.lists(LANES, max_size=3))
@@ -88,25 +119,20 @@ def test_all_forms_agree(lanes: list[tuple[str, str]], tmp_path_factory: pytest.
     """The text, Markdown and JSON of a table have the same verdicts, and JSON comes back as the same trials."""
     trials = [trial(*each) for each in lanes]
     plain = json.loads(json.dumps(plain_of(trials)))
-    said = [one["verdict"] or "too few" for one in plain["trials"]]
-    assert [row.split(" | ")[1] for row in markdown_of(trials).replace("\\|", "").splitlines()[2:]] == said
-    for line, verdict, (_, candidate) in zip(lines_of(trials)[1:], said, lanes, strict=True):
-        passed = sum(letter not in "fx" for letter in candidate)
+    said = [one["verdict"] for one in plain["trials"]]
+    rows = markdown_of(trials).replace("\\|", "").partition("\n\n")[0].splitlines()[2:]
+    assert [row.split(" | ")[1] for row in rows] == said
+    lines = lines_of(judged(trials))[1 : 1 + len(lanes)]
+    for line, verdict, (_, candidate) in zip(lines, said, lanes, strict=True):
+        counting = [letter for letter in candidate if letter in COUNTING]
         assert f"  {verdict} " in line
-        assert f"  {passed}/{len(candidate)} " in line
+        assert f"  {len(counting) - counting.count('f')}/{len(counting)} " in line
     for one in plain["trials"]:
-        for lane in one["lanes"].values():
-            assert lane["interval"][0] <= lane["share"] <= lane["interval"][1] or not lane["samples"]
+        pairs, (low, high) = one["pairs"], one["difference"]
+        assert low <= (pairs["better"] - pairs["worse"]) / (sum(pairs.values()) or 1) <= high
     path = tmp_path_factory.getbasetemp() / "trials.json"
     path.write_text(json.dumps(plain), encoding="utf-8")
     assert [asdict(one) for one in read_trials(path)] == [asdict(one) for one in trials]
-
-
-def test_intervals() -> None:
-    """The interval is Wilson's: of nothing it is all, and it narrows with the samples."""
-    assert interval_of(0.0, 0) == (0.0, 1.0)
-    assert interval_of(1.0, 3) == (0.438, 1.0)
-    assert interval_of(0.8, 5) == (0.376, 0.964)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"trials": [{}]}', '{"trials": 1}', '{"trials": [{"name": "a"}]}'])

@@ -52,7 +52,7 @@ def tried(
     plans: bool,
     as_json: bool,
 ) -> int:
-    """Try a candidate on a command, print the table, and return the exit code: 1 if a sample failed or drifted.
+    """Try a candidate on a command, print the table, and return the exit code: 1 if it is worse or left the recording.
 
     The result is written after each sample, so what was done is there if the trial is interrupted.
 
@@ -100,10 +100,12 @@ def tried(
         _show(so_far, facts, as_json=as_json)
         raise
     _show([trial], facts, as_json=as_json)
-    candidate = trial.lane("candidate")
+    candidate, failure = trial.lane("candidate"), trial.failure(1)
     _explain(candidate)
+    if failure:
+        click.echo(printable(failure), err=True)
     fails = options.get("drift", "fail") == "fail" and any(sample.drift for sample in candidate)
-    return FINDINGS if fails or not all(sample.passed for sample in candidate) else 0
+    return FINDINGS if fails or failure else 0
 
 
 def _explain(samples: Sequence[Sample]) -> None:
@@ -135,11 +137,11 @@ def _plain(trial: Trial) -> dict[str, Any]:
 
 
 def _show(trials: list[Trial], facts: Mapping[str, Any], *, as_json: bool) -> None:
-    from agenttape_core.tools.trials import lines_of
+    from agenttape_core.tools.trials import judged, lines_of
 
     if as_json and trials:
         print_json({**facts, **_plain(trials[0])})
     elif trials:
-        print_text("\n".join(lines_of(trials)))
+        print_text("\n".join(lines_of(judged(trials))))
     else:
         click.echo(printable("no sample was taken"), err=True)

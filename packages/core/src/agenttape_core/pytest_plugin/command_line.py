@@ -80,20 +80,23 @@ def add_options(parser: pytest.Parser) -> None:
         help="try another model, such as openai:gpt-5-mini, on the cassette of each test that passes; repeatable",
     )
     group.addoption(
-        "--cassette-samples", metavar="N", type=int, default=3, help="how often a candidate is tried on each test (3)"
+        "--cassette-samples",
+        metavar="N",
+        type=int,
+        default=10,
+        help="try a candidate at most so often on each test, and less often where the verdict is clear before (10)",
     )
     group.addoption(
         "--cassette-baseline",
         metavar="N",
         type=int,
-        help="how often the test's own model is asked again, to see its noise; by default as often as a candidate",
+        help="compare with at most so many samples of the test's own model; by default as many as of a candidate",
     )
     group.addoption(
         "--fail-under",
         metavar="SHARE",
         type=float,
-        default=1.0,
-        help="fail a test if fewer samples than this share pass with a candidate (1)",
+        help="also fail a test if it is certain that a candidate passes less often than this share, such as 0.8",
     )
     group.addoption(
         "--cassette-report",
@@ -222,7 +225,7 @@ def _refuse_candidates(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--cassette-candidate excludes --rerecord and a --cassette-mode that records: it is tried on recordings"
         )
-    if not 0 <= option.fail_under <= 1:
+    if option.fail_under is not None and not 0 <= option.fail_under <= 1:
         raise pytest.UsageError(f"--fail-under={option.fail_under:g}: expected a share of the samples, from 0 to 1")
     if option.cassette_resume is not None:
         from agenttape_core.errors import ConfigurationError

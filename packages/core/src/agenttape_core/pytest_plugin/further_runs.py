@@ -62,10 +62,10 @@ def more_of(
 
 
 def _try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
-    from agenttape_core.pytest_plugin.trying import fail_under, try_candidates
+    from agenttape_core.pytest_plugin.trying import fail_worse, try_candidates
 
     try_candidates(item, nextitem, key)
-    fail_under(item)
+    fail_worse(item)
 
 
 def _try_orders(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:

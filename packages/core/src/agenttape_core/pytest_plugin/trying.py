@@ -28,6 +28,7 @@ from agenttape_core.tools.trials import (
     Sample,
     Trial,
     drift_inside,
+    judged,
     lines_of,
     markdown_of,
     plain_of,
@@ -38,6 +39,7 @@ from agenttape_core.tools.trials import (
 from agenttape_core.tools.trials.judging import Lane
 from agenttape_core.tools.trials.planning import TrialPlan, planned, refuse_unpriced
 from agenttape_core.tools.upkeep.verified import own_folder
+from agenttape_core.tools.verdicts import verdict_of
 
 _TRIAL = "agenttape.trial"
 """The name of the property of a test report that holds a trial, as JSON."""
@@ -67,6 +69,8 @@ _INTERRUPTED: pytest.StashKey[list[Trial]] = pytest.StashKey()
 """Of a run: the trials that were interrupted, with the samples that they had."""
 _RESUMED: pytest.StashKey[list[Trial]] = pytest.StashKey()
 """Of a run: the trials of an earlier one that it goes on with."""
+_FAMILY: pytest.StashKey[int] = pytest.StashKey()
+"""Of a run: how many trials it makes at most."""
 TRIED: pytest.StashKey[Tried] = pytest.StashKey()
 """Of a test that is run with another model: which one, and where to."""
 
@@ -170,7 +174,7 @@ def _known(item: pytest.Item, recorded: Trajectory) -> dict[tuple[str, Lane, int
 def _try_one(
     item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], trying: _Trying, candidate: str
 ) -> None:
-    """Take the samples of one candidate, and keep them, as far as they were taken."""
+    """Take samples of one candidate in turn with the baseline's, until there is a verdict, and keep them."""
     samples: list[Sample] = []
     over = ""
 
@@ -179,12 +183,16 @@ def _try_one(
         return known or _sample(item, nextitem, key, (lane, model, number), trying.recorded, trying.prices)
 
     try:
-        for number in range(1, _baseline(item) + 1):
-            if number not in trying.baseline:
-                trying.baseline[number] = take("baseline", OWN, number)
-            samples.append(trying.baseline[number])
-        for number in range(1, item.config.option.cassette_samples + 1):
-            samples.append(take("candidate", candidate, number))  # noqa: PERF401 - what was taken is kept
+        most, baseline = item.config.option.cassette_samples, _baseline(item)
+        for number in range(1, max(most, baseline) + 1):
+            if number <= baseline:
+                if number not in trying.baseline:
+                    trying.baseline[number] = take("baseline", OWN, number)
+                samples.append(trying.baseline[number])
+            if number <= most:
+                samples.append(take("candidate", candidate, number))
+            if Trial(item.nodeid, candidate, trying.recorded, tuple(samples)).is_settled(family_of(item)):
+                break
     except _OverBudgetError as error:
         over = str(error)
     except BaseException:
@@ -244,23 +252,32 @@ def _keep(item: pytest.Item, trial: Trial) -> None:
     item.user_properties.append((_TRIAL, json.dumps(asdict(trial))))
     prefix = f"cassette.candidate.{trial.candidate}"
     item.user_properties += [
-        (f"{prefix}.verdict", trial.judgement or "too few samples"),
-        (f"{prefix}.passed", f"{trial.share('candidate'):.3f}"),
-        (f"{prefix}.drift", str(sum(len(sample.drift) for sample in trial.lane("candidate")))),
+        (f"{prefix}.verdict", verdict_of(trial.pairs, family=family_of(item))),
+        (f"{prefix}.passed", f"{trial.passed('candidate')} of {len(trial.counting('candidate'))}"),
+        (f"{prefix}.not_counted", str(sum(trial.left_out.values()))),
     ]
 
 
-def fail_under(item: pytest.Item) -> None:
-    """Fail a test of which too few samples have passed with a candidate."""
-    wanted: float = item.config.option.fail_under
+def family_of(item: pytest.Item) -> int:
+    """Return how many trials the run makes at most: their verdicts are corrected for that."""
+    session = item.session
+    if _FAMILY not in session.stash:
+        with_cassette = (one for one in session.items if one.get_closest_marker("cassette") is not None)
+        session.stash[_FAMILY] = sum(1 for _ in with_cassette) * len(item.config.option.cassette_candidate)
+    return max(session.stash[_FAMILY], 1)
+
+
+def fail_worse(item: pytest.Item) -> None:
+    """Fail a test with which a candidate is worse, passes too seldom, or could not be judged."""
     for trial in trials_in(item.user_properties):
-        if trial.share("candidate") < wanted:
+        if failure := trial.failure(family_of(item), item.config.option.fail_under):
             problems = dict.fromkeys(one.problem for one in trial.lane("candidate") if one.problem)
-            passed = sum(one.passed for one in trial.lane("candidate"))
-            first = (
-                f"{passed} of {len(trial.lane('candidate'))} samples passed with {trial.candidate}, below {wanted:g}"
-            )
-            pytest.fail("\n  ".join([first, *problems]), pytrace=False)
+            pytest.fail("\n  ".join([failure, *problems]), pytrace=False)
+
+
+def is_worse(trials: Sequence[Trial]) -> bool:
+    """Return whether a trial is worse when all of the run are judged together: then one alone needs less evidence."""
+    return any(one.verdict == "WORSE" for one in judged(trials))
 
 
 def trials_in(properties: Sequence[tuple[str, object]]) -> list[Trial]:
@@ -281,8 +298,10 @@ def plans_in(properties: Sequence[tuple[str, object]]) -> list[TrialPlan]:
 
 def sections_of(trials: Sequence[Trial]) -> list[tuple[str, list[str]]]:
     """Return the sections of the summary: a table for each candidate."""
-    names = dict.fromkeys(trial.candidate for trial in trials)
-    return [(f"candidate {name}", lines_of([trial for trial in trials if trial.candidate == name])) for name in names]
+    names, all_of_them = dict.fromkeys(trial.candidate for trial in trials), judged(trials)
+    return [
+        (f"candidate {name}", lines_of([one for one in all_of_them if one.trial.candidate == name])) for name in names
+    ]
 
 
 def write_trials(path: str, trials: Sequence[Trial]) -> None:

@@ -175,7 +175,7 @@ class WholeRun:
             output[_SENT] = sorted(self._orphans)
         elif exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             self._unseen = list(self._nothing_looked_at()) if exitstatus == pytest.ExitCode.OK else []
-            if any((self._orphans, self._is_dirty(), self._refused, self._unseen)):
+            if any((self._orphans, self._is_dirty(), self._refused, self._unseen, self._is_worse())):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if output is None and self._verified:
             from agenttape_core.pytest_plugin.verifying import keep_verified
@@ -191,6 +191,13 @@ class WholeRun:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
         if output is None and self._config.option.cassette_plan is not None:
             self._write_plans(self._config.option.cassette_plan)
+
+    def _is_worse(self) -> bool:
+        if not self._trials:
+            return False
+        from agenttape_core.pytest_plugin.trying import is_worse
+
+        return is_worse(self._trials)
 
     def _is_dirty(self) -> bool:
         plans = [*self._plans.values(), *(own.plan for own in self._own_plans)]

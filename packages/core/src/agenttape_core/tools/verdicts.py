@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 Verdict = Literal["WORSE", "BETTER", "SAME", "UNCLEAR"]
@@ -31,10 +32,12 @@ MARGIN = 0.1
 """The difference of the shares that pass below which two models are the same: the smallest drop worth finding."""
 _BETS = (0.25, 0.5, 0.75, 1.0)
 """The fractions of the capital that are bet. With the last, a certain difference is found in the fewest pairs."""
+_BETS_ON_A_SHARE = (1 / 64, 1 / 16, *_BETS)
+"""The same, with small ones, for a share that may be close to 0 or 1."""
 _MOST = 2000
 """The most pairs that are foretold."""
 _STEP = 1e-6
-"""How close to a bound its search ends."""
+"""The distance from a bound at which its search ends."""
 
 _Counts = Sequence[tuple[float, float]]
 """Values from 0 to 1, and how often each came."""
@@ -92,28 +95,39 @@ def verdict_of(pairs: Pairs, *, family: int = 1, alpha: float = ALPHA, margin: f
     return verdicts_of([pairs], alpha=alpha / max(family, 1), margin=margin)[0]
 
 
-def pairs_to_settle(pairs: Pairs, *, family: int = 1, alpha: float = ALPHA, margin: float = MARGIN) -> int | None:
-    """Return how many pairs more would give a verdict if they came as those before; `None` for more than 2,000.
+def pairs_to_settle(family: Sequence[Pairs], *, alpha: float = ALPHA, margin: float = MARGIN) -> list[int | None]:
+    """Return how many pairs more would give each of several trials a verdict, if they came like those before.
 
     Args:
-        pairs: The pairs so far. Without any, all are expected to be equal.
-        family: The number of trials that are judged together.
+        family: The pairs of each trial so far. Where there are none, all are expected to be equal.
         alpha: The share of wrong verdicts of one kind that is accepted.
         margin: The difference below which both are the same.
+
+    Returns:
+        The number for each trial: 0 for one that has a verdict, `None` for more than 2,000.
     """
-    rates = Pairs(*(each / pairs.total for each in pairs)) if pairs.total else Pairs(equal=1.0)
+    settled = [told != "UNCLEAR" for told in verdicts_of(family, alpha=alpha, margin=margin)]
 
-    def is_settled(count: int) -> bool:
-        scaled = Pairs(*(rate * count for rate in rates))
-        return verdict_of(scaled, family=family, alpha=alpha, margin=margin) != "UNCLEAR"
+    @cache
+    def after(more: int) -> list[bool]:
+        grown = [pairs if done else _grown(pairs, more) for pairs, done in zip(family, settled, strict=True)]
+        return [told != "UNCLEAR" for told in verdicts_of(grown, alpha=alpha, margin=margin)]
 
-    low, high = math.ceil(pairs.total), _MOST
-    if not is_settled(high):
-        return None
-    while low < high:  # logarithms of capitals are convex in the number of pairs, and begin at 0: they cross once
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_settled(middle) else (middle + 1, high)
-    return low - math.ceil(pairs.total)
+    def needed(place: int) -> int | None:
+        low, high = 0, _MOST
+        while low < high:  # logarithms of capitals are convex in the number of pairs, and begin at 0: they cross once
+            middle = (low + high) // 2
+            low, high = (low, middle) if after(middle)[place] else (middle + 1, high)
+        return low if after(low)[place] else None
+
+    return [0 if done else needed(place) for place, done in enumerate(settled)]
+
+
+def _grown(pairs: Pairs, more: int) -> Pairs:
+    """Return pairs with some more that come at the same rates."""
+    if not pairs.total:
+        return Pairs(equal=more)
+    return Pairs(*(each * (1 + more / pairs.total) for each in pairs))
 
 
 def difference_of(pairs: Pairs, *, alpha: float = ALPHA) -> tuple[float, float]:
@@ -139,7 +153,8 @@ def share_of(count: int, of: int, *, alpha: float = ALPHA) -> tuple[float, float
         of: How often it could have been.
         alpha: The probability.
     """
-    return _lower([(1, count), (0, of - count)], alpha), 1 - _lower([(0, count), (1, of - count)], alpha)
+    low, high = ((_lower([(1, here), (0, of - here)], alpha, _BETS_ON_A_SHARE)) for here in (count, of - count))
+    return low, min(1 - high, 1.0 if count == of else math.nextafter(1.0, 0.0))  # not all, if one was not
 
 
 def _evidence(kind: Verdict, pairs: Pairs, margin: float) -> float:
@@ -154,14 +169,15 @@ def _values(pairs: Pairs) -> _Counts:
     return ((1, pairs.better), (0.5, pairs.equal), (0, pairs.worse))
 
 
-def _capital(counts: _Counts, mean: float) -> float:
+def _capital(counts: _Counts, mean: float, bets: Sequence[float] = _BETS) -> float:
     """Return the logarithm of the capital that is won by bets that the mean of values is above a number.
 
     Args:
         counts: The values, from 0 to 1, and how often each came.
         mean: The number. If the mean is that or less, no bet has an expected gain.
+        bets: The fractions that are bet.
     """
-    logs = [sum(count * _log(1 - bet + bet * value / mean) for value, count in counts if count) for bet in _BETS]
+    logs = [sum(count * _log(1 - bet + bet * value / mean) for value, count in counts if count) for bet in bets]
     top = max(logs)
     return top + math.log(sum(math.exp(each - top) for each in logs) / len(logs)) if top > -math.inf else top
 
@@ -170,14 +186,14 @@ def _log(factor: float) -> float:
     return math.log(factor) if factor > 0 else -math.inf
 
 
-def _lower(counts: _Counts, alpha: float) -> float:
+def _lower(counts: _Counts, alpha: float, bets: Sequence[float] = _BETS) -> float:
     """Return the largest mean that is refuted, so that all means above it are possible."""
     if not any(count for value, count in counts if value):
         return 0.0
     low, high = 0.0, 1.0
     while high - low > _STEP:
         middle = (low + high) / 2
-        low, high = (middle, high) if _capital(counts, middle) >= -math.log(alpha) else (low, middle)
+        low, high = (middle, high) if _capital(counts, middle, bets) >= -math.log(alpha) else (low, middle)
     return low
 
 

@@ -40,8 +40,16 @@ from agenttape_core.storage.names import SUFFIXES
 @click.option("--pace", metavar="PACE", help="The delay of answers: none, recorded, or a multiple of the recorded one.")
 @click.option("--drift", type=click.Choice(["fail", "report"]), help="The treatment of calls that had no recording.")
 @click.option("--candidate", metavar="MODEL", help="Another model to try in the place of the command's own.")
-@click.option("--samples", type=click.IntRange(1), help="How often the candidate is tried; with a baseline as long.")
-@click.option("--baseline", type=click.IntRange(0), help="How often the command's own model is asked again.")
+@click.option(
+    "--samples",
+    type=click.IntRange(1),
+    help="How often the candidate is tried at most; less often if the verdict is clear before.",
+)
+@click.option(
+    "--baseline",
+    type=click.IntRange(0),
+    help="The same of the command's own model, with which it is compared; by default as often.",
+)
 @click.option("--to", "folder", metavar="DIR", help="The folder of the derived cassettes of the samples.")
 @click.option("--output", metavar="FILE", help="A file for the result of the samples, as JSON.")
 @click.option("--plan", is_flag=True, help="Say what the samples would cost, and execute nothing.")
@@ -78,8 +86,8 @@ def replay(
     from the cassettes, and connections are refused.
 
     With --candidate, another model is asked in the place of the command's own, while tools are served; if a call leaves
-    the recorded world, the exit code is 1, unless --drift is report. With --samples, that is done several times, and
-    so is a baseline with the command's own model.
+    the recorded world, the exit code is 1, unless --drift is report. With --samples, that is done several times, in
+    turn with the command's own model, until one is WORSE, BETTER or the SAME; WORSE exits with 1.
 
     With --source, no command is needed: a graph, chain, agent or workflow runs again from the recorded input, an
     interrupted LangGraph thread with its recorded answers, a server with the recorded request; the answer is printed.

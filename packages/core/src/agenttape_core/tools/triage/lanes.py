@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from agenttape_core.tools.trials.judging import interval_of
+from agenttape_core.tools.verdicts import share_of
 
 Part = Literal["code", "order", "tool", "model", "judge", "together"]
 """The part that varies in a lane: the code and its surroundings, the order of answers, a tool, the model, the judge, or
@@ -70,9 +70,9 @@ class Lane:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval in which the share of failures lies with a probability of 95 %."""
-        count = len(self.samples)
-        return interval_of(self.count("failed") / count if count else 0.0, count)
+        """The bounds of the share of failures; each holds with a probability of 95 %."""
+        low, high = share_of(self.count("failed"), len(self.samples))
+        return round(low, 3), round(high, 3)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

@@ -1,15 +1,16 @@
 """Another model on what was recorded, tried several times: samples in lanes, and what they are worth."""
 
-from agenttape_core.tools.trials.judging import FLOOR, Sample, Trial, parts_at
+from agenttape_core.tools.trials.judging import Judgement, Sample, Trial, judged, parts_at
 from agenttape_core.tools.trials.kept import read_trials, trial_of
 from agenttape_core.tools.trials.reading import drift_inside, sample_of
 from agenttape_core.tools.trials.tables import lines_of, markdown_of, plain_of
 
 __all__ = [
-    "FLOOR",
+    "Judgement",
     "Sample",
     "Trial",
     "drift_inside",
+    "judged",
     "lines_of",
     "markdown_of",
     "parts_at",

@@ -36,8 +36,8 @@ class CommandTrial:
         command: The command.
         cassette: Its cassette, by name or path.
         candidate: The name of the model.
-        samples: How often it is tried.
-        baseline: How often the command's own model is asked again.
+        samples: How often it is tried at most.
+        baseline: How often at most the command's own model is asked again.
         to: The folder of the derived cassettes.
         options: More options of `use_cassette`.
         max_usd: The most that calls of models may cost, in US dollars; `None` for any amount.
@@ -86,7 +86,9 @@ class CommandTrial:
         )
 
     def samples_taken(self, *, apart: bool, keep: Callable[[Trial], object]) -> Trial:
-        """Run the command with its own model and with the candidate, so often each, while tools are held still.
+        """Run the command with its own model and with the candidate in turn, while tools are held still.
+
+        It ends with the pair of samples that gives a verdict, or with the last one that was wanted.
 
         Args:
             apart: Whether the standard output of the command goes to the standard error.
@@ -115,6 +117,8 @@ class CommandTrial:
                 self._stop_if_over(ended, spent)
             trial = Trial(self.name, self.candidate, recorded, (*trial.samples, sample))
             keep(trial)
+            if trial.is_settled(1):
+                break
         return trial
 
     @property
@@ -135,8 +139,11 @@ class CommandTrial:
         return found
 
     def _order(self) -> Iterator[tuple[Lane, str, int]]:
-        yield from (("baseline", OWN, number) for number in range(1, self.baseline + 1))
-        yield from (("candidate", self.candidate, number) for number in range(1, self.samples + 1))
+        for number in range(1, max(self.baseline, self.samples) + 1):
+            if number <= self.baseline:
+                yield "baseline", OWN, number
+            if number <= self.samples:
+                yield "candidate", self.candidate, number
 
     def _known(self, recorded: Trajectory) -> dict[tuple[Lane, int], Sample]:
         if self.known is None:

@@ -1,4 +1,4 @@
-"""Judge samples of a run: a change counts only where the model that recorded it does not show it, too.
+"""Judge samples of a run: a candidate is compared with the model that recorded it, pair by pair.
 
 There are three lanes: the recording, the *baseline* (the program's own model again, with the tools held still) and the
 *candidate*. The baseline shows the noise of the model and of the replay itself.
@@ -6,22 +6,22 @@ There are three lanes: the recording, the *baseline* (the program's own model ag
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from math import sqrt
+from statistics import fmean
 from typing import Any, Literal
 
+from agenttape_core.errors import counted
 from agenttape_core.tools.report.trajectory import Trajectory
+from agenttape_core.tools.verdicts import ALPHA, Pairs, Verdict, pairs_to_settle, share_of, verdict_of, verdicts_of
 
 Lane = Literal["baseline", "candidate"]
-Judgement = Literal["SAME", "CHANGED", "WORSE", "HOLD"]
-"""The run is the same; it takes another path; its own assertions fail more often; it left the recorded world."""
 
-FLOOR = 3
-"""The fewest samples of each lane that are judged. One in which no model has answered is no evidence."""
-_Z = 1.96
-"""The quantile of the normal distribution for an interval of 95 %."""
+NO_CALL = "made no call"
+LOST = "lost its endpoint"
+_UNRECORDED = "made an unrecorded call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Sample:
         answer: The last answer of a model.
         cassette: The derived cassette, as messages show it; empty if there is none.
         problem: The first line of what ended the run, if it did not end well.
-        is_answered: Whether a model has answered: none has where the key is wrong, or the provider is down.
+        unseen: The reason why it says nothing about the model: it made no call, or lost its endpoint, as with a wrong
+            key, or where the provider is down; empty if it does.
         differences: The lines of a unified diff in which a server answered otherwise than it was recorded: what another
             model writes is another answer, and no failure.
     """
@@ -54,8 +55,16 @@ class Sample:
     answer: str = ""
     cassette: str = ""
     problem: str = ""
-    is_answered: bool = True
+    unseen: str = ""
     differences: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> str:
+        """The reason why it does not count; empty if it does.
+
+        After a call that nobody has recorded, how the run would have ended is not known.
+        """
+        return self.unseen or (_UNRECORDED if self.drift else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,70 +76,133 @@ class Trial:
         candidate: The model that is tried.
         recorded: The path of the recording.
         samples: The samples of both lanes.
-        floor: The fewest samples of each lane that are judged.
     """
 
     name: str
     candidate: str
     recorded: Trajectory
     samples: tuple[Sample, ...]
-    floor: int = FLOOR
 
     def lane(self, lane: Lane) -> list[Sample]:
         """Return the samples of a lane."""
         return [sample for sample in self.samples if sample.lane == lane]
 
-    def share(self, lane: Lane) -> float:
-        """Return the share of samples that passed; 0 where there are none."""
-        return _passing(self.lane(lane))
+    def counting(self, lane: Lane) -> list[Sample]:
+        """Return the samples of a lane that count."""
+        return [sample for sample in self.lane(lane) if not sample.left_out]
 
-    def interval(self, lane: Lane) -> tuple[float, float]:
-        """Return the interval in which the share lies with a probability of 95 % (Wilson, 1927)."""
-        return interval_of(self.share(lane), len(self.lane(lane)))
+    def passed(self, lane: Lane) -> int:
+        """Return how many samples of a lane count and passed."""
+        return sum(sample.passed for sample in self.counting(lane))
 
-    def evidence(self, lane: Lane) -> list[Sample]:
-        """Return the samples of a lane in which a model has answered."""
-        return [sample for sample in self.lane(lane) if sample.is_answered]
+    @property
+    def pairs(self) -> Pairs:
+        """The pairs of samples with the same number, both of which count."""
+        before = {sample.number: sample.passed for sample in self.counting("baseline")}
+        both = [(before[one.number], one.passed) for one in self.counting("candidate") if one.number in before]
+        worse, better = both.count((True, False)), both.count((False, True))
+        return Pairs(better, len(both) - better - worse, worse)
 
     @property
     def parts_at(self) -> str:
         """The first call that differs in the candidate's runs, and in none of the baseline's; empty if none does."""
-        known = {sample.parts_at for sample in self.evidence("baseline")}
-        return next((one.parts_at for one in self.evidence("candidate") if one.parts_at not in {"", *known}), "")
+        known = {sample.parts_at for sample in self.lane("baseline") if not sample.unseen}
+        seen = (one.parts_at for one in self.lane("candidate") if not one.unseen)
+        return next((where for where in seen if where not in {"", *known}), "")
 
     @property
-    def judgement(self) -> Judgement | None:
-        """The judgement; `None` where there is too little evidence for one."""
-        baseline, candidate = self.evidence("baseline"), self.evidence("candidate")
-        if min(len(baseline), len(candidate)) < self.floor:
-            return None
-        if _drifting(candidate) > _drifting(baseline):
-            return "HOLD"
-        if _passing(candidate) < _passing(baseline):
-            return "WORSE"
-        return "CHANGED" if self.parts_at else "SAME"
+    def left_out(self) -> dict[str, int]:
+        """The reasons why samples do not count, each with their number."""
+        return dict(Counter(sample.left_out for sample in self.samples if sample.left_out))
+
+    def is_settled(self, family: int) -> bool:
+        """Return whether there is a verdict, whatever the other trials of its family say, so that it may stop.
+
+        Args:
+            family: The number of trials that are judged together.
+        """
+        return verdict_of(self.pairs, family=family) != "UNCLEAR"
+
+    def failure(self, family: int, wanted: float | None = None) -> str:
+        """Return why the candidate fails; empty if it does not.
+
+        Args:
+            family: The number of trials that are judged together.
+            wanted: The share of samples that must pass; `None` for as many as of the baseline. Without a baseline, all.
+        """
+        candidate, passed = self.counting("candidate"), self.passed("candidate")
+        lanes: tuple[Lane, ...] = ("candidate", "baseline")
+        for lane in lanes:
+            if (samples := self.lane(lane)) and not self.counting(lane):
+                reasons = Counter(sample.left_out for sample in samples)
+                why = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+                model = self.candidate if lane == "candidate" else "the baseline"
+                return f"nothing to judge: no sample of {model} counts ({why})"
+        if verdict_of(self.pairs, family=family) == "WORSE":
+            own = f"{self.passed('baseline')} of {len(self.counting('baseline'))}"
+            return f"WORSE: {passed} of {len(candidate)} samples passed with {self.candidate}, {own} of the baseline"
+        if wanted is None:
+            wanted = 0.0 if self.lane("baseline") else 1.0
+        if share_of(passed, len(candidate), alpha=ALPHA / max(family, 1))[1] < wanted:
+            return f"{passed} of {len(candidate)} samples passed with {self.candidate}: it is below {wanted:g}"
+        return ""
 
 
-def interval_of(share: float, count: int) -> tuple[float, float]:
-    """Return the interval in which a share lies with a probability of 95 % (Wilson, 1927).
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on a trial among those of its family.
 
     Args:
-        share: The share of the samples, from 0 to 1.
-        count: The number of samples.
+        trial: The trial.
+        verdict: The verdict.
+        more: The pairs that would settle it if they are like those before; `None` for more than 2,000, or if none
+            counts yet.
     """
-    if not count:
-        return 0.0, 1.0
-    middle = (share + _Z**2 / (2 * count)) / (1 + _Z**2 / count)
-    half = _Z / (1 + _Z**2 / count) * sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
-    return round(max(middle - half, 0.0), 3), round(min(middle + half, 1.0), 3)
+
+    trial: Trial
+    verdict: Verdict
+    more: int | None
+
+    @property
+    def dollars(self) -> float:
+        """The cost of those pairs in US dollars, as far as it is known: 0 if it is not."""
+        lanes = [[one.trajectory.dollars for one in self.trial.lane(lane)] for lane in ("baseline", "candidate")]
+        return (self.more or 0) * sum(fmean(costs) for costs in lanes if costs)
+
+    @property
+    def notes(self) -> list[str]:
+        """The things to know besides the verdict: how many samples do not count, and how many more would settle it."""
+        told = [f"{count} {reason}" for reason, count in self.trial.left_out.items()]
+        notes = [f"not counted: {', '.join(told)}"] if told else []
+        if self.verdict == "UNCLEAR" and not self.trial.lane("baseline"):
+            notes.append("UNCLEAR: there is no baseline to compare with")
+        elif self.verdict == "UNCLEAR" and not self.trial.pairs.total:
+            notes.append("UNCLEAR: no pair of samples counts")
+        elif self.verdict == "UNCLEAR":
+            notes.append(f"UNCLEAR after {counted(int(self.trial.pairs.total), 'pair')} of samples: {self._way_out}")
+        return notes
+
+    @property
+    def _way_out(self) -> str:
+        if self.more is None:
+            return "the two are so close to each other that 2000 pairs more would not settle it"
+        cost = f"about ${self.dollars:.4f}" if self.dollars else "at an unknown price"
+        return f"{counted(self.more, 'pair')} more would settle it if they are like these, {cost}"
 
 
-def _passing(samples: Sequence[Sample]) -> float:
-    return sum(sample.passed for sample in samples) / len(samples) if samples else 0.0
+def judged(trials: Sequence[Trial]) -> list[Judgement]:
+    """Return the judgements on trials that are judged together.
 
-
-def _drifting(samples: Sequence[Sample]) -> float:
-    return sum(bool(sample.drift) for sample in samples) / len(samples)
+    Args:
+        trials: The trials.
+    """
+    family = [trial.pairs for trial in trials]
+    with_pairs = [pairs for pairs in family if pairs.total]
+    verdicts, more = iter(verdicts_of(with_pairs)), iter(pairs_to_settle(with_pairs))
+    return [
+        Judgement(trial, next(verdicts), next(more)) if pairs.total else Judgement(trial, "UNCLEAR", None)
+        for trial, pairs in zip(trials, family, strict=True)
+    ]
 
 
 def parts_at(recorded: Trajectory, other: Trajectory) -> str:

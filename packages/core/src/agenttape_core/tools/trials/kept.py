@@ -50,7 +50,6 @@ def trial_of(plain: Mapping[str, Any]) -> Trial:
         plain["candidate"],
         _path(plain["recorded"]),
         tuple(_sample(one) for one in plain["samples"]),
-        plain["floor"],
     )
 
 

@@ -115,5 +115,5 @@ def plan_lines(plans: Sequence[TrialPlan]) -> list[str]:
         sum(plan.dollars for plan in plans),
         tuple(dict.fromkeys(name for plan in plans for name in plan.unpriced)),
     )
-    calls = f"{counted(total.baseline + total.calls, 'call')} of models"
+    calls = f"{counted(total.baseline + total.calls, 'call')} of models at most"
     return [*lines, f"{calls}, {total.price}, if each sample asks what the recording did"]

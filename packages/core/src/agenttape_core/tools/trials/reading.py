@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from agenttape_core.errors import CassetteError, shown_path
-from agenttape_core.schema import MODEL_KINDS
+from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.storage import Location, open_cassette
 from agenttape_core.tools.reading.answer import last_answer
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.report.trajectory import Trajectory, path_of
-from agenttape_core.tools.trials.judging import Lane, Sample, parts_at
+from agenttape_core.tools.trials.judging import LOST, NO_CALL, Lane, Sample, parts_at
 
 _NO_CALL = "it asked no model, and the recording did"
+_OF_AN_ENDPOINT = re.compile(
+    r"(?i)connect|timeout|ratelimit|throttl|unavailable|overload|exhausted|server|protocol|auth|permission|notfound"
+)
+"""Names of errors that say something of an endpoint or a key, and nothing of the model behind it."""
 
 
 def sample_of(
@@ -40,15 +45,16 @@ def sample_of(
         problem: The first line of what ended the run, if it did not end well.
     """
     if derived is None:
-        return _unseen(lane, number, drift, problem or _NO_CALL)
+        return _nothing_of(lane, number, drift, problem or _NO_CALL)
     try:
         cassette = open_cassette(derived)
         made = list(cassette.interactions())
     except CassetteError as error:
-        return _unseen(lane, number, drift, problem or f"its cassette cannot be read: {error}".partition("\n")[0])
+        return _nothing_of(lane, number, drift, problem or f"its cassette cannot be read: {error}".partition("\n")[0])
     path = path_of(made, prices)
     timings = cassette.header.volatile.timings
     asked = [item for item in made if item.kind in MODEL_KINDS]
+    unseen = _unseen_in(asked, passed=passed)
     if recorded.calls and not asked:
         passed, problem = False, problem or _NO_CALL
     return Sample(
@@ -62,7 +68,7 @@ def sample_of(
         last_answer(made) or "",
         shown_path(derived),
         problem,
-        is_answered=any(item.outcome.status in {"returned", "streamed"} for item in asked),
+        unseen,
     )
 
 
@@ -75,6 +81,16 @@ def drift_inside(line: str) -> dict[str, Any]:
     return {"kind": "session", "name": line.partition(": ")[0], "reason": line}
 
 
-def _unseen(lane: Lane, number: int, drift: Sequence[dict[str, Any]], problem: str) -> Sample:
+def _nothing_of(lane: Lane, number: int, drift: Sequence[dict[str, Any]], problem: str) -> Sample:
     """Return a sample of which no call is known. It never passes: the recording, which is tried, holds some."""
-    return Sample(lane, number, False, tuple(drift), problem=problem, is_answered=False)
+    return Sample(lane, number, False, tuple(drift), problem=problem, unseen=NO_CALL)
+
+
+def _unseen_in(asked: Sequence[Interaction], *, passed: bool) -> str:
+    """Return the reason why a sample says nothing about its model; empty if it does."""
+    if not asked:
+        return NO_CALL
+    error = asked[-1].outcome.error
+    lost = not passed and error is not None and _OF_AN_ENDPOINT.search(error.type.rpartition(".")[2])
+    is_answered = any(item.outcome.status in {"returned", "streamed"} for item in asked)
+    return LOST if lost or not is_answered else ""

@@ -8,19 +8,21 @@ from statistics import fmean
 from typing import Any
 
 from agenttape_core.tools.report.trajectory import Trajectory
-from agenttape_core.tools.trials.judging import Sample, Trial
+from agenttape_core.tools.trials.judging import Judgement, Lane, Sample, Trial, judged
+from agenttape_core.tools.verdicts import difference_of
 
-_HEADS = ("test", "verdict", "passed", "baseline", "drift", "calls", "tokens", "money", "parts at")
+_HEADS = ("test", "verdict", "passed", "baseline", "not counted", "calls", "tokens", "money", "parts at")
 
 
-def _cells(trial: Trial) -> tuple[str, ...]:
-    candidate, baseline = trial.lane("candidate"), trial.lane("baseline")
+def _cells(judgement: Judgement) -> tuple[str, ...]:
+    trial = judgement.trial
+    candidate = trial.lane("candidate")
     return (
         trial.name,
-        trial.judgement or "too few",
-        _passed(candidate),
-        _passed(baseline) if baseline else "-",
-        str(sum(len(sample.drift) for sample in candidate)),
+        judgement.verdict,
+        _passed(trial, "candidate"),
+        _passed(trial, "baseline") if trial.lane("baseline") else "-",
+        str(sum(trial.left_out.values())),
         f"{len(trial.recorded.calls)} → {_mean(len(one.trajectory.calls) for one in candidate)}",
         f"{trial.recorded.tokens} → {_mean(one.trajectory.tokens for one in candidate)}",
         _money(trial.recorded, candidate),
@@ -28,8 +30,8 @@ def _cells(trial: Trial) -> tuple[str, ...]:
     )
 
 
-def _passed(samples: Sequence[Sample]) -> str:
-    return f"{sum(sample.passed for sample in samples)}/{len(samples)}"
+def _passed(trial: Trial, lane: Lane) -> str:
+    return f"{trial.passed(lane)}/{len(trial.counting(lane))}"
 
 
 def _mean(numbers: Any) -> str:
@@ -44,35 +46,45 @@ def _money(recorded: Trajectory, samples: Sequence[Sample]) -> str:
     return f"{(now / recorded.dollars - 1) * 100:+.0f} %"
 
 
-def lines_of(trials: Sequence[Trial]) -> list[str]:
-    """Return the table as lines of text."""
-    rows = [_HEADS, *map(_cells, trials)]
+def lines_of(judgements: Sequence[Judgement]) -> list[str]:
+    """Return the table as lines of text, and a line for each thing to know besides."""
+    rows = [_HEADS, *map(_cells, judgements)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(_HEADS))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [*table, *(f"{one.trial.name}: {note}" for one in judgements for note in one.notes)]
 
 
 def markdown_of(trials: Sequence[Trial]) -> str:
-    """Return the table as Markdown."""
-    rows = [_HEADS, ("---",) * len(_HEADS), *map(_cells, trials)]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
+    """Return the table as Markdown, and a line for each thing to know besides."""
+    judgements = judged(trials)
+    rows = [_HEADS, ("---",) * len(_HEADS), *map(_cells, judgements)]
+    table = "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
+    notes = "".join(f"- {one.trial.name}: {note}\n" for one in judgements for note in one.notes)
+    return f"{table}\n{notes}" if notes else table
 
 
 def plain_of(trials: Sequence[Trial]) -> dict[str, Any]:
     """Return the trials as plain data."""
-    return {"trials": [_plain(trial) for trial in trials]}
+    return {"trials": [_plain(judgement) for judgement in judged(trials)]}
 
 
-def _plain(trial: Trial) -> dict[str, Any]:
+def _plain(judgement: Judgement) -> dict[str, Any]:
+    trial = judgement.trial
+    lanes: tuple[Lane, ...] = ("baseline", "candidate")
     return {
         "name": trial.name,
         "candidate": trial.candidate,
-        "verdict": trial.judgement,
-        "floor": trial.floor,
+        "verdict": judgement.verdict,
+        "difference": difference_of(trial.pairs),
+        "pairs": trial.pairs._asdict(),
+        "more_pairs": judgement.more,
+        "more_dollars": judgement.dollars or None,
+        "not_counted": trial.left_out,
         "parts_at": trial.parts_at or None,
         "recorded": asdict(trial.recorded),
         "lanes": {
-            lane: {"samples": len(trial.lane(lane)), "share": trial.share(lane), "interval": trial.interval(lane)}
-            for lane in ("baseline", "candidate")
+            lane: {"samples": len(trial.lane(lane)), "counted": len(trial.counting(lane)), "passed": trial.passed(lane)}
+            for lane in lanes
         },
-        "samples": [asdict(sample) for sample in trial.samples],
+        "samples": [asdict(sample) | {"left_out": sample.left_out} for sample in trial.samples],
     }
