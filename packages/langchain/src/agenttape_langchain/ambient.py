@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
@@ -16,13 +16,13 @@ from langsmith.run_trees import RunTree
 
 from agenttape_core.integration import (
     ConnectedOnImport,
+    Wrappers,
     current_session,
     enter_branch,
     forking_pools,
     here,
     in_order,
     is_told_at_once,
-    patch,
     register_backoff,
     register_restart,
     register_run_ids,
@@ -66,46 +66,41 @@ _LATE = [ConnectedOnImport(module, lambda found: wrapping(late_family(found.__na
 register_restart(restart)
 
 
-@contextmanager
-def integration() -> Iterator[None]:
+def _install(wrappers: Wrappers) -> None:
+    for family in (*RUNNABLES, *OTHERS, LIMITERS):
+        wrapped = wrapping(family)
+        wrappers.exchange(wrapped.__enter__, wrapped.__exit__)
+    for late in _LATE:
+        wrappers.hold(late)
+    # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
+    wrappers.patch(ContextThreadPoolExecutor, "map", _of_pools)
+    for manager in MERGING:
+        wrappers.patch(manager, "merge", keeping_order)
+    for manager in (CallbackManager, AsyncCallbackManager):
+        wrappers.patch(manager, "configure", lambda configure: classmethod(noting(configure.__func__, tree_of)))
+    wrappers.patch(CallbackManager, "on_chain_start", telling)
+    wrappers.patch(AsyncCallbackManager, "on_chain_start", atelling)
+    for module in MODULES_WITH_STEPS:
+        wrappers.patch(module, "coro_with_context", _lending)
+    wrappers.patch(EVENTS, "handle_event", in_order)
+    wrappers.patch(EVENTS, "_ahandle_event_for_handler", steps_in_order)
+    wrappers.patch(EVENTS, "handle_event", _telling_outside)
+    wrappers.patch(EVENTS, "ahandle_event", _atelling_outside)
+    wrappers.patch(*STREAMING, streaming_besides_ours)
+    wrappers.patch(langsmith, "tracing_is_enabled", tracing.enabling)
+    for name in ("post", "patch"):
+        wrappers.patch(RunTree, name, tracing.posting)
+    wrappers.hold(partial(forking_pools, ContextThreadPoolExecutor))
+    wrappers.hold(record_managers_in_order)
+    wrappers.hold(shells_taped)
+
+
+_wrappers = Wrappers(_install)
+
+
+def integration() -> Wrappers:
     """Connect LangChain to the sessions of this process; core enters it with the first and leaves it with the last."""
-    with ExitStack() as stack:
-        for family in (*RUNNABLES, *OTHERS, LIMITERS):
-            stack.enter_context(wrapping(family))
-        for late in _LATE:
-            stack.enter_context(late())
-        # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
-        _patch(stack, ContextThreadPoolExecutor, "map", _of_pools)
-        for manager in MERGING:
-            _patch(stack, manager, "merge", keeping_order)
-        for manager in (CallbackManager, AsyncCallbackManager):
-            patch(stack, manager, "configure", lambda configure: classmethod(noting(configure.__func__, tree_of)))
-        _patch(stack, CallbackManager, "on_chain_start", telling)
-        _patch(stack, AsyncCallbackManager, "on_chain_start", atelling)
-        for module in MODULES_WITH_STEPS:
-            _patch(stack, module, "coro_with_context", _lending)
-        _patch(stack, EVENTS, "handle_event", in_order)
-        _patch(stack, EVENTS, "_ahandle_event_for_handler", steps_in_order)
-        _patch(stack, EVENTS, "handle_event", _telling_outside)
-        _patch(stack, EVENTS, "ahandle_event", _atelling_outside)
-        _patch(stack, *STREAMING, streaming_besides_ours)
-        _patch(stack, langsmith, "tracing_is_enabled", tracing.enabling)
-        for name in ("post", "patch"):
-            _patch(stack, RunTree, name, tracing.posting)
-        stack.enter_context(forking_pools(ContextThreadPoolExecutor))
-        stack.enter_context(record_managers_in_order())
-        stack.enter_context(shells_taped())
-        yield
-
-
-def _patch(stack: ExitStack, cls: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-    patch(stack, cls, name, functools.partial(_wrapped, wrap))
-
-
-@functools.lru_cache(maxsize=64)
-def _wrapped(wrap: Callable[[Any], Any], real: Any) -> Any:
-    """Return a function of the framework in a wrapper, which is kept for the next session."""
-    return wrap(real)
+    return _wrappers
 
 
 def _of_pools(_: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from agenttape_core.integration import (
     Session,
     Source,
     Stored,
+    Wrappers,
     holding_in_memory,
     register_lazy_stream,
     register_restart,
@@ -22,25 +23,29 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain.integration import position_of
 from agenttape_langgraph._compat import searching_in_context
-from agenttape_langgraph.node_steps import tracking_tasks
-from agenttape_langgraph.scheduling import independent_of_schedule
+from agenttape_langgraph.node_steps import track_tasks
+from agenttape_langgraph.scheduling import be_independent_of_schedule
 from agenttape_langgraph.stores import STORES
 
 
-@contextmanager
-def integration() -> Iterator[None]:
+def _install(wrappers: Wrappers) -> None:
+    be_independent_of_schedule(wrappers)
+    track_tasks(wrappers)
+    stores = wrapping(STORES)
+    wrappers.exchange(stores.__enter__, stores.__exit__)
+    wrappers.hold(searching_in_context)
+    wrappers.hold(partial(holding_in_memory, InMemorySaver))
+
+
+_wrappers = Wrappers(_install)
+
+
+def integration() -> Wrappers:
     """Connect LangGraph to the sessions of this process; core enters it with the first and leaves it with the last.
 
     Models, tools and retrievers inside graphs belong to LangChain, whose integration is connected beside this one.
     """
-    with (
-        independent_of_schedule(),
-        tracking_tasks(),
-        wrapping(STORES),
-        searching_in_context(),
-        holding_in_memory(InMemorySaver),
-    ):
-        yield
+    return _wrappers
 
 
 def _stored(path: Path) -> Iterator[Stored]:

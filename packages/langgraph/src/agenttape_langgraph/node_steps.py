@@ -18,14 +18,13 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration import Session, patch, record_step
+from agenttape_core.integration import Session, Wrappers, record_step
 from agenttape_langchain.integration import is_graph, plain_without_run_ids, register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
 from agenttape_langgraph.stable_ids import ids_of_runs, stable_ids
@@ -183,13 +182,10 @@ def _is_sent(path: Any) -> bool:
     return isinstance(path, tuple | list) and bool(path) and path[0] == "__pregel_push"
 
 
-@contextmanager
-def tracking_tasks() -> Iterator[None]:
-    """Keep track of the task of a graph that code runs in, while inside."""
-    with ExitStack() as undo:
-        for name, wrap in (("run_with_retry", _running), ("arun_with_retry", _arunning)):
-            patch(undo, runner, name, wrap)
-        yield
+def track_tasks(wrappers: Wrappers) -> None:
+    """Keep track of the task of a graph that code runs in, while wrappers are in place."""
+    for name, wrap in (("run_with_retry", _running), ("arun_with_retry", _arunning)):
+        wrappers.patch(runner, name, wrap)
 
 
 def _running(real: Callable[..., Any]) -> Callable[..., Any]:

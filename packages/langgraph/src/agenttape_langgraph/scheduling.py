@@ -21,9 +21,8 @@ from __future__ import annotations
 import functools
 import operator
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
@@ -32,12 +31,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphInterrupt
 
 from agenttape_core.integration import (
+    Wrappers,
     current_branch,
     current_session,
     enter_branch,
     here,
     in_order,
-    patch,
     register_scope,
 )
 from agenttape_langgraph._compat import (
@@ -69,33 +68,24 @@ def _scope() -> str | None:
 register_scope(_scope)
 
 
-@contextmanager
-def independent_of_schedule() -> Iterator[None]:
-    """Keep LangGraph's own work in its branches while inside."""
-    with ExitStack() as undo:
-        _patch(undo, FuturesDict, "__init__", _with_context)
-        _patch(undo, FuturesDict, "on_done", _commit_in_branch)
-        _patch(undo, FuturesDict, "on_done", in_order)
-        _patch(undo, PartsQueue, "put", in_order)
-        for name in ("put", "put_writes"):
-            _patch(undo, InMemorySaver, name, in_order)
-        if NodeTimeoutError is not None:
-            _patch(undo, NodeTimeoutError, "__init__", _ran_as_long_as_it_might)
-        _patch(undo, runner, "_panic_or_proceed", _sorting_interrupts)
-        _patch(undo, runner, "_panic_or_proceed", raising_alike)
-        for executor in EXECUTORS:
-            _patch(undo, executor, "submit", _submit_without_branch)
-        yield
+def be_independent_of_schedule(wrappers: Wrappers) -> None:
+    """Keep LangGraph's own work in its branches while wrappers are in place."""
 
+    def patch(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        wrappers.patch(owner, name, lambda real: functools.wraps(real)(wrap(real)))
 
-def _patch(undo: ExitStack, cls: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-    patch(undo, cls, name, functools.partial(_wrapped, wrap))
-
-
-@functools.lru_cache(maxsize=64)
-def _wrapped(wrap: Callable[[Any], Any], real: Any) -> Any:
-    """Return a function of the framework in a wrapper, which is kept for the next session."""
-    return functools.wraps(real)(wrap(real))
+    patch(FuturesDict, "__init__", _with_context)
+    patch(FuturesDict, "on_done", _commit_in_branch)
+    patch(FuturesDict, "on_done", in_order)
+    patch(PartsQueue, "put", in_order)
+    for name in ("put", "put_writes"):
+        patch(InMemorySaver, name, in_order)
+    if NodeTimeoutError is not None:
+        patch(NodeTimeoutError, "__init__", _ran_as_long_as_it_might)
+    patch(runner, "_panic_or_proceed", _sorting_interrupts)
+    patch(runner, "_panic_or_proceed", raising_alike)
+    for executor in EXECUTORS:
+        patch(executor, "submit", _submit_without_branch)
 
 
 def _with_context(real: Callable[..., None]) -> Callable[..., None]:

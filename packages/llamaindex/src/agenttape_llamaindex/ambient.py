@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from typing import Any
 
 from llama_index.core.chat_engine.types import StreamingAgentChatResponse
 from llama_index.core.graph_stores.types import LabelledPropertyGraph
 from llama_index.core.indices.keyword_table.retrievers import BaseKeywordTableRetriever
 from llama_index.core.storage.chat_store import sql
 
-from agenttape_core.integration import forking_pools, patch, register_restart, register_run_ids, wrapping
+from agenttape_core.integration import Wrappers, forking_pools, register_restart, register_run_ids, wrapping
 from agenttape_llamaindex import keyword_tables, property_graphs
 from agenttape_llamaindex._compat import CONTROL_LOOP, RUN_IDS_OF, hook_span_handler
 from agenttape_llamaindex.clocks import RUNNER_METHODS, OrderedTime
-from agenttape_llamaindex.effect_hooks import noting_effects
+from agenttape_llamaindex.effect_hooks import EFFECTS_NOTED
 from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
 from agenttape_llamaindex.limiters import LIMITERS
 from agenttape_llamaindex.llms import LLMS
@@ -49,25 +50,37 @@ register_restart(restart)
 register_run_ids(*RUN_IDS_OF)
 
 
+def _install(wrappers: Wrappers) -> None:
+    # Each handler is put before the others: the tree, which the steps read, has to see a span first.
+    wrappers.hold(lambda: _hooked(SessionSteps()))
+    wrappers.hold(lambda: _hooked(SpanTree()))
+    for family in (*_FAMILIES, *PROGRAM_PARTS):
+        wrapped = wrapping(family, is_program=family in PROGRAM_PARTS)
+        wrappers.exchange(wrapped.__enter__, wrapped.__exit__)
+    wrappers.exchange(EFFECTS_NOTED.__enter__, EFFECTS_NOTED.__exit__)
+    for name, wrap in RUNNER_METHODS.items():
+        wrappers.patch(CONTROL_LOOP, name, wrap)
+    wrappers.patch(CONTROL_LOOP, "run", in_recorded_order)
+    wrappers.hold(halts_end_streams)
+    wrappers.patch(sql, "time", OrderedTime)
+    wrappers.patch(StreamingAgentChatResponse, "__post_init__", following)
+    wrappers.patch(LabelledPropertyGraph, "get_triplets", property_graphs.in_order)
+    wrappers.patch(BaseKeywordTableRetriever, "_retrieve", keyword_tables.in_order)
+    wrappers.hold(forking_pools)
+
+
 @contextmanager
-def integration() -> Iterator[None]:
-    """Connect LlamaIndex to the sessions of this process; core enters it with the first and leaves it with the last."""
-    with ExitStack() as stack:
-        # Each handler is put before the others: the tree, which the steps read, has to see a span first.
-        stack.callback(hook_span_handler(SessionSteps()))
-        stack.callback(hook_span_handler(SpanTree()))
-        for family in _FAMILIES:
-            stack.enter_context(wrapping(family))
-        for family in PROGRAM_PARTS:
-            stack.enter_context(wrapping(family, is_program=True))
-        stack.enter_context(noting_effects())
-        for name, wrap in RUNNER_METHODS.items():
-            patch(stack, CONTROL_LOOP, name, wrap)
-        patch(stack, CONTROL_LOOP, "run", in_recorded_order)
-        stack.enter_context(halts_end_streams())
-        patch(stack, sql, "time", OrderedTime)
-        patch(stack, StreamingAgentChatResponse, "__post_init__", following)
-        patch(stack, LabelledPropertyGraph, "get_triplets", property_graphs.in_order)
-        patch(stack, BaseKeywordTableRetriever, "_retrieve", keyword_tables.in_order)
-        stack.enter_context(forking_pools())
+def _hooked(handler: Any) -> Iterator[None]:
+    unhook = hook_span_handler(handler)
+    try:
         yield
+    finally:
+        unhook()
+
+
+_wrappers = Wrappers(_install)
+
+
+def integration() -> Wrappers:
+    """Connect LlamaIndex to the sessions of this process; core enters it with the first and leaves it with the last."""
+    return _wrappers

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from workflows.context.state_store import StateStoreFacade
 
-from agenttape_core.integration import Lock, class_name, patch
+from agenttape_core.integration import Wrappers, class_name
 from agenttape_llamaindex._compat import RUNNING_CONTEXT
 from agenttape_llamaindex.effects import note_on_run, note_on_store, notes_store
 from agenttape_llamaindex.state_changes import changes_between, snapshot
@@ -135,38 +134,12 @@ _STORE_METHODS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = 
 # -- installation -----------------------------------------------------------------------------------------------------
 
 
-class _Hooks:
-    """The wrappers in the place of the framework's methods, as long as anyone needs them."""
-
-    def __init__(self) -> None:
-        self._users = 0
-        self._stack = ExitStack()
-        self._lock = Lock()
-
-    def enter(self) -> None:
-        with self._lock:
-            if self._users == 0:
-                for name, describe in _CONTEXT_METHODS.items():
-                    patch(self._stack, RUNNING_CONTEXT, name, functools.partial(_noting_call, describe))
-                for name, wrap in _STORE_METHODS.items():
-                    patch(self._stack, StateStoreFacade, name, wrap)
-            self._users += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                self._stack.close()
+def _install(wrappers: Wrappers) -> None:
+    for name, describe in _CONTEXT_METHODS.items():
+        wrappers.patch(RUNNING_CONTEXT, name, functools.partial(_noting_call, describe))
+    for name, wrap in _STORE_METHODS.items():
+        wrappers.patch(StateStoreFacade, name, wrap)
 
 
-_hooks = _Hooks()
-
-
-@contextmanager
-def noting_effects() -> Iterator[None]:
-    """Note the effects of executed calls while inside. Sessions and observers may be inside at once."""
-    _hooks.enter()
-    try:
-        yield
-    finally:
-        _hooks.leave()
+EFFECTS_NOTED = Wrappers(_install)
+"""While inside, the effects of executed calls are noted. Sessions and observers may be inside at once."""

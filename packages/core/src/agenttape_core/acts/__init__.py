@@ -15,7 +15,13 @@ memory counts as having written to it (`handles`).
 """
 
 from agenttape_core.acts.code import function_of, line_of
-from agenttape_core.acts.interfaces import Interface, mark_boundary, recording_through, register_frameworks
+from agenttape_core.acts.interfaces import (
+    Interface,
+    mark_boundary,
+    record_no_more_through,
+    record_through,
+    register_frameworks,
+)
 from agenttape_core.acts.native import Unseen
 from agenttape_core.acts.places import Place
 from agenttape_core.acts.watching import Deed, watching_deeds
@@ -28,7 +34,8 @@ __all__ = [
     "function_of",
     "line_of",
     "mark_boundary",
-    "recording_through",
+    "record_no_more_through",
+    "record_through",
     "register_frameworks",
     "watching_deeds",
 ]

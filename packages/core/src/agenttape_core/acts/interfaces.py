@@ -5,8 +5,7 @@ What such an object does outside is recorded and served by a boundary of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -29,17 +28,17 @@ _frameworks: set[str] = set()
 _marked: WeakSet[Callable[..., Any]] = WeakSet()
 
 
-@contextmanager
-def recording_through(interface: Interface) -> Iterator[None]:
-    """Note an interface while its objects can be boundaries."""
-    entries = _interfaces.setdefault(interface.base, [])
-    entries.append(interface)
-    try:
-        yield
-    finally:
-        entries.remove(interface)
-        if not entries:
-            _interfaces.pop(interface.base, None)
+def record_through(interface: Interface) -> None:
+    """Note an interface whose objects can be boundaries from now on."""
+    _interfaces.setdefault(interface.base, []).append(interface)
+
+
+def record_no_more_through(interface: Interface) -> None:
+    """Forget it again."""
+    entries = _interfaces[interface.base]
+    entries.remove(interface)
+    if not entries:
+        del _interfaces[interface.base]
 
 
 def interface_of(cls: type) -> type | None:

@@ -13,11 +13,11 @@ from agenttape_core.acts.places import Place, innermost, place_of
 from agenttape_core.acts.words import DRAWING, EVENTS, IN_MEMORY, WITHIN_SHUTIL, draw, words_of
 from agenttape_core.guard.attempts import CONNECTING, NEW_INTERPRETER
 from agenttape_core.guard.caller import in_socketpair
-from agenttape_core.guard.handovers import Handover, to_interpreter, watching_handovers, wrap_loaded
+from agenttape_core.guard.handovers import HANDOVERS, Handover, to_interpreter, wrap_loaded
 from agenttape_core.guard.hosts import is_loopback, normal, text
-from agenttape_core.guard.lookups import watching_lookups
-from agenttape_core.guard.patching import patch
-from agenttape_core.guard.sends import Send, watching_sends
+from agenttape_core.guard.lookups import LOOKUPS
+from agenttape_core.guard.patching import Wrappers
+from agenttape_core.guard.sends import SENDS, Send
 from agenttape_core.guard.watchers import Watchers
 
 if TYPE_CHECKING:
@@ -82,14 +82,14 @@ class _Watching:
         self.watchers: Watchers[Watcher] = Watchers(self._install)
         self.names = _Names()
 
-    def _install(self, seams: contextlib.ExitStack) -> None:
+    def _install(self, wrappers: Wrappers) -> None:
         from multiprocessing.process import BaseProcess  # costs some milliseconds, once
 
         _add_hook()
-        seams.enter_context(watching_lookups(self.names.learn))
-        seams.enter_context(watching_sends(self._sent))
-        seams.enter_context(watching_handovers(functools.partial(self.handed_over, depth=3)))
-        patch(seams, BaseProcess, "start", functools.partial(_starting, self))
+        LOOKUPS.within(wrappers, self.names.learn)
+        SENDS.within(wrappers, self._sent)
+        HANDOVERS.within(wrappers, functools.partial(self.handed_over, depth=3))
+        wrappers.patch(BaseProcess, "start", functools.partial(_starting, self))
 
     def _sent(self, send: Send) -> None:
         if send.is_open and not send.is_answer:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.freeze.frozen_function import FrozenFunction, active
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from agenttape_core.freeze.frozen import Frozen
 
@@ -79,22 +79,12 @@ class _Swap:
     """
 
     def __init__(self, maker: _Maker) -> None:
-        self._function: Any = maker.real
-        self._signature = maker.signature
-        self._real = self._function.__code__
-        self._asking = _asking.__code__.replace(
+        self.function: Any = maker.real
+        self.signature = maker.signature
+        self.real = self.function.__code__
+        self.asking = _asking.__code__.replace(
             co_consts=tuple(maker.key if const == "KEY" else const for const in _asking.__code__.co_consts)
         )
-
-    def put_in(self) -> None:
-        """Let it ask for the caller's session; its signature stays what it is."""
-        self._function.__code__ = self._asking
-        self._function.__signature__ = self._signature
-
-    def take_out(self) -> None:
-        """Give it its own code back."""
-        self._function.__code__ = self._real
-        vars(self._function).pop("__signature__", None)
 
 
 class _Makers:
@@ -120,7 +110,7 @@ class _Makers:
     def _keep(self, maker: _Maker) -> Iterator[tuple[Any, FrozenFunction]]:
         outdated = self.functions.pop(maker.key, None)
         if outdated is not None:  # of a module that was loaded again
-            outdated.take_out()
+            _take_out([outdated])
         if isinstance(maker.real, types.FunctionType):
             self.functions[maker.key] = _Swap(maker)
             maker = maker._replace(real=_copy(maker.real))
@@ -172,11 +162,17 @@ def make(key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def swap_in() -> None:
     """Make the functions ask for the caller's session."""
-    for function in _makers.functions.values():
-        function.put_in()
+    for swap in _makers.functions.values():
+        swap.function.__code__ = swap.asking
+        swap.function.__signature__ = swap.signature  # it stays what it is
 
 
 def swap_out() -> None:
     """Make the functions real again."""
-    for function in _makers.functions.values():
-        function.take_out()
+    _take_out(_makers.functions.values())
+
+
+def _take_out(swaps: Iterable[_Swap]) -> None:
+    for swap in swaps:
+        swap.function.__code__ = swap.real
+        vars(swap.function).pop("__signature__", None)

@@ -105,8 +105,7 @@ class _Installation:
     def _put_in(self) -> None:
         for part in _SWAPPED:
             part.swap_in()
-        for name in self._seams.modules():
-            self._seams.fill(name)
+        self._seams.fill()
         self._places.fill()
 
     def _put_back(self, spread: Table) -> None:

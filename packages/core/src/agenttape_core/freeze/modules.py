@@ -7,12 +7,13 @@ attributes could run a lazy module's code.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import sys
 import types
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from agenttape_core.freeze import clock, randomness, real_sources, waiting
 from agenttape_core.freeze.references import FunctionReference, References
@@ -86,44 +87,35 @@ class _Seen:
     def __init__(self) -> None:
         self._last: list[object] = []
         """The modules of the last time. They are kept alive, so that no other one gets the identity of a dead one."""
-        self._others: set[int] = set()
-        self._contents: dict[int, dict[str, Any]] = {}
-        self._sizes: dict[int, int] = {}
+        self._modules: dict[int, types.ModuleType] = {}
+        """Those of them that are modules, by identity."""
+        self._contents: list[dict[str, Any]] = []
+        self._sizes: list[int] = []
 
     def changed(self) -> list[tuple[types.ModuleType, dict[str, Any]]]:
         """Give the modules that are new or have another number of globals, and count them as searched."""
-        fresh = self._new()
-        if list(map(len, self._contents.values())) != list(self._sizes.values()):
-            fresh |= {key for key, content in list(self._contents.items()) if len(content) != self._sizes.get(key)}
-        if not fresh:
-            return []
-        modules = {id(module): module for module in list(sys.modules.values())}
-        present = [(key, modules[key]) for key in fresh if key in modules]
-        # What is no module may run code when asked anything, so it is recognised by its type alone.
-        self._others |= {key for key, other in present if not _is_module(other)}
-        return [(module, self._note(key, module)) for key, module in present if _is_module(module)]
-
-    def _new(self) -> set[int]:
-        """Give the identities of the modules that were not there the last time."""
         now: list[object] = list(sys.modules.values())
         # By identity: to compare them would ask what is no module.
-        if len(now) == len(self._last) and all(map(operator.is_, now, self._last)):
-            return set()
-        present = set(map(id, now))
-        self._forget(present)
-        self._last = now
-        return present - self._contents.keys() - self._others
+        new = [] if len(now) == len(self._last) and all(map(operator.is_, now, self._last)) else self._look(now)
+        sizes = list(map(len, self._contents))
+        if sizes == self._sizes:
+            return new
+        others = itertools.compress(
+            zip(self._modules.values(), self._contents, strict=True), map(operator.ne, sizes, self._sizes)
+        )
+        self._sizes = sizes
+        return [*new, *others]
 
-    def _note(self, key: int, module: types.ModuleType) -> dict[str, Any]:
-        content = self._contents[key] = content_of(module)
-        self._sizes[key] = len(content)
-        return content
-
-    def _forget(self, present: set[int]) -> None:
-        """Drop what is no longer among the modules, before anything else can get its identity."""
-        self._others &= present
-        for key in self._contents.keys() - present:
-            del self._contents[key], self._sizes[key]
+    def _look(self, now: list[object]) -> list[tuple[types.ModuleType, dict[str, Any]]]:
+        """Give the modules that were not there the last time, and forget those that are gone."""
+        # What is no module may run code when asked anything, so it is recognised by its type alone.
+        modules = {id(each): cast("types.ModuleType", each) for each in now if issubclass(type(each), types.ModuleType)}
+        sizes = dict(zip(self._modules, self._sizes, strict=True))
+        before, self._last, self._modules = self._modules, now, modules
+        new = [(module, content_of(module)) for key, module in modules.items() if key not in before]
+        self._contents = [content_of(module) for module in modules.values()]
+        self._sizes = [sizes.get(key, len(at)) for key, at in zip(modules, self._contents, strict=True)]
+        return new
 
 
 class Places:
@@ -189,10 +181,6 @@ class Places:
                 self._places[id(module), attribute] = Place(weakref.ref(module), attribute, real, stand_in.unexchanged)
             elif key in extra:
                 content[attribute] = extra[key][0]
-
-
-def _is_module(thing: object) -> bool:
-    return issubclass(type(thing), types.ModuleType)
 
 
 def content_of(module: types.ModuleType) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 _NO_ARGUMENTS, _ONE, _TUPLE, _VECTOR = 0x4, 0x8, 0x1, 0x82
 _CLASS = 0x10
@@ -55,6 +55,8 @@ class _Function(ctypes.Structure):
     )
 
 
+_Slots = ctypes.c_size_t * 2
+"""The entry and the owner of a function."""
 _CALLING = {_NO_ARGUMENTS: "PyObject_CallNoArgs", _ONE: "PyObject_CallOneArg", _TUPLE: "PyObject_CallObject"}
 """The functions of the C API that call their first argument, with what a C function of these flags gets."""
 
@@ -96,7 +98,8 @@ class FunctionReference:
     def __init__(self, function: Callable[..., Any], stand_in: Callable[..., Any], keeps_real: KeepsReal) -> None:
         found = _function_of(function)
         calling = _CALLING.get(found[1].flags) if found is not None else None
-        self._found = found if calling is not None else None
+        self.slots: tuple[Any, list[int], list[int]] | None = None
+        """The place that is exchanged, its real content, and that of sessions; `None` if it is left alone."""
         if found is None or calling is None:
             return
         real = unexchanged(function)
@@ -105,21 +108,11 @@ class FunctionReference:
             return (real if keeps_real(sys._getframe(1)) else stand_in)(*args)  # noqa: SLF001 - see callers
 
         self._choosing = choosing
-        self._owner = found[0].owner
+        ctypes.pythonapi.Py_IncRef(_OBJECT(choosing))  # as the function refers to it from time to time
         address = ctypes.cast(getattr(ctypes.pythonapi, calling), _Address).value
         self._entry = _Entry(found[1].name, address, found[1].flags, found[1].doc)
-
-    def swap_in(self) -> None:
-        """Let all references call the stand-in."""
-        if self._found is not None and self._found[0].owner == self._owner:
-            ctypes.pythonapi.Py_IncRef(_OBJECT(self._choosing))  # as the function refers to it from here on
-            self._found[0].owner, self._found[0].entry = id(self._choosing), ctypes.pointer(self._entry)
-
-    def swap_out(self) -> None:
-        """Let all references call the function again."""
-        if self._found is not None and self._found[0].owner == id(self._choosing):
-            self._found[0].entry, self._found[0].owner = ctypes.pointer(self._found[1]), self._owner
-            ctypes.pythonapi.Py_DecRef(_OBJECT(self._choosing))
+        slots = _Slots.from_address(id(function) + _Function.entry.offset)
+        self.slots = (slots, slots[:], [ctypes.addressof(self._entry), id(choosing)])
 
 
 _SIGNATURES: dict[int, Any] = {
@@ -183,28 +176,31 @@ class MethodReference:
             self._entry.address = self._real.address
 
 
-class _Swapped(Protocol):
-    def swap_in(self) -> None: ...
-
-    def swap_out(self) -> None: ...
-
-
 class References:
-    """References that are exchanged together.
+    """References that are exchanged together, by a loop that calls nothing of ours: every session does so.
 
     Args:
         references: The references.
     """
 
-    def __init__(self, references: Iterable[_Swapped]) -> None:
-        self._references = tuple(references)
+    def __init__(self, references: Iterable[FunctionReference | MethodReference]) -> None:
+        self._kept = tuple(references)  # with what C calls
+        functions = (each.slots for each in self._kept if isinstance(each, FunctionReference))
+        self._slots = [slots for slots in functions if slots is not None]
+        self._methods = [each for each in self._kept if isinstance(each, MethodReference)]
 
     def swap_in(self) -> None:
         """Let all of them call their stand-ins."""
-        for reference in self._references:
-            reference.swap_in()
+        for slots, real, ours in self._slots:
+            if slots[:] == real:
+                slots[:] = ours
+        for method in self._methods:
+            method.swap_in()
 
     def swap_out(self) -> None:
         """Let all of them call the functions that they are."""
-        for reference in self._references:
-            reference.swap_out()
+        for slots, real, ours in self._slots:
+            if slots[:] == ours:
+                slots[:] = real
+        for method in self._methods:
+            method.swap_out()

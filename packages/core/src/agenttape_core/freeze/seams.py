@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from agenttape_core.freeze.frozen_function import FrozenFunction, Replacement
-from agenttape_core.freeze.modules import Table, content_of
+from agenttape_core.freeze.modules import Table
 
 
 class Seams:
@@ -24,31 +24,31 @@ class Seams:
         self._registered.setdefault(module, {})[attribute] = (kind, replacement)
         self._made.pop((module, attribute), None)
 
-    def modules(self) -> list[str]:
-        """The names of the modules that have seams."""
-        return list(self._registered)
-
     def has(self, name: str) -> bool:
         """Return True if a module has seams."""
         return name in self._registered
 
-    def fill(self, name: str) -> None:
-        """Put stand-ins at the seams of a module, when it is loaded and has them."""
-        module = sys.modules.get(name)
-        if not issubclass(type(module), types.ModuleType):
-            return
-        assert module is not None
-        content = content_of(module)
-        for attribute, (kind, replacement) in self._registered.get(name, {}).items():
-            real = content.get(attribute)
-            if isinstance(real, FrozenFunction):
-                real = real.__wrapped__
-            if callable(real):
-                stand_in = self._made.get((name, attribute))
-                if stand_in is None or stand_in.__wrapped__ is not real:
-                    stand_in = self._made[name, attribute] = FrozenFunction(real, kind, replacement)
-                content[attribute] = stand_in
-                self._filled.append((content, attribute, stand_in))
+    def fill(self, *names: str) -> None:
+        """Put stand-ins at the seams of modules, as far as they are loaded and have them.
+
+        Args:
+            *names: The names of the modules; by default all.
+        """
+        for name in names or self._registered:
+            module = sys.modules.get(name)
+            if not issubclass(type(module), types.ModuleType):
+                continue
+            content: dict[str, Any] = object.__getattribute__(module, "__dict__")  # see `modules.content_of`
+            for attribute, (kind, replacement) in self._registered.get(name, {}).items():
+                real = content.get(attribute)
+                if isinstance(real, FrozenFunction):
+                    real = real.__wrapped__
+                if callable(real):
+                    stand_in = self._made.get((name, attribute))
+                    if stand_in is None or stand_in.__wrapped__ is not real:
+                        stand_in = self._made[name, attribute] = FrozenFunction(real, kind, replacement)
+                    content[attribute] = stand_in
+                    self._filled.append((content, attribute, stand_in))
 
     def clear(self) -> Table:
         """Put the real things back.

@@ -24,13 +24,12 @@ import struct
 import sys
 import types
 import weakref
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
 from agenttape_core.guard.caller import is_library, is_own
-from agenttape_core.guard.patching import patch
+from agenttape_core.guard.patching import Wrappers
 from agenttape_core.guard.watchers import Watchers
 
 _FAMILIES = ("multiprocessing", "multiprocess")
@@ -110,46 +109,33 @@ def to_interpreter(verb: str) -> Handover:
     return Handover(verb, "another interpreter", lambda _: True, advice)
 
 
-@contextmanager
-def watching_handovers(watcher: Watcher) -> Iterator[None]:
-    """Show what's handed to other processes and interpreters to a watcher during the block.
-
-    Watchers may nest and overlap in any threads.
-
-    Args:
-        watcher: Called with each before it happens, in its thread and context. It doesn't happen if the watcher raises.
-    """
-    with _handovers.including(watcher):
-        _wrapped.look()
-        yield
-
-
 class _Wrapped:
-    """The modules that are wrapped now."""
+    """The modules that are wrapped."""
 
     def __init__(self) -> None:
-        self._stack = ExitStack()
-        self._modules: set[str] = set()
+        self._wrappers = Wrappers()
+        self._modules: dict[str, Any] = {}
 
-    def install(self, stack: ExitStack) -> None:
-        self._stack = stack
-        stack.callback(self._modules.clear)
-        stack.callback(_forked.clear)
+    def install(self, wrappers: Wrappers) -> None:
+        self._wrappers = wrappers
         for name in ("fork", "forkpty"):
             if hasattr(os, name):
-                patch(stack, os, name, _forking)
+                wrappers.patch(os, name, _forking)
+        wrappers.exchange(self.look, _forked.clear)
 
     def look(self) -> None:
         """Wrap what has been loaded since the last look: each watcher that begins may find more."""
+        modules = sys.modules
         for name, wrap in _WRAPS.items():
-            module = sys.modules.get(name)
-            if module is not None and name not in self._modules:
-                self._modules.add(name)
-                wrap(module, partial(patch, self._stack))
+            module = modules.get(name)
+            if module is not None and self._modules.get(name) is not module:  # another one, if it was loaded anew
+                self._modules[name] = module
+                wrap(module, self._wrappers.patch)
 
 
 _wrapped = _Wrapped()
-_handovers: Watchers[Watcher] = Watchers(_wrapped.install)
+HANDOVERS: Watchers[Watcher] = Watchers(_wrapped.install)
+"""Each of them is shown all that's handed to other processes and interpreters. It doesn't happen if one raises."""
 wrap_loaded = _wrapped.look
 """Wrap what has been loaded since: to be called whenever a session begins while another one watches already."""
 
@@ -234,7 +220,7 @@ def _is_of_program() -> bool:
 
 
 def _show(handover: Handover) -> None:
-    for watcher in _handovers.all:
+    for watcher in HANDOVERS.all:
         watcher(handover)
 
 
@@ -254,7 +240,7 @@ def _through(verb: str, real: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a method of a connection."""
 
     def method(self: Any, *args: Any) -> Any:
-        if _handovers.all and _is_of_program():
+        if HANDOVERS.all and _is_of_program():
             _show(Handover(verb, _OLDER, partial(_leads_to_older, self), _IN_BLOCK))
         return real(self, *args)
 
@@ -265,7 +251,7 @@ def _putting(real: Callable[..., None]) -> Callable[..., None]:
     """Wrap the method of a queue that lets a thread send."""
 
     def put(self: Any, *args: Any, **kwargs: Any) -> None:
-        if _handovers.all and _is_of_program():
+        if HANDOVERS.all and _is_of_program():
             _show(Handover("send to", _OLDER, partial(_leads_to_older, self._writer), _IN_BLOCK))
         real(self, *args, **kwargs)
 
@@ -276,7 +262,7 @@ def _submitting(workers_of: Callable[[Any], Collection[Any]], real: Callable[...
     """Wrap a method by which work is submitted."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _handovers.all:
+        if HANDOVERS.all:
             workers = workers_of(self)
             to = f"a {type(self).__name__} whose processes are older than the session"
             _show(Handover("hand work to", to, lambda age: age.has_any(workers), _IN_BLOCK))
@@ -290,7 +276,7 @@ def _connecting(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def connect(address: Any) -> Any:
         connection = real(address)
-        if _handovers.all and not isinstance(address, tuple) and _is_of_program():  # others were judged as hosts
+        if HANDOVERS.all and not isinstance(address, tuple) and _is_of_program():  # others were judged as hosts
             pid = _peer(connection)
             try:
                 _show(Handover("connect to", _OLDER, lambda age: _is_beyond(pid, age), _IN_BLOCK))
@@ -347,7 +333,7 @@ def ends_workers() -> bool:
 
 def _using_interpreter(verb: str, real: Callable[..., Any]) -> Callable[..., Any]:
     def use(*args: Any, **kwargs: Any) -> Any:
-        if _handovers.all:
+        if HANDOVERS.all:
             _show(to_interpreter(verb))
         return real(*args, **kwargs)
 

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+_IMMUTABLE = 1 << 8
+"""`Py_TPFLAGS_IMMUTABLETYPE`: https://docs.python.org/3/c-api/typeobj.html#c.Py_TPFLAGS_IMMUTABLETYPE."""
 
 
 class Exchange:
     """Methods of classes, each with its stand-in: put in and taken out together.
+
+    Every session does both, so what is looked up is kept, and the loops call nothing of ours.
 
     Args:
         methods: The class that defines a method, the method's name, and what takes its place. A name that the class
@@ -25,56 +29,53 @@ class Exchange:
     """
 
     def __init__(self, methods: Iterable[tuple[type, str, Any]]) -> None:
-        self._methods = [
-            (owner, name, vars(owner)[name], stand_in) for owner, name, stand_in in methods if name in vars(owner)
-        ]
+        by_owner: dict[type, list[tuple[str, Any, Any]]] = {}
+        for owner, name, stand_in in methods:
+            if name in vars(owner):
+                by_owner.setdefault(owner, []).append((name, vars(owner)[name], stand_in))
+        self._owners = [(owner, _content(owner), named) for owner, named in by_owner.items()]
 
     def swap_in(self) -> None:
         """Put the stand-ins in."""
-        for owner, name, real, stand_in in self._methods:
-            _exchange(owner, name, real, stand_in)
+        forget = _forgetting()
+        for owner, content, named in self._owners:
+            for name, real, stand_in in named:
+                # Anything else that is there by now is somebody else's.
+                if content.get(name) is not real:
+                    continue
+                if type(content) is dict:
+                    content[name] = stand_in
+                else:
+                    setattr(owner, name, stand_in)
+            forget(owner)
 
     def swap_out(self) -> None:
         """Put the real methods back."""
-        for owner, name, real, stand_in in self._methods:
-            _exchange(owner, name, stand_in, real)
+        forget = _forgetting()
+        for owner, content, named in self._owners:
+            for name, real, stand_in in named:
+                if content.get(name) is not stand_in:
+                    continue
+                if type(content) is dict:
+                    content[name] = real
+                else:
+                    setattr(owner, name, real)
+            forget(owner)
 
 
-def _exchange(owner: type, name: str, old: Any, new: Any) -> None:
-    # Anything else that is there by now is somebody else's.
-    if vars(owner).get(name) is not old:
-        return
-    _assign(owner, {name: new})
+@functools.cache
+def _content(owner: type) -> Mapping[str, Any]:
+    """Return the dict behind `vars(owner)` for a class that `setattr` refuses; else the view of it.
 
-
-@contextmanager
-def replaced(owner: type, methods: Mapping[str, Any]) -> Iterator[None]:
-    """Replace methods of a class that may be written in C during the block: all together, as that takes time."""
-    before = {name: vars(owner)[name] for name in methods}
-    _assign(owner, methods)
-    try:
-        yield
-    finally:
-        _assign(owner, before)
-
-
-def _assign(owner: type, methods: Mapping[str, Any]) -> None:
-    try:
-        for name, method in methods.items():
-            setattr(owner, name, method)
-    except TypeError:
-        _assign_in_c(owner, methods)
-
-
-def _assign_in_c(owner: type, methods: Mapping[str, Any]) -> None:
-    """Write into the dict behind `vars(owner)`, and drop what the interpreter remembers of the class.
-
-    `PyType_Modified` "must be called after any manual modification of the attributes or base classes of the type":
+    Who writes into it must drop what the interpreter remembers of the class. `PyType_Modified` "must be called after
+    any manual modification of the attributes or base classes of the type":
     https://docs.python.org/3/c-api/type.html#c.PyType_Modified. It reaches the subclasses too.
     """
+    if not owner.__flags__ & _IMMUTABLE:
+        return vars(owner)
     (content,) = gc.get_referents(vars(owner))
-    content.update(methods)
-    _forgetting()(owner)
+    found: dict[str, Any] = content
+    return found
 
 
 @functools.cache
@@ -82,5 +83,6 @@ def _forgetting() -> Callable[[type], object]:
     """Return `PyType_Modified`. It is kept: where a process ends in the midst of a session, nothing can be imported."""
     import ctypes  # only here: it takes milliseconds, and not every process opens a session
 
-    modified, as_object = ctypes.pythonapi.PyType_Modified, ctypes.py_object
-    return lambda owner: modified(as_object(owner))
+    modified = ctypes.pythonapi["PyType_Modified"]  # a function of our own: others may give it other arguments
+    modified.argtypes, modified.restype = (ctypes.py_object,), None
+    return modified

@@ -10,12 +10,11 @@ from __future__ import annotations
 import _socket
 import socket
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.guard.hosts import text
-from agenttape_core.guard.patching import patch
+from agenttape_core.guard.patching import Wrappers
 from agenttape_core.guard.watchers import Watchers
 
 if TYPE_CHECKING:
@@ -25,17 +24,13 @@ Learner = Callable[[str, list[str]], object]
 """Called with a name and the addresses that were found for it."""
 
 
-def watching_lookups(learner: Learner) -> AbstractContextManager[None]:
-    """Show the answer of each look-up to a learner during the block. Learners may nest and overlap in any threads."""
-    return _lookups.including(learner)
-
-
-def _wrap(wrappers: ExitStack) -> None:
+def _wrap(wrappers: Wrappers) -> None:
     for module, name, addresses_in in _RESOLVERS:
-        patch(wrappers, module, name, partial(_remembering, addresses_in))
+        wrappers.patch(module, name, partial(_remembering, addresses_in))
 
 
-_lookups: Watchers[Learner] = Watchers(_wrap)
+LOOKUPS: Watchers[Learner] = Watchers(_wrap)
+"""The answer of each look-up is shown to these."""
 
 
 def _remembering(addresses_in: Callable[[Any], list[str]], real: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,7 +39,7 @@ def _remembering(addresses_in: Callable[[Any], list[str]], real: Callable[..., A
     def resolve(*args: Any, **kwargs: Any) -> Any:
         answer = real(*args, **kwargs)
         host = text(args[0] if args else kwargs.get("host"))
-        for learner in _lookups.all:
+        for learner in LOOKUPS.all:
             learner(host, addresses_in(answer))
         return answer
 

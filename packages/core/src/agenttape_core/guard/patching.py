@@ -1,4 +1,7 @@
-"""Functions that are wrapped for a while, beside other tools that wrap the same ones.
+"""Functions that are wrapped for a while, again and again, beside other tools that wrap the same ones.
+
+Nothing of ours stays where no session is open. But what is put in for each session is made once, and put in again by
+loops that call nothing of ours, as long as what stood below is still there.
 
 Whoever wraps a function later, and is done later, puts ours back when our time is over: the mock of a test, a detector
 of blocking calls, an instrumentor. Then it does nothing, but the next one must not be put around it. Else each session
@@ -7,13 +10,13 @@ of a suite adds one, until a call has as many frames as Python allows.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import ExitStack
+from agenttape_core.locks import RLock
 
 _ABSENT = object()
 
@@ -52,29 +55,137 @@ class Left:
 _left = Left()
 
 
-def patch(stack: ExitStack, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-    """Wrap a function until a stack is closed. Then it is put back, unless somebody else has replaced the wrapper.
+class _Wrapper:
+    """A function that is wrapped, and its wrapper.
 
     Args:
-        stack: The stack.
         owner: The class or module.
         name: The name of the function.
         wrap: Makes the wrapper of the function.
     """
-    before = _left.below(vars(owner).get(name, _ABSENT))
-    ours = wrap(before if before is not _ABSENT else _inherited(owner, name))
-    _left.discard(ours)
-    setattr(owner, name, ours)
-    stack.callback(_put_back, owner, name, ours, before)
+
+    __slots__ = ("before", "get", "inherited", "is_left", "name", "ours", "owner", "wrap")
+
+    def __init__(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        self.owner = owner
+        self.name = name
+        self.wrap = wrap
+        self.get = vars(owner).get
+        self.inherited: Any = None
+        self.before: Any = _ABSENT
+        self.ours: Any = None
+        self.is_left = False
+        """True if somebody else's stood in its place when it was to be taken out."""
+
+    def returns(self) -> None:
+        """Note that it is put in by us again."""
+        self.is_left = False
+        _left.discard(self.ours)
+
+    def look(self) -> None:
+        """Make the wrapper of what is there now, unless it has been made."""
+        before = _left.below(self.get(self.name, _ABSENT))
+        inherited = _inherited(self.owner, self.name) if before is _ABSENT else None
+        if self.ours is None or before is not self.before or inherited is not self.inherited:
+            self.before, self.inherited, self.is_left = before, inherited, False
+            self.ours = self.wrap(inherited if before is _ABSENT else before)
 
 
-def _put_back(owner: Any, name: str, ours: Any, before: Any) -> None:
-    if vars(owner).get(name) is not ours:
-        _left.add(ours, before)
-    elif before is _ABSENT:
-        delattr(owner, name)
-    else:
-        setattr(owner, name, before)
+_Step = _Wrapper | tuple[Callable[[], object], Callable[[], object]]
+
+
+class Wrappers:
+    """Wrappers of functions, and what is exchanged with them: in place while anybody needs them. Thread-safe.
+
+    They are a context manager, which may be entered again, also in the midst of itself. A wrapper must not refer to
+    anything that ends with a session.
+
+    Args:
+        install: Adds them; called once, with these, when the first one comes who needs them.
+    """
+
+    def __init__(self, install: Callable[[Wrappers], object] | None = None) -> None:
+        self._install = install
+        self._lock = RLock()
+        self._uses = 0
+        self._steps: list[_Step] = []
+
+    def patch(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        """Have a function wrapped. It is put back, unless somebody else has replaced the wrapper.
+
+        Args:
+            owner: The class or module.
+            name: The name of the function.
+            wrap: Makes the wrapper of the function; called again when another one is there.
+        """
+        self._add(_Wrapper(owner, name, wrap))
+
+    def exchange(self, swap_in: Callable[[], object], swap_out: Callable[[], object]) -> None:
+        """Have something done when they are put in, and undone when they are taken out."""
+        self._add((swap_in, swap_out))
+
+    def hold(self, make: Callable[[], AbstractContextManager[object]]) -> None:
+        """Have a context around, made anew each time."""
+        entered = ExitStack()
+        self.exchange(lambda: entered.enter_context(make()), entered.close)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._uses:
+                install, self._install = self._install, None
+                if install is not None:
+                    install(self)
+                try:
+                    _put_in(self._steps)
+                except BaseException:
+                    _take_out(self._steps)
+                    raise
+            self._uses += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._uses -= 1
+            if not self._uses:
+                _take_out(self._steps)
+
+    def _add(self, step: _Step) -> None:
+        with self._lock:
+            self._steps.append(step)
+            if self._uses:
+                _put_in([step])
+
+
+def _put_in(steps: Iterable[_Step]) -> None:
+    for step in steps:
+        if type(step) is tuple:
+            step[0]()
+            continue
+        assert isinstance(step, _Wrapper)
+        found = step.get(step.name, _ABSENT)
+        if found is step.ours:  # somebody has put it back, whose time was over later than ours
+            step.returns()
+            continue
+        if found is not step.before or found is _ABSENT:
+            step.look()
+        if step.is_left:
+            step.returns()
+        setattr(step.owner, step.name, step.ours)
+
+
+def _take_out(steps: Sequence[_Step]) -> None:
+    for step in reversed(steps):
+        if type(step) is tuple:
+            step[1]()
+            continue
+        assert isinstance(step, _Wrapper)
+        if step.get(step.name, _ABSENT) is step.ours:
+            if step.before is _ABSENT:
+                delattr(step.owner, step.name)
+            else:
+                setattr(step.owner, step.name, step.before)
+        elif step.ours is not None:
+            step.is_left = True
+            _left.add(step.ours, step.before)
 
 
 def _inherited(owner: Any, name: str) -> Any:

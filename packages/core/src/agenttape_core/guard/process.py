@@ -24,15 +24,15 @@ from agenttape_core.guard.attempts import (
     start_of,
 )
 from agenttape_core.guard.caller import caller
-from agenttape_core.guard.handovers import Handover, watching_handovers, wrap_loaded
+from agenttape_core.guard.handovers import HANDOVERS, Handover, wrap_loaded
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.late import how_to_end
 from agenttape_core.guard.let_through import is_let_through
 from agenttape_core.guard.listeners import is_own_server
-from agenttape_core.guard.lookups import watching_lookups
-from agenttape_core.guard.patching import patch
-from agenttape_core.guard.receives import Receipt, note_connection, watching_receipts
-from agenttape_core.guard.sends import Send, watching_sends
+from agenttape_core.guard.lookups import LOOKUPS
+from agenttape_core.guard.patching import Wrappers
+from agenttape_core.guard.receives import RECEIPTS, Receipt, note_connection
+from agenttape_core.guard.sends import SENDS, Send
 from agenttape_core.guard.tracers import in_telemetry
 from agenttape_core.guard.watchers import Watchers
 
@@ -52,18 +52,18 @@ class _Opened(NamedTuple):
     exempt: Callable[[], bool]
 
 
-def _install(wrappers: contextlib.ExitStack) -> None:
+def _install(wrappers: Wrappers) -> None:
     _add_hook()
-    wrappers.enter_context(watching_lookups(_remember))
+    LOOKUPS.within(wrappers, _remember)
     for name in ("connect", "connect_ex"):
-        patch(wrappers, socket.socket, name, _judging)
-    wrappers.enter_context(watching_sends(_judge_send))
-    wrappers.enter_context(watching_receipts(_judge_receipt))
-    wrappers.enter_context(watching_handovers(_judge_handover))
+        wrappers.patch(socket.socket, name, _judging)
+    SENDS.within(wrappers, _judge_send)
+    RECEIPTS.within(wrappers, _judge_receipt)
+    HANDOVERS.within(wrappers, _judge_handover)
     if hasattr(signal, "pidfd_send_signal"):
-        patch(wrappers, signal, "pidfd_send_signal", _judging_signal)
+        wrappers.patch(signal, "pidfd_send_signal", _judging_signal)
     if _posixsubprocess is not None:
-        patch(wrappers, _posixsubprocess, "fork_exec", _judging_start)
+        wrappers.patch(_posixsubprocess, "fork_exec", _judging_start)
 
 
 @functools.cache

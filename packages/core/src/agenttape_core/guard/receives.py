@@ -18,15 +18,14 @@ import socket
 import sys
 import types
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from agenttape_core.guard.caller import is_own
 from agenttape_core.guard.handovers import Age, moment
 from agenttape_core.guard.hosts import is_loopback
-from agenttape_core.guard.immutable import replaced
-from agenttape_core.guard.patching import patch
+from agenttape_core.guard.immutable import Exchange
+from agenttape_core.guard.patching import Wrappers
 from agenttape_core.guard.sends import was_accepted
 from agenttape_core.guard.watchers import Watchers
 
@@ -92,46 +91,33 @@ _made: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 """By a socket that has connected, and a TLS connection without one: when that was."""
 
 
-def watching_receipts(watcher: Watcher) -> AbstractContextManager[None]:
-    """Show what the sockets of the process receive to a watcher during the block.
-
-    Watchers may nest and overlap in any threads.
-
-    Args:
-        watcher: Called with each receipt before it happens, in its thread and context. It is refused with what the
-            watcher raises. One may be shown more than once.
-    """
-    return _receipts.including(watcher)
-
-
 def note_connection(sock: Any) -> None:
     """Note that a socket connects now, and has been judged."""
     if isinstance(sock, socket.socket):
         _made[sock] = moment()
 
 
-def _install(wrappers: ExitStack) -> None:
-    wrappers.enter_context(replaced(_socket.socket, _wrapped()))
+def _install(wrappers: Wrappers) -> None:
+    names = ("recv", "recv_into", "recvfrom", "recvfrom_into", "recvmsg", "recvmsg_into")
+    shown = ((name, _showing(_reals[name])) for name in names if name in _reals)
+    methods = Exchange([(_socket.socket, *each) for each in (*shown, ("_accept", _accepting))])
+    wrappers.exchange(methods.swap_in, methods.swap_out)
     try:
         import ssl  # costs some milliseconds, and a Python may be without it
     except ImportError:
         return
-    patch(wrappers, ssl.SSLSocket, "read", _showing)
-    patch(wrappers, ssl.SSLObject, "read", _showing_tls)
-    patch(wrappers, ssl.SSLContext, "wrap_bio", _noting_tls)
+    wrappers.patch(ssl.SSLSocket, "read", _showing)
+    wrappers.patch(ssl.SSLObject, "read", _showing_tls)
+    wrappers.patch(ssl.SSLContext, "wrap_bio", _noting_tls)
 
 
-_receipts: Watchers[Watcher] = Watchers(_install)
-
-
-@functools.cache
-def _wrapped() -> dict[str, Any]:
-    names = ("recv", "recv_into", "recvfrom", "recvfrom_into", "recvmsg", "recvmsg_into")
-    return {name: _showing(_reals[name]) for name in names if name in _reals} | {"_accept": _accepting}
+RECEIPTS: Watchers[Watcher] = Watchers(_install)
+"""Each receipt of the process is shown to these. It is refused with what one raises; one may be shown more than once.
+"""
 
 
 def _show(receipt: Receipt) -> None:
-    for watcher in _receipts.all:
+    for watcher in RECEIPTS.all:
         watcher(receipt)
 
 
@@ -139,7 +125,7 @@ def _showing(real: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a method that receives."""
 
     def method(sock: Any, *args: Any, **kwargs: Any) -> Any:
-        if _receipts.all:
+        if RECEIPTS.all:
             receipt = _receipt_of(sock)
             if receipt is not None:
                 _show(receipt)
@@ -174,7 +160,7 @@ def _datagram(sock: Any) -> Receipt | None:
 def _accepting(sock: Any) -> tuple[int, Any]:
     """Accept a connection, as the method in C does."""
     number, address = _reals["_accept"](sock)
-    if _receipts.all and _family_of(sock) in _INET:
+    if RECEIPTS.all and _family_of(sock) in _INET:
         try:
             _show(Receipt("connection", sock, address))
         except BaseException:
@@ -188,7 +174,7 @@ def _showing_tls(real: Callable[..., Any]) -> Callable[..., Any]:
 
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = real(self, *args, **kwargs)
-        if _receipts.all and found and not self.server_side and self.server_hostname:
+        if RECEIPTS.all and found and not self.server_side and self.server_hostname:
             _show(Receipt("plain text", self, (self.server_hostname, 0), _TRANSPORT))
         return found
 

@@ -12,19 +12,18 @@ code with sockets of its own, of `os.write` to the number of a socket, and of th
 from __future__ import annotations
 
 import _socket
-import functools
 import socket
 import sys
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple
 
 from agenttape_core.guard.hosts import is_loopback
-from agenttape_core.guard.immutable import replaced
+from agenttape_core.guard.immutable import Exchange
 from agenttape_core.guard.listeners import is_listened_on
-from agenttape_core.guard.patching import patch
+from agenttape_core.guard.patching import Wrappers
 from agenttape_core.guard.watchers import Watchers
 
 _UNIX = getattr(socket, "AF_UNIX", None)
@@ -65,7 +64,7 @@ def watching_sends(watcher: Watcher) -> AbstractContextManager[None]:
         watcher: Called with each send before it happens, in its thread and context. The send is refused with what the
             watcher raises. One send of a library may be shown more than once.
     """
-    return _sends.including(watcher)
+    return SENDS.including(watcher)
 
 
 def _no_address(_: tuple[Any, ...]) -> Any:
@@ -84,32 +83,29 @@ _METHODS = {"send": _no_address, "sendall": _no_address, "sendto": _of_sendto, "
 """The methods in C that send, and how to find the address in their arguments."""
 
 
-def _wrap(wrappers: ExitStack) -> None:
-    wrappers.enter_context(replaced(_socket.socket, _wrapped()))
-    patch(wrappers, socket.socket, "sendfile", partial(_showing, _no_address))  # by `os.sendfile`
-    patch(wrappers, socket.socket, "accept", _noting)
+def _wrap(wrappers: Wrappers) -> None:
+    reals = vars(_socket.socket)
+    shown = ((name, _showing(address_in, reals[name])) for name, address_in in _METHODS.items() if name in reals)
+    methods = Exchange([(_socket.socket, *each) for each in shown])
+    wrappers.exchange(methods.swap_in, methods.swap_out)
+    wrappers.patch(socket.socket, "sendfile", partial(_showing, _no_address))  # by `os.sendfile`
+    wrappers.patch(socket.socket, "accept", _noting)
     try:
         import ssl  # costs some milliseconds, and a Python may be without it
     except ImportError:
         return
     for name in ("send", "write"):  # the others come down to these
-        patch(wrappers, ssl.SSLSocket, name, partial(_showing, _no_address))
+        wrappers.patch(ssl.SSLSocket, name, partial(_showing, _no_address))
 
 
-@functools.cache
-def _wrapped() -> dict[str, Any]:
-    reals = vars(_socket.socket)
-    return {name: _showing(address_in, reals[name]) for name, address_in in _METHODS.items() if name in reals}
-
-
-_sends: Watchers[Watcher] = Watchers(_wrap)
+SENDS: Watchers[Watcher] = Watchers(_wrap)
 
 
 def _showing(address_in: Callable[[tuple[Any, ...]], Any], real: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a method that sends."""
 
     def method(sock: socket.socket, *args: Any, **kwargs: Any) -> Any:
-        watchers = _sends.all
+        watchers = SENDS.all
         if watchers:
             send = _send_of(sock, address_in(args))
             if send is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Generic, TypeVar
 
+from agenttape_core.guard.patching import Wrappers
 from agenttape_core.locks import RLock
 
 WatcherT = TypeVar("WatcherT")
@@ -16,28 +17,43 @@ class Watchers(Generic[WatcherT]):
     """The watchers of one thing. Thread-safe.
 
     Args:
-        install: Puts what is needed to watch into a stack, which is closed when the last watcher has gone; called when
-            the first one comes.
+        install: Adds what is needed to watch; called once, when the first one comes. It is in place while there are
+            any.
     """
 
-    def __init__(self, install: Callable[[contextlib.ExitStack], object]) -> None:
+    def __init__(self, install: Callable[[Wrappers], object]) -> None:
         self.all: tuple[WatcherT, ...] = ()
-        self._install = install
         self._lock = RLock()
-        self._installed = contextlib.ExitStack()
+        self._wrappers = Wrappers(install)
 
     @contextmanager
     def including(self, watcher: WatcherT) -> Iterator[None]:
         """Have one more during the block. Blocks may nest and overlap in any threads."""
-        with self._lock:
-            if not self.all:
-                self._install(self._installed)
-            self.all = (*self.all, watcher)
+        self.add(watcher)
         try:
             yield
         finally:
-            with self._lock:
-                at = next(number for number, other in enumerate(self.all) if other is watcher)
-                self.all = self.all[:at] + self.all[at + 1 :]
-                if not self.all:
-                    self._installed.close()
+            self.remove(watcher)
+
+    def within(self, wrappers: Wrappers, watcher: WatcherT) -> None:
+        """Have one more while wrappers are in place."""
+        wrappers.exchange(partial(self.add, watcher), partial(self.remove, watcher))
+
+    def add(self, watcher: WatcherT) -> None:
+        """Have one more."""
+        with self._lock:
+            if not self.all:
+                self._wrappers.__enter__()
+            self.all = (*self.all, watcher)
+
+    def remove(self, watcher: WatcherT) -> None:
+        """Have one less."""
+        with self._lock:
+            watchers = list(self.all)
+            for at, other in enumerate(watchers):
+                if other is watcher:
+                    del watchers[at]
+                    break
+            self.all = tuple(watchers)
+            if not watchers:
+                self._wrappers.__exit__()

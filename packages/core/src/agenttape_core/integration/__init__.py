@@ -80,7 +80,7 @@ the framework is imported, and left with the last session.
 from agenttape_core.errors import register_result_attribute
 from agenttape_core.freeze import is_sleep_ordered, register_backoff, register_run_ids, register_seam
 from agenttape_core.guard import register_tracer
-from agenttape_core.guard.patching import patch
+from agenttape_core.guard.patching import Wrappers
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
 from agenttape_core.integration.ambient import holding_in_memory, wrapping
 from agenttape_core.integration.changed_arguments import changing_arguments, that_may_change
@@ -239,6 +239,7 @@ __all__ = [
     "Stored",
     "TypeCodec",
     "Usage",
+    "Wrappers",
     "achunks_of",
     "aintercept",
     "aintercept_stream",
@@ -287,7 +288,6 @@ __all__ = [
     "note_text",
     "original_of",
     "passing_on",
-    "patch",
     "plain",
     "plain_value",
     "program_call",

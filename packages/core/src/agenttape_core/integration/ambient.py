@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from operator import is_
 from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from agenttape_core.acts import Interface, recording_through
+from agenttape_core.acts import Interface, record_no_more_through, record_through
 from agenttape_core.guard.patching import Left
 from agenttape_core.integration.alias import is_alias, is_alias_class
 from agenttape_core.integration.in_memory import number_declared
@@ -25,22 +25,17 @@ from agenttape_core.integration.leaves import Family
 _MISSING = object()
 
 
-@contextmanager
-def wrapping(family: Family, *, is_program: bool = False) -> Iterator[None]:
+def wrapping(family: Family, *, is_program: bool = False) -> Wrapped:
     """Wrap the leaf methods of all classes of a family while inside.
 
     Args:
         family: The family.
         is_program: Whether its objects are program, of which only what reaches outside by itself is recorded.
+
+    Returns:
+        A context manager, which may be entered again when it has been left.
     """
-    wrapped = _Wrapped(family)
-    try:
-        wrapped.wrap_all()
-        wrapped.follow()
-        with nullcontext() if is_program else recording_through(Interface(family.base, partial(_is_recorded, family))):
-            yield
-    finally:
-        wrapped.restore()
+    return Wrapped(family, None if is_program else Interface(family.base, partial(_is_recorded, family)))
 
 
 @contextmanager
@@ -52,8 +47,12 @@ def holding_in_memory(cls: type) -> Iterator[None]:
     Args:
         cls: The class. One that a `Family` knows as such need not be noted.
     """
-    with recording_through(Interface(cls, lambda value, _: type(value) is cls)):
+    interface = Interface(cls, lambda value, _: type(value) is cls)
+    record_through(interface)
+    try:
         yield
+    finally:
+        record_no_more_through(interface)
 
 
 def _is_recorded(family: Family, value: Any, is_ambient: bool) -> bool:
@@ -118,25 +117,53 @@ _found: WeakKeyDictionary[Family, _Found] = WeakKeyDictionary()
 _left = Left()
 
 
-class _Wrapped:
+class Wrapped:
     """The methods of a family that are wrapped, and what stood in their place.
 
     Every opening of a session looks at all classes of all families, hundreds in a process with a large test suite. So
     what was found there is kept, and holds until a class has come, gone or changed.
+
+    Args:
+        family: The family.
+        interface: Its interface, if its objects are boundaries.
     """
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: Family, interface: Interface | None) -> None:
         self._family = family
+        self._interface = interface
         self._names = family.leaves.keys()
         self._before: list[tuple[type, str, Any, Any]] = []
+        self._following: Any = None
+        self._followed: Any = None
 
-    def wrap_all(self) -> None:
+    def __enter__(self) -> None:
+        try:
+            self._wrap_all()
+            self._follow()
+        except BaseException:
+            self._restore()
+            raise
+        if self._interface is not None:
+            record_through(self._interface)
+
+    def __exit__(self, *_: object) -> None:
+        if self._interface is not None:
+            record_no_more_through(self._interface)
+        self._restore()
+
+    def _wrap_all(self) -> None:
         classes = _below(self._family.base)
         lasting = [cls for cls in classes if "<locals>" not in cls.__qualname__]  # the others would never be freed
         found = _found.get(self._family)
         if found is None or not found.holds(lasting):
             found = _found[self._family] = self._look_at(lasting)
-        self._wrap_found(found)
+        if _left:
+            for cls, name, real, _ in found.methods:
+                self._wrap(cls, name, real)
+        else:
+            for cls, name, _, ours in found.methods:
+                self._before.append((cls, name, ours, vars(cls).get(name, _MISSING)))
+                setattr(cls, name, ours)
         if len(lasting) < len(classes):
             local = [cls for cls in classes if "<locals>" in cls.__qualname__]
             for method in self._of_classes(local, _mro_of(local)):
@@ -156,15 +183,6 @@ class _Wrapped:
             methods=[(cls, name, real, self._family.ambient(cls, name, real)) for cls, name, real in methods],
         )
 
-    def _wrap_found(self, found: _Found) -> None:
-        if _left:
-            for cls, name, real, _ in found.methods:
-                self._wrap(cls, name, real)
-            return
-        for cls, name, _, ours in found.methods:
-            self._before.append((cls, name, ours, vars(cls).get(name, _MISSING)))
-            setattr(cls, name, ours)
-
     def _of_base(self) -> Iterator[_Method]:
         for name in sorted(self._family.defaults):
             places = (vars(cls) for cls in self._family.base.__mro__)
@@ -172,10 +190,15 @@ class _Wrapped:
             if _is_implemented(real):
                 yield self._family.base, name, real
 
-    def follow(self) -> None:
+    def _follow(self) -> None:
         """Wrap the methods of classes that are defined from now on, as soon as they are."""
+        before = vars(self._family.base).get("__init_subclass__", _MISSING)
+        if self._following is None or before is not self._followed:
+            self._following, self._followed = self._follower(before), before
+        self._put(self._family.base, "__init_subclass__", self._following, before)
+
+    def _follower(self, before: Any) -> Any:
         base: Any = self._family.base
-        before = vars(base).get("__init_subclass__", _MISSING)
 
         def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
             real: Callable[..., None]
@@ -184,9 +207,9 @@ class _Wrapped:
             for method in self._of_classes([cls], cls.__mro__):
                 self._wrap(*method)
 
-        self._put(base, "__init_subclass__", classmethod(__init_subclass__), before)
+        return classmethod(__init_subclass__)
 
-    def restore(self) -> None:
+    def _restore(self) -> None:
         """Put every method back, the last one first, unless someone else has replaced ours and will restore it.
 
         Then ours comes back when nobody follows it any more, as after the `monkeypatch` of a test. The next session

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from agenttape_core.freeze.imports import ImportFinder
-from agenttape_core.guard.patching import patch
+from agenttape_core.guard.patching import Wrappers
 from agenttape_core.locks import RLock
 
 
@@ -78,9 +78,9 @@ class PatchedOnImport(ConnectedOnImport):
     def __init__(self, module: str, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         *outer, last = name.split(".")
 
-        def connect(found: ModuleType) -> ExitStack:
-            undo = ExitStack()
-            patch(undo, reduce(getattr, outer, found), last, wrap)
-            return undo
+        def connect(found: ModuleType) -> Wrappers:
+            wrappers = Wrappers()
+            wrappers.patch(reduce(getattr, outer, found), last, wrap)
+            return wrappers
 
         super().__init__(module, connect)

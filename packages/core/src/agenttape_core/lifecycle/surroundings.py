@@ -23,7 +23,7 @@ from agenttape_core.lifecycle.entry_points import http_clients, integrations, wa
 from agenttape_core.lifecycle.failures_of_children import FAILURES
 from agenttape_core.lifecycle.pool_workers import carrying_halts
 from agenttape_core.lifecycle.start_session import Opened
-from agenttape_core.scheduling import SCOPES, UNREAD, remembering_threads
+from agenttape_core.scheduling import REMEMBERED_THREADS, SCOPES, UNREAD
 from agenttape_core.session import (
     Session,
     context_session,
@@ -71,7 +71,7 @@ class Surroundings:
         for connected in (integrations, http_clients) if session.http else (integrations,):
             connected.connect()
             lasting.callback(connected.disconnect)
-        lasting.enter_context(remembering_threads())
+        lasting.enter_context(REMEMBERED_THREADS)
         lasting.enter_context(remembering_pools())
         lasting.enter_context(session.scheduler.following())
         lasting.enter_context(carrying_halts())

@@ -48,12 +48,13 @@ from agenttape_core.scheduling.scheduler import Arrivals, Order, Scheduler, Time
 from agenttape_core.scheduling.scopes import SCOPES, Membership, Origin, Scopes, takes_part, taking_part
 from agenttape_core.scheduling.steps_in_turn import steps_in_order
 from agenttape_core.scheduling.strands import in_order, is_in_run, keeps_order, visible
-from agenttape_core.scheduling.thread_starts import origin_here, remembering_threads, session_of_bare_thread
+from agenttape_core.scheduling.thread_starts import REMEMBERED_THREADS, origin_here, session_of_bare_thread
 from agenttape_core.scheduling.unread import UNREAD, Collections, collections, register_lazy_stream
 from agenttape_core.scheduling.virtual_sleep import sleep_in_virtual_time, virtual_loop
 
 __all__ = [
     "EXECUTING",
+    "REMEMBERED_THREADS",
     "RIGHT_AWAY",
     "SCOPES",
     "UNREAD",
@@ -82,7 +83,6 @@ __all__ = [
     "parsed_order",
     "ranks_of",
     "register_lazy_stream",
-    "remembering_threads",
     "session_of_bare_thread",
     "sleep_in_virtual_time",
     "steps_in_order",

@@ -13,8 +13,8 @@ import _queue
 import _thread
 import asyncio
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from agenttape_core.freeze.waiting import drop_waits, ordering_waits, use_waits
@@ -184,16 +184,16 @@ _users: list[object] = []
 _seams = ExitStack()
 
 
-@contextmanager
-def seeing_locks() -> Iterator[None]:
-    """Let the locks and simple queues that are made inside be such that strands can take turns at them."""
+def see_locks() -> None:
+    """Let the locks and simple queues that are made from here on be such that strands can take turns at them."""
     use_waits("turns")
     _METHODS.swap_in()
-    try:
-        yield
-    finally:
-        _METHODS.swap_out()
-        drop_waits("turns")
+
+
+def see_no_locks() -> None:
+    """Let them be as they were."""
+    _METHODS.swap_out()
+    drop_waits("turns")
 
 
 def take_turns(user: object) -> None:

@@ -22,7 +22,7 @@ from agenttape_core.scheduling.giving_up import Work, auntil_given_up, current_w
 from agenttape_core.scheduling.loops import following_loops
 from agenttape_core.scheduling.observed_threads import ObservedStrands
 from agenttape_core.scheduling.schedule import Schedule
-from agenttape_core.scheduling.strand_seams import in_turns
+from agenttape_core.scheduling.strand_seams import TURNS
 from agenttape_core.scheduling.taking_turns import Strands
 from agenttape_core.schema import Admissions, IndexRow, Scheduled, Timing
 
@@ -120,7 +120,7 @@ class Scheduler:
         """Follow the event loops and the threads of this process, while inside."""
         with following_loops():
             self.loops.enter()
-            with in_turns():
+            with TURNS:
                 yield
 
     def enter(self) -> None:

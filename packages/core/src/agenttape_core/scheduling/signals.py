@@ -9,8 +9,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found] # it has no stubs
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,16 +65,16 @@ _OURS = SimpleNamespace(**{**vars(_signal), "signal": _set, "getsignal": _get})
 """Called by the functions of `signal`, by whatever reference the program has them."""
 
 
-@contextmanager
-def watching_signals() -> Iterator[None]:
-    """Watch the handlers of the program while inside."""
+def watch_signals() -> None:
+    """Watch the handlers of the program."""
     _module._signal = _OURS  # noqa: SLF001 - the functions of the module look there
     _exchange(watched)
-    try:
-        yield
-    finally:
-        _module._signal = _signal  # noqa: SLF001 - as above
-        _exchange(_unwatched)
+
+
+def unwatch_signals() -> None:
+    """Watch them no more."""
+    _module._signal = _signal  # noqa: SLF001 - as above
+    _exchange(_unwatched)
 
 
 def _exchange(by: Callable[[Any], Any]) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import thread as pools
-from contextlib import ExitStack, contextmanager
 from threading import Thread
 from typing import Any
 
-from agenttape_core.guard.patching import patch
-from agenttape_core.locks import Lock
+from agenttape_core.guard.patching import Wrappers
 from agenttape_core.scheduling.giving_up import being_submitted
 from agenttape_core.scheduling.handing_over import joining
-from agenttape_core.scheduling.locks import seeing_locks
-from agenttape_core.scheduling.signals import watching_signals
+from agenttape_core.scheduling.locks import see_locks, see_no_locks
+from agenttape_core.scheduling.signals import unwatch_signals, watch_signals
 from agenttape_core.scheduling.strands import blocking, current_strand
 
 
@@ -68,39 +66,15 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
     return make
 
 
-class _Seams:
-    def __init__(self) -> None:
-        self._uses = 0
-        self._lock = Lock()
-        self._stack = ExitStack()
-
-    def patch(self) -> None:
-        with self._lock:
-            self._uses += 1
-            if self._uses == 1:
-                self._stack.enter_context(seeing_locks())
-                self._stack.enter_context(watching_signals())
-                patch(self._stack, Thread, "join", _joining)
-                patch(self._stack, ThreadPoolExecutor, "shutdown", _shutting_down)
-                work: Any = pools._WorkItem  # noqa: SLF001 - nothing public is called when a future has been told
-                patch(self._stack, work, "run", _ending)
-                patch(self._stack, work, "__init__", _making)
-
-    def undo(self) -> None:
-        with self._lock:
-            self._uses -= 1
-            if not self._uses:
-                self._stack.close()
+def _wrap(wrappers: Wrappers) -> None:
+    wrappers.exchange(see_locks, see_no_locks)
+    wrappers.exchange(watch_signals, unwatch_signals)
+    wrappers.patch(Thread, "join", _joining)
+    wrappers.patch(ThreadPoolExecutor, "shutdown", _shutting_down)
+    work: Any = pools._WorkItem  # noqa: SLF001 - nothing public is called when a future has been told
+    wrappers.patch(work, "run", _ending)
+    wrappers.patch(work, "__init__", _making)
 
 
-_seams = _Seams()
-
-
-@contextmanager
-def in_turns() -> Iterator[None]:
-    """Let strands take turns where they wait for each other, while inside."""
-    _seams.patch()
-    try:
-        yield
-    finally:
-        _seams.undo()
+TURNS = Wrappers(_wrap)
+"""While in use, strands take turns where they wait for each other."""

@@ -10,15 +10,14 @@ from __future__ import annotations
 import _thread
 import asyncio
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import nullcontext
 from threading import Thread
 from typing import Any
 
 from agenttape_core.freeze import BegunWork, current
-from agenttape_core.guard.patching import patch
-from agenttape_core.locks import Lock
+from agenttape_core.guard.patching import Wrappers
 from agenttape_core.scheduling.executing import EXECUTING
 from agenttape_core.scheduling.older_threads import STRAND, code_of
 from agenttape_core.scheduling.scopes import SCOPES, Origin
@@ -82,41 +81,15 @@ def _is_in_task() -> bool:
     return in_loop() and asyncio.current_task() is not None
 
 
-class _Starts:
-    """The method that starts threads, wrapped while anybody needs it."""
-
-    def __init__(self) -> None:
-        self._uses = 0
-        self._lock = Lock()
-        self._wrapper = ExitStack()
-
-    def wrap(self) -> None:
-        with self._lock:
-            if not self._uses:
-                patch(self._wrapper, Thread, "__init__", _noting)
-                patch(self._wrapper, Thread, "start", _remembering)
-                patch(self._wrapper, Future, "add_done_callback", _calling_back)
-                patch(self._wrapper, _thread, "start_new_thread", _starting_by_hand)
-            self._uses += 1
-
-    def unwrap(self) -> None:
-        with self._lock:
-            self._uses -= 1
-            if not self._uses:
-                self._wrapper.close()
+def _wrap(wrappers: Wrappers) -> None:
+    wrappers.patch(Thread, "__init__", _noting)
+    wrappers.patch(Thread, "start", _remembering)
+    wrappers.patch(Future, "add_done_callback", _calling_back)
+    wrappers.patch(_thread, "start_new_thread", _starting_by_hand)
 
 
-_starts = _Starts()
-
-
-@contextmanager
-def remembering_threads() -> Iterator[None]:
-    """Let every thread remember the session that it is started in, while inside."""
-    _starts.wrap()
-    try:
-        yield
-    finally:
-        _starts.unwrap()
+REMEMBERED_THREADS = Wrappers(_wrap)
+"""While in use, every thread remembers the session that it is started in."""
 
 
 def _noting(real: Callable[..., None]) -> Callable[..., None]:

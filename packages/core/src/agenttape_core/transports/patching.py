@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
-from agenttape_core.guard.patching import patch
+from agenttape_core.guard.patching import Wrappers
 
 
 def is_genuine(cls: type, name: str) -> bool:
@@ -41,6 +41,7 @@ def replacing(cls: type, name: str, around: Callable[[Any], Any]) -> Iterator[No
     if not is_genuine(cls, name):
         yield
         return
-    with ExitStack() as stack:
-        patch(stack, cls, name, lambda real: functools.wraps(real)(around(real)))
+    wrappers = Wrappers()
+    wrappers.patch(cls, name, lambda real: functools.wraps(real)(around(real)))
+    with wrappers:
         yield

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from agenttape_core.integration import Lock, patch
+from agenttape_core.integration import Wrappers
 from agenttape_langgraph._compat import BEGINNING
 from agenttape_langgraph.time_travel.script import Graph
 
 _running: ContextVar[Graph | None] = ContextVar("agenttape_running_graph", default=None)
-_lock = Lock()
-_users = 0
-_undo = ExitStack()
+_wrappers = Wrappers(lambda wrappers: wrappers.patch(*BEGINNING, _noting))
 
 
 def running_graph() -> Graph | None:
@@ -26,21 +24,12 @@ def running_graph() -> Graph | None:
 @contextmanager
 def noting_graphs() -> Iterator[None]:
     """Note each graph that begins, while inside; also in several threads at once."""
-    global _users  # noqa: PLW0603 - the class of graphs is one for the whole process
-    owner, name = BEGINNING
-    with _lock:
-        _users += 1
-        if _users == 1:
-            patch(_undo, owner, name, _noting)
-    before = _running.set(None)
-    try:
-        yield
-    finally:
-        _running.reset(before)
-        with _lock:
-            _users -= 1
-            if _users == 0:
-                _undo.close()
+    with _wrappers:
+        before = _running.set(None)
+        try:
+            yield
+        finally:
+            _running.reset(before)
 
 
 def _noting(real: Callable[..., Any]) -> Callable[..., Any]:

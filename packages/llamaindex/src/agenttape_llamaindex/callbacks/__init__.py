@@ -28,7 +28,7 @@ from agenttape_core import ConfigurationError, Rule
 from agenttape_core.integration.observing import EventsOption, Payload
 from agenttape_llamaindex.callbacks.adding import attach_when_added
 from agenttape_llamaindex.callbacks.observing import Observing
-from agenttape_llamaindex.effect_hooks import noting_effects
+from agenttape_llamaindex.effect_hooks import EFFECTS_NOTED
 from agenttape_llamaindex.span_listeners import SpanListener
 from agenttape_llamaindex.workflows import subscribe, unsubscribe
 
@@ -217,7 +217,7 @@ class TapeEventHandler(BaseEventHandler):
         if not any(dispatcher is other for other in self._dispatchers):
             if not self._dispatchers:
                 subscribe(self._observing)
-                self._noting.enter_context(noting_effects())
+                self._noting.enter_context(EFFECTS_NOTED)
             self._dispatchers.append(dispatcher)
         if not any(handler is self for handler in dispatcher.event_handlers):
             dispatcher.event_handlers.append(self)

@@ -17,7 +17,7 @@ from workflows.runtime.types.plugin import InternalRunAdapter, Runtime, as_snaps
 from workflows.runtime.types.results import AddWaiter
 from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, WorkflowTick
 
-from agenttape_core.integration import RLock, patch
+from agenttape_core.integration import RLock, Wrappers
 from agenttape_llamaindex._compat import decorated_by
 from agenttape_llamaindex.workflows.memories import messages_of
 from agenttape_llamaindex.workflows.recording import ReceivedTick, TickRecorder
@@ -240,7 +240,9 @@ def unsubscribe(recorder: TickRecorder) -> None:
 def _listen() -> None:
     for cls in _runtimes(Runtime):
         if not issubclass(cls, BaseRuntimeDecorator) and "get_internal_adapter" in vars(cls):
-            patch(_undo, cls, "get_internal_adapter", _listening_run)
+            wrappers = Wrappers()
+            wrappers.patch(cls, "get_internal_adapter", _listening_run)
+            _undo.enter_context(wrappers)
 
 
 def _runtimes(cls: Any) -> Iterator[type[Runtime]]:

@@ -15,7 +15,7 @@ from agenttape_core.scheduling.admission.strategies import AsTheyCome, Recorded
 from agenttape_core.scheduling.admission.threads import Participants
 from agenttape_core.scheduling.admission.turn import Key, Turn
 from agenttape_core.scheduling.scheduler import Order, Scheduler
-from agenttape_core.scheduling.strand_seams import in_turns
+from agenttape_core.scheduling.strand_seams import TURNS
 from agenttape_core.schema import Admissions
 
 
@@ -65,7 +65,7 @@ class AdmittingScheduler(Scheduler):
     @contextmanager
     def following(self) -> Iterator[None]:
         """Follow the event loops and the threads of this process, while inside."""
-        with following_loops(), in_turns():
+        with following_loops(), TURNS:
             yield
 
     def enter(self) -> None:
