@@ -111,7 +111,7 @@ DEFECTS: dict[str, Defect] = {
         "nested",
     ),
     "each turn writes the conversation again": Defect(
-        _put("agenttape_llamaindex.workflows.events", "is_steady", lambda _: False),
+        _put("agenttape_llamaindex.workflows.events", "difference", lambda _, whole: {"$to": whole}),
         "tests/llamaindex/test_handler_costs.py",
         "costs_the_same",
     ),
