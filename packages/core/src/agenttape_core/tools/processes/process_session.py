@@ -28,6 +28,7 @@ from agenttape_core.lifecycle.open_session import open_session
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.running_test import FailedBlock, this_test
+from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session import Session
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, part_of
 from agenttape_core.tools.processes.shutdown import (
@@ -142,6 +143,7 @@ class ProcessSession:
             elsewise=[one.number for one in (*report.served, *report.ran_through) if one.rung == "address"],
             not_run=list(map(str, report.served_not_run)),
             executed=len(report.executed),
+            asked=sum(crossed.kind in MODEL_KINDS for crossed in report.executed),
             unused={crossed.number: str(crossed) for crossed in report.judged},
             missed=list(report.missed),
             drift=list(map(str, report.drift)),

@@ -95,7 +95,7 @@ class Outcome:
 
     def _untried(self) -> Iterator[str]:
         """Yield that the candidate was asked nothing: a trial of nothing doesn't pass."""
-        if self.tries and not self.code and not any(report.executed for report in self.reports):
+        if self.tries and not self.code and not any(report.asked for report in self.reports):
             yield (
                 f"{self._path('')}: the candidate was not tried: the command asked no model\n"
                 "  run it without --candidate to see which of its recorded calls it no longer makes"

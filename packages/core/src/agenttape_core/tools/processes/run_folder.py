@@ -65,6 +65,7 @@ class ProcessReport:
         elsewise: The numbers of those recordings whose calls asked for something else.
         not_run: The tools that were served, each with the reason why its code was not run.
         executed: The number of calls that were really made.
+        asked: How many of them were of models.
         unused: The recordings that it did not ask for, a line each by their numbers.
         missed: Its misses, a line each.
         drift: The misses after which it went on, a line each.
@@ -94,6 +95,7 @@ class ProcessReport:
     elsewise: list[int] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
     executed: int = 0
+    asked: int = 0
     unused: dict[int, str] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     drift: list[str] = field(default_factory=list)
