@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from agenttape_core import CassetteMissError, SessionStateError
-from agenttape_core.integration import Boundary, Position, Slot, current_session, executing, intercept, task_branch
+from agenttape_core.integration import (
+    Boundary,
+    Position,
+    Slot,
+    current_session,
+    executing,
+    intercept,
+    runs,
+    task_branch,
+)
 from agenttape_core.session.session import SCOPES
 from agenttape_core.testing import IntegrationConformance, ScriptedError, Shape, run_conformance
 from agenttape_core.testing.running import checks_of
@@ -282,7 +291,7 @@ class CountsBackwardsInThreads(TapedClient):
 
     def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
         if shape == "call" and replaying() and threading.current_thread() is not threading.main_thread():
-            left = session.times_left(CLIENT, self.body(question, shape))
+            left = runs.times_left(session, CLIENT, self.body(question, shape))
             where["position"] = Position("Client" if left == 1 else f"Client#{left}")
         return super().crossing(session, question, shape, **where)
 
@@ -351,7 +360,7 @@ class RefusesByItself(TapedClient):
         if (
             replaying()
             and session.policy.exhausted == "fail"
-            and not session.times_left(CLIENT, self.body(question, shape))
+            and not runs.times_left(session, CLIENT, self.body(question, shape))
         ):
             raise CassetteMissError("no recording for chat Client", f"  cassette {session.path}\n  differs somehow")
         return super().crossing(session, question, shape, **where)
@@ -420,7 +429,8 @@ class HidesWhatIsUnused(TapedClient):
     """The session is kept from looking for what was never asked for."""
 
     def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
-        session.find_unused = lambda: None  # type: ignore[method-assign]
+        if session.is_replay:
+            session.recordings.index.unused = lambda _: []  # type: ignore[method-assign]
         return super().crossing(session, question, shape, **where)
 
 

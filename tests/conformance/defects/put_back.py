@@ -53,7 +53,7 @@ def _put(module: str, name: str, value: Any) -> Callable[[], None]:
 
 def _steps_in_recordings_only() -> None:
     """Remember the steps of sessions that record, and of no replay."""
-    _put("agenttape_core.session.base_session", "BaseSession.keeps_steps", property(lambda self: self.records))()
+    _put("agenttape_core.session.base_session", "Session.keeps_steps", property(lambda self: self.records))()
     _put("agenttape_core.session.ledger", "Ledger.watch_steps", lambda _: None)()
 
 

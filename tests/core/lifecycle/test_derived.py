@@ -164,7 +164,7 @@ def test_going_back(path: Path) -> None:
     departure = deriving(path, live={"tool"})
     with departure as session:
         assert [ask(question) for question in ("a", "b")] == ["answer 1 to a", "answer 2 to b"]
-        session.go_back([1, 2])
+        session.recordings.index.give_back([1, 2])
         departure.allow_execution()
         assert ask("a") == "answer 1 to a"
         assert asked == []

@@ -175,7 +175,7 @@ def asked_instead(crossing: Crossing | None, own: BaseChatModel, options: Mappin
     if isinstance(own, type(model)) or isinstance(model, type(own)):
         given = {key: value for key, value in options.items() if key not in _NAMES}
         return Asked(model, {**candidate.options, **given})
-    with crossing.session.latching():
+    with crossing.session.latch:
         return _in_its_form(candidate, options, lambda: refuse_tools(crossing, candidate))
 
 

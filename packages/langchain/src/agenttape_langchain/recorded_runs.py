@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from agenttape_core.integration import (
-    BaseSession,
     Plain,
     Position,
     RecordedRuns,
+    Session,
     Slot,
     register_run_reader,
     without_ids,
@@ -35,12 +35,12 @@ def _comparable(plain: Plain) -> Plain:
 _RUNS: Slot[RecordedRuns] = Slot(lambda session: RecordedRuns(session, _THREAD, _comparable))
 
 
-def recorded_runs(session: BaseSession) -> RecordedRuns:
+def recorded_runs(session: Session) -> RecordedRuns:
     """Return the recorded outermost runs of a session."""
     return session.extension(_RUNS)
 
 
-def goes_on(session: BaseSession, position: Position) -> None:
+def goes_on(session: Session, position: Position) -> None:
     """Note that a graph which has just begun continues a thread: it isn't a recorded run that began one.
 
     A recorded run began a thread if it ran the first superstep on an input of its own. One that answered a question, or

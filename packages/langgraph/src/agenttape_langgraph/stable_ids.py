@@ -15,7 +15,7 @@ from typing import Any
 from langgraph.errors import GraphInterrupt, ParentCommand
 from langgraph.types import Interrupt
 
-from agenttape_core.integration import BaseSession, Lock, Slot
+from agenttape_core.integration import Lock, Session, Slot
 from agenttape_core.integration.cassettes import IdMap
 
 _TASK = "<task>"
@@ -56,7 +56,7 @@ class StableIds:
 _STABLE_IDS = Slot(lambda _: StableIds())
 
 
-def stable_ids(session: BaseSession) -> StableIds:
+def stable_ids(session: Session) -> StableIds:
     """Return the stable ids of a session."""
     return session.extension(_STABLE_IDS)
 

@@ -110,7 +110,7 @@ def asked_instead(
         asked = {"messages": messages, **_shared(given)}
     else:
         messages = args[0] if args else given.pop("messages", ())
-        with crossing.session.latching():
+        with crossing.session.latch:
             asked = _in_its_form(candidate, list(messages), given, crossing)
     method = untaped(function_inside(llm, name))
     return lambda: _SHAPES[name](lambda: method(llm, **asked), llm)

@@ -89,7 +89,7 @@ def _ended(id_: str, *, result: Any = None, error: BaseException | None = None) 
     if begun is None:
         return
     is_outermost = begun.kind != "node"
-    with begun.session.latching():
+    with begun.session.latch:
         facts = output_facts(readable(result)) if is_outermost and error is None else {}
         event = StepEvent(
             begun.kind,
@@ -132,7 +132,7 @@ class _TapedRuns:
         """Let the session fail at its end: its cassette would be incomplete."""
         session = current_session()
         if session is not None and isinstance(error, AgentTapeError):
-            session.latch(error)
+            session.latch.keep(error)
 
 
 subscribe_to_taped(_TapedRuns())

@@ -29,13 +29,7 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError
 from agenttape_core.matching import NOTHING, Candidate, recorded_request
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing, class_name
-from agenttape_core.session import (
-    AnsweredCall,
-    Boundary,
-    Session,
-    Setup,
-    module_dates,  # noqa: F401 - a miss imports it late
-)
+from agenttape_core.session import AnsweredCall, Boundary, Session, Setup, runs
 from agenttape_core.storage import Journal, open_cassette, recover, write_cassette
 from agenttape_core.storage.cassette import LAYOUTS, Cassette
 from agenttape_core.storage.files import pack
@@ -138,8 +132,8 @@ class Reader:
                     if error is None or error.type != class_name(type(raised)):
                         raise
                     self.tally["raised"] += 1
-        session.find_unused()
-        session.used_numbers()
+        runs.find_unused(session)
+        runs.used_numbers(session)
 
     def _served(self, session: Session, item: Interaction) -> AnsweredCall:
         """A call that a recording answers, with other run-specific ids than it was recorded with."""

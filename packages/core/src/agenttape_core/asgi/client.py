@@ -17,7 +17,7 @@ from typing import Any
 from agenttape_core.asgi.exchange import Exchange
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.restarting import Source
-from agenttape_core.session import current_session
+from agenttape_core.session import current_session, runs
 
 _RUN_SPECIFIC = re.compile(
     r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}"
@@ -162,7 +162,7 @@ class _Asked:
         session, left = current_session(), self._exchange.left
         if left is None or session is None:
             return
-        calls = len(session.ledger.served_at) + len(session.executed())
+        calls = len(session.ledger.served_at) + len(session.ledger.executed())
         if calls >= left and len(self._body.decode(errors="replace")) >= len(self._exchange.answer or ""):
             self._leaves.set()
 
@@ -170,7 +170,7 @@ class _Asked:
 async def _outlived(tasks: set[asyncio.Task[Any]]) -> None:
     """Wait for what outlives the answer, as long as recordings are left for it: some of it may go on for ever."""
     session, left = current_session(), _PATIENCE
-    while tasks and left > 0 and session is not None and session.has_unused():
+    while tasks and left > 0 and session is not None and runs.has_unused(session):
         _, tasks = await asyncio.wait(tasks, timeout=_PAUSE)
         left -= _PAUSE
 

@@ -180,7 +180,7 @@ class TapeInbound:
         try:
             token = _here.set(alive)
             inner = {**scope, "agenttape": {"run_id": run_id}}
-            calls = (lambda: len(session.executed())) if session is not None else (lambda: 0)
+            calls = (lambda: len(session.ledger.executed())) if session is not None else (lambda: 0)
             await self._app(inner, reading(receive, exchange, calls), writing(send, exchange))
         except BaseException as error:  # noqa: BLE001 - handed on below, as it is
             failed = error

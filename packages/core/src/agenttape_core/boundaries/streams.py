@@ -79,6 +79,6 @@ def with_return_value(generator: Generator[Any, Any, Any]) -> Iterator[Any]:
 
 
 def _refuse(crossing: Crossing, sent: Any) -> NoReturn:
-    with crossing.session.latching():
+    with crossing.session.latch:
         why = f"the stream of {crossing.request.name} is recorded in one direction; ask each question by a call"
         raise UnrecordableValueError("send()", type(sent), why)

@@ -50,5 +50,5 @@ def refusing_unfinished(crossing: Crossing) -> Iterator[None]:
         if inspect.iscoroutine(value):
             value.close()  # its caller gets the error instead, and cannot await it
         why = _TO_AWAIT if isinstance(value, Awaitable) else _TO_READ
-        with crossing.session.latching():
+        with crossing.session.latch:
             raise UnrecordableValueError("$", type(value), why) from None

@@ -16,7 +16,7 @@ from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step, Timing
-from agenttape_core.session import Session
+from agenttape_core.session import Session, runs
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare.opening import named_cassette
 from agenttape_core.tools.reading.answer import Answer, bare, joined
@@ -93,7 +93,7 @@ def _of_session(session: Session, prices: Prices, in_places: Callable[[Interacti
     source = session.source
     if isinstance(source, Cassette) and session.closed and not session.report.served and in_places is None:
         return run_of_cassette(source, prices)
-    taken = session.taken()
+    taken = runs.taken(session)
     served = [each.record for each in taken if each.is_served and isinstance(each.record, Interaction)]
     numbers = {item.number for item in served if isinstance(source, Cassette)}
     records: list[Record] = [

@@ -149,7 +149,6 @@ from agenttape_core.schema import UNAVAILABLE, Outcome, Plain, TypeCodec, Usage,
 from agenttape_core.schema.drawings import Drawing, EventType, register_drawing
 from agenttape_core.schema.readers import CallPiece, register_reader
 from agenttape_core.session import (
-    BaseSession,
     Boundary,
     CandidateModel,
     Crossing,
@@ -189,6 +188,7 @@ from agenttape_core.session import (
     register_position,
     register_run_reader,
     register_scope,
+    runs,
     serve,
     serve_stream,
     told_outside,
@@ -202,7 +202,6 @@ __all__ = [
     "SEARCH_SETTINGS",
     "STORE_SETTINGS",
     "UNAVAILABLE",
-    "BaseSession",
     "Boundary",
     "Branch",
     "Call",
@@ -315,6 +314,7 @@ __all__ = [
     "register_thread_files",
     "register_tracer",
     "request_value",
+    "runs",
     "serve",
     "serve_stream",
     "session_of_call",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agenttape_core.session import Boundary, Session, Slot
+from agenttape_core.session import Boundary, Session, Slot, runs
 
 _WAS_OBSERVED: Slot[bool] = Slot(lambda session: session.source.has_step("gap"))
 
@@ -30,6 +30,6 @@ def as_recorded(
         body: The request.
         seen: The part of it that callbacks receive.
     """
-    if body == seen or session.policy.replaces or session.times_recorded(boundary, body):
+    if body == seen or session.policy.replaces or runs.times_recorded(session, boundary, body):
         return body
-    return seen if was_observed(session) and session.times_recorded(boundary, seen) else body
+    return seen if was_observed(session) and runs.times_recorded(session, boundary, seen) else body

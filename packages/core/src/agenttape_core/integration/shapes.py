@@ -82,7 +82,7 @@ class Call:
         """Return what the caller gets for what was recorded; a recording that cannot be unpacked fails the session."""
         if self.unpack is as_it_is:
             return recorded
-        with crossing.session.latching():
+        with crossing.session.latch:
             return self.unpack(recorded)
 
     @property

@@ -8,6 +8,7 @@ from pathlib import Path
 from agenttape_core.engine import Mode
 from agenttape_core.lifecycle.commit import settle
 from agenttape_core.lifecycle.open_session import open_session
+from agenttape_core.lifecycle.presence import end
 from agenttape_core.lifecycle.remedy import Remedy
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.matching import STRICT, Exhausted
@@ -84,4 +85,4 @@ class Recording:
 
     def _end(self) -> None:
         self._is_closed = True
-        self.session.close()
+        end(self.session)

@@ -18,7 +18,7 @@ from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.lifecycle.surroundings import Surroundings
 from agenttape_core.lifecycle.unreported import is_failure_status, reported, watch_end
 from agenttape_core.lifecycle.unrestored import note_of_unrestored
-from agenttape_core.session import Session
+from agenttape_core.session import Session, runs
 from agenttape_core.settings import Settings
 
 if TYPE_CHECKING:  # most sessions change nothing
@@ -47,7 +47,7 @@ class CassetteInUse:
         self._problem: Exception | None = None
         derivation = opened.prepared.request.derivation
         on_landed = derivation.on_landed if derivation is not None else None
-        opened.session.when_landed(on_landed or self.depart)
+        opened.session.depart = on_landed or self.depart
 
     @property
     def session(self) -> Session:
@@ -84,7 +84,8 @@ class CassetteInUse:
         """Go on beyond what was recorded, as far as the request allows: what is executed may reach the outside."""
         policy = departed(self.session.policy, self._opened.prepared.request.beyond)
         if policy is not self.session.policy:
-            self.session.permit(policy)
+            self.session.policy = policy
+            self.session.recordings.index.match_by(policy.match_on)
             if not policy.offline:
                 self._surroundings.open_up()
 
@@ -95,7 +96,7 @@ class CassetteInUse:
             self._surroundings.close()
         except Exception as problem:  # noqa: BLE001 - raised by `judge`, once the journal is settled
             self._problem = problem
-        self.session.find_unused()
+        runs.find_unused(self.session)
         if (test := this_test()) is not None:
             test.reports.append(self.session.report)
             if test.sessions is not None:

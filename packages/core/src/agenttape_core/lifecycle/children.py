@@ -99,7 +99,7 @@ def _look_for_failure(session: Session) -> None:
     failure = failures.not_begun()
     if failure is None:
         return
-    session.latch(failure)
+    session.latch.keep(failure)
     if threading.current_thread() is threading.main_thread():
         raise failure
     if not failures.has_interrupted and hasattr(signal, "pthread_kill"):

@@ -20,7 +20,7 @@ from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.matching import Order, Place
 from agenttape_core.schema import PURE_KINDS, Header, IndexRow, Interaction, Step, Timing
-from agenttape_core.session import Session
+from agenttape_core.session import Session, runs
 from agenttape_core.storage import (
     Carried,
     Cassette,
@@ -64,7 +64,7 @@ def _settle(opened: Opened, journal: Journal, failed: BaseException | None) -> N
     elif failed is None or opened.prepared.settings.on_error == "keep" or _keeps_failed(opened, failed):
         unreadable = put_aside(journal.target, kept_in=journal.path) if opened.prepared.is_broken else None
         _commit(opened.prepared, session, journal)
-        session.completed(open_cassette(journal.target), journal.target, unreadable)
+        session.source, session.written, session.put_aside = open_cassette(journal.target), journal.target, unreadable
         for superseded in leftover_journals(journal.target) if not journal.is_unique else ():
             superseded.unlink(missing_ok=True)
         _note_pending(opened.prepared, session)
@@ -123,7 +123,7 @@ def _has_nothing_to_write(opened: Opened, journal: Journal) -> bool:
         return False
     if session.policy.updates:
         left = {one.interaction.number for one in opened.prepared.left_over}
-        return not (session.ledger.again or _dropped(session) or left.intersection(session.used_numbers()))
+        return not (session.ledger.again or _dropped(session) or left.intersection(runs.used_numbers(session)))
     before = opened.prepared.cassette
     return before is None or not session.policy.adds or not _has_new_runs(session, before)
 
@@ -205,7 +205,7 @@ def _kept(before: Cassette, session: Session, remade: Mapping[int, int]) -> list
 
     What was live and made anew, but less often than before, does not stay.
     """
-    again = session.executed_live()
+    again = _executed_live(session)
     records = (_as_now(session, record) for record in before.records())
     return [
         record
@@ -214,13 +214,18 @@ def _kept(before: Cassette, session: Session, remade: Mapping[int, int]) -> list
     ]
 
 
+def _executed_live(session: Session) -> set[str]:
+    """Return the fingerprints of what was executed because it is live, and has ended."""
+    return {item.fingerprint for item in session.ledger.executed() if session.policy.is_live(item.kind, item.name)}
+
+
 def _remade(before: Cassette, session: Session) -> dict[int, int]:
     """Return the number in this run of the call that was made in the place of each recorded one that is live.
 
     A call at the same address comes first, then those that are left, in their order.
     """
-    again = session.executed_live()
-    new = [item for item in session.executed() if item.fingerprint in again]
+    again = _executed_live(session)
+    new = [item for item in session.ledger.executed() if item.fingerprint in again]
     remade: dict[int, int] = {}
     for is_same in (_is_same_place, _is_same_request):
         for row in before.entries:
@@ -240,17 +245,17 @@ def _is_same_request(item: Interaction, row: IndexRow) -> bool:
 
 
 def _as_now(session: Session, record: Interaction | Step) -> Interaction | Step:
-    return record if isinstance(record, Step) else session.interaction_now(record.number)
+    return record if isinstance(record, Step) else runs.interaction_now(session, record.number)
 
 
 def _carry_over(session: Session, journal: Journal) -> None:
     """Put what was served, and what stays beside it, beside what was executed, each at its place in this run."""
     orders = dict(session.ledger.served_at)
-    for number in sorted({*session.used_numbers(), *_left_alone(session)}):
-        item = session.interaction_kept(number)
+    for number in sorted({*runs.used_numbers(session), *_left_alone(session)}):
+        item = runs.interaction_kept(session, number)
         if number not in orders:  # inside a recording that was served, or one that this run did not ask for
             orders[number] = _below(orders.get(item.parent or 0, ()), number)
-        timing = (session.timing_of(number) or Timing(duration_ms=0.0)).model_copy(update={"start_ms": None})
+        timing = (session.recordings.timing_of(number) or Timing(duration_ms=0.0)).model_copy(update={"start_ms": None})
         journal.carry(Carried(item, timing, orders[number], inside=session.ledger.inside.get(number, 0)))
 
 

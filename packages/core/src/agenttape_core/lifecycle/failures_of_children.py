@@ -100,7 +100,7 @@ class FailuresOfChildren:
                 session.report.add_failure(missed=first)
             elif isinstance(failure, NetworkBlockedError):
                 session.report.add_failure(blocked=first)
-            session.latch(failure)
+            session.latch.keep(failure)
         for path in sorted(folder.glob("*.said")):
             session.report.add_real(path.read_text(encoding="utf-8"), moves_calls=True)
         shutil.rmtree(folder, ignore_errors=True)

@@ -14,6 +14,7 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.lifecycle.header import finished_header
 from agenttape_core.lifecycle.open_session import prepare
+from agenttape_core.lifecycle.presence import end
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.start_session import start
 from agenttape_core.matching import Position
@@ -224,7 +225,7 @@ class Importing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> Literal[False]:
-        self._session.close()
+        end(self._session)
         try:
             if error is None and self._opened.journal is not None:
                 header, keep = self._finished()

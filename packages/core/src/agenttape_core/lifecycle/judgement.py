@@ -17,6 +17,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.lifecycle.changed import unlanded_error
 from agenttape_core.lifecycle.start_session import Opened
+from agenttape_core.session import NAMES, runs
 
 
 class Judgement(NamedTuple):
@@ -47,12 +48,12 @@ def judged(opened: Opened) -> Judgement:
     unused, wanted = _unused(opened), opened.prepared.settings.judges_unused
     if unused is not None and wanted == "fail":
         return Judgement(unused)
-    warnings: list[Warning] = list(opened.session.warnings)
+    warnings: list[Warning] = list(opened.session.warnings.values())
     if unused is not None and wanted == "warn":
         warnings.append(UnusedInteractionsWarning(str(unused)))
     if outside := _outside(opened):
         warnings.append(UnrecordedConnectionWarning(outside))
-    if unmatched := opened.session.unmatched():
+    if unmatched := opened.session.extension(NAMES).unmatched():
         names = ", ".join(unmatched)
         where = f"{opened.prepared.shown}: live, frozen or through names {names}"
         warnings.append(UnmatchedNameWarning(f"{where}, but the run asked for no boundary of that name"))
@@ -90,4 +91,4 @@ def _unused(opened: Opened) -> UnusedInteractionsError | None:
         return None
     if opened.prepared.changes and "unused" not in request.options:
         return None
-    return opened.session.unused_error()
+    return runs.unused_error(opened.session)

@@ -19,6 +19,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.lifecycle.header import finished_header, with_beginning, with_ends
 from agenttape_core.lifecycle.open_session import prepare
+from agenttape_core.lifecycle.presence import end
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.sinks import EventsOption, sink_of
 from agenttape_core.lifecycle.start_session import Opened, start
@@ -173,7 +174,7 @@ class Observation:
         """Forget the interactions of an outermost run that has ended: they are in the journal."""
         with self._lock:
             if self._opened is not None:
-                self._opened.session.forget()
+                _forget(self._opened.session)
 
     def run_ended(self) -> None:
         """Note that no observed run is open; the file is written if it is small, or not large and much is new.
@@ -230,7 +231,7 @@ class Observation:
             self._pause.end()  # there was no room to begin: the next call tries again
             return
         journal = opened.journal
-        opened.session.close()
+        end(opened.session)
         try:
             before = self._written.read() if self._written is not None else None
             keep: list[Interaction | Step] = list(before.records()) if before is not None else []
@@ -382,3 +383,10 @@ def _state(path: Location) -> tuple[int, int, int] | None:
 
 def _locked(path: Location, problem: str) -> CassetteLockedError:
     return CassetteLockedError(path, problem, remedy="use one handler for each file, and another path for each process")
+
+
+def _forget(session: Session) -> None:
+    """Forget what has happened in a session: it is with the sink, and an observer never looks at it again."""
+    session.ledger.forget()
+    session.scheduler.forget()
+    session.report = session.new_report()

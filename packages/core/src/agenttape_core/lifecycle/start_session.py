@@ -41,6 +41,7 @@ from agenttape_core.session import (
     call_is_under_way,
     compared_by,
     current_scope,
+    listen,
     scope_seen,
 )
 from agenttape_core.storage import (
@@ -172,7 +173,7 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
     is_held = request.is_current and derivation is None
     tempo = tempo_of(settings.pace, rows, prepared.timings, policy, is_held=is_held)
     sink = _sink(prepared, journal, ignored)
-    return Session(
+    session = Session(
         Setup(
             path=prepared.shown,
             policy=policy,
@@ -205,6 +206,8 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
             scheduler=_scheduler(prepared, source, choices, tempo, notes=sink is not None),
         )
     )
+    listen(session)
+    return session
 
 
 def _scheduler(

@@ -22,6 +22,7 @@ from agenttape_core.lifecycle.draws_of_children import watch_draws
 from agenttape_core.lifecycle.entry_points import http_clients, integrations, watch_broken
 from agenttape_core.lifecycle.failures_of_children import FAILURES
 from agenttape_core.lifecycle.pool_workers import carrying_halts
+from agenttape_core.lifecycle.presence import PRESENCE
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.scheduling import REMEMBERED_THREADS, SCOPES, UNREAD
 from agenttape_core.session import (
@@ -75,12 +76,12 @@ class Surroundings:
         lasting.enter_context(remembering_pools())
         lasting.enter_context(session.scheduler.following())
         lasting.enter_context(carrying_halts())
-        self._membership = session.enter()
-        around.callback(session.leave)
+        self._membership = session.extension(PRESENCE).enter()
+        around.callback(session.extension(PRESENCE).leave)
         if session.is_replay:
             failures = session.extension(FAILURES)
             watch_draws(session, is_new=False)
-            session.on_failure(failures.note)
+            session.latch.on_first.append(failures.note)
             around.callback(failures.fail, session)
             self._guard = _guard(self._opened)
             lasting.enter_context(inherited(self._opened))
@@ -130,7 +131,7 @@ def _fail_open_sessions(error: BaseException) -> None:
     """Let all open sessions fail for an integration that cannot be connected: the program may catch its error."""
     failure = error if isinstance(error, AgentTapeError | AgentTapeHalt) else ConfigurationError(str(error))
     for session in SCOPES.open():
-        session.latch(failure)
+        session.latch.keep(failure)
 
 
 watch_broken(_fail_open_sessions)
@@ -152,7 +153,7 @@ def _guard(opened: Opened) -> Guard:
         if session.closed:
             warn_of_late(error)
         elif owning_session() in (None, session) and not in_telemetry():
-            session.latch(error)
+            session.latch.keep(error)
 
     def is_live() -> bool:
         session = weak()

@@ -35,7 +35,7 @@ _last: list[_ExitsWithOne] = []
 
 def watch_end(session: Session) -> None:
     """Report a failure of a session if its process ends before `reported`."""
-    session.on_failure(functools.partial(_note, id(session), shown_path(session.path)))
+    session.latch.on_first.append(functools.partial(_note, id(session), shown_path(session.path)))
 
 
 def reported(session: Session) -> None:

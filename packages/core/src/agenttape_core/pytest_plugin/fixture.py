@@ -13,7 +13,7 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.pytest_plugin.golden import Golden
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Interaction
-from agenttape_core.session import Report, Session
+from agenttape_core.session import Report, Session, runs
 from agenttape_core.tools.reading.summary import MODELS
 
 if TYPE_CHECKING:  # imported by the first test that checks
@@ -90,7 +90,7 @@ class TestCassette:
     @property
     def interactions(self) -> list[Interaction]:
         """The calls of the run so far, redacted as in the file; temporary folders are those of this run."""
-        happened = self._happened if self._happened is not None else self.session.happened()
+        happened = self._happened if self._happened is not None else runs.happened(self.session)
         return list(map(self.in_places, happened))
 
     @property
@@ -227,10 +227,10 @@ class TestCassette:
     def end(self) -> None:
         """Keep the facts that are known only while the session is open."""
         if self.report.executed:
-            self._happened = self.session.happened()  # else it can be read from the cassette at any time
+            self._happened = runs.happened(self.session)  # else it can be read from the cassette at any time
         source, served = self.session.source, self.report.served
         self.served_by_models = [source.interaction(crossed.number) for crossed in served if crossed.kind in MODELS]
-        timings = [self.session.timing_of(crossed.number) for crossed in served]
+        timings = [self.session.recordings.timing_of(crossed.number) for crossed in served]
         self.saved_seconds = sum(timing.duration_ms for timing in timings if timing is not None) / 1000
 
     def write_golden(self) -> None:

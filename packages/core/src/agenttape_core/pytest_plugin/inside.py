@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from agenttape_core.lifecycle.presence import PRESENCE
+
 if TYPE_CHECKING:
     import pytest
 
@@ -29,7 +31,7 @@ def run_inside(item: pytest.Item, session: Session) -> Callable[[], None]:
     runtest = test.runtest
 
     def inside() -> None:
-        with session.resumed():
+        with session.extension(PRESENCE).resumed():
             runtest()
 
     with ExitStack() as undo:
@@ -56,7 +58,7 @@ def _in_task(function: Callable[..., Any], session: Session) -> Callable[..., An
 
     @functools.wraps(function)
     async def in_session(*args: Any, **kwargs: Any) -> Any:
-        with session.resumed():
+        with session.extension(PRESENCE).resumed():
             return await function(*args, **kwargs)
 
     return in_session

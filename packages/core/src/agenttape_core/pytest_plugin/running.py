@@ -26,6 +26,7 @@ from agenttape_core.errors import (
     shown_path,
 )
 from agenttape_core.lifecycle.contained import ContainedBlock
+from agenttape_core.lifecycle.presence import PRESENCE, Aftermath
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
@@ -47,7 +48,7 @@ from agenttape_core.pytest_plugin.inside import run_inside
 from agenttape_core.pytest_plugin.naming import FOLDER, safe
 from agenttape_core.pytest_plugin.replayed import REPLAYED
 from agenttape_core.pytest_plugin.verdict import Verdict
-from agenttape_core.session import Aftermath, Report, Session
+from agenttape_core.session import Report, Session
 from agenttape_core.settings import Prove, prove_of
 
 Result = TypeVar("Result")
@@ -147,7 +148,7 @@ class Running:
     def pause(self) -> None:
         """Take the context of the caller out of the session until the test is called."""
         if self._cassette is not None:
-            self._cassette.session.pause()
+            self._cassette.session.extension(PRESENCE).pause()
 
     @contextmanager
     def called(self) -> Iterator[None]:
@@ -199,7 +200,9 @@ class Running:
     def is_to_try(self) -> bool:
         """True if the test has passed with its recording, and another model is to be tried on it."""
         is_asked = bool(self._item.config.option.cassette_candidate) and self._cassette is not None
-        return is_asked and self.has_passed and not self.session.policy.records and not self.session.tries_candidate
+        return (
+            is_asked and self.has_passed and not self.session.policy.records and self.session.setup.candidates is None
+        )
 
     @property
     def is_to_verify(self) -> bool:
@@ -283,7 +286,7 @@ class Running:
         self._is_open = False
         settings = self._block.in_use.settings
         cassette.end()
-        self._aftermath = cassette.session.aftermath()
+        self._aftermath = cassette.session.extension(PRESENCE).aftermath()
         has_failed = error is not None
         if cassette.session.failure is not None and not isinstance(error, Exception):
             caught_by_unittest(self._item).clear()  # a skip gives way to the failure

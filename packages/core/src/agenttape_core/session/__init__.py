@@ -1,27 +1,28 @@
 """One use of one cassette: the current session, what happens on a call, the latch and the report.
 
-- A session: `session`, on `run_session` and `base_session`, is made of the parts in `setup`, and `entered_session` is
-  one in its context. `ports` and `sources` say what it reads and writes.
-- The session of a call: `context` and `origins` find it; `thread_pools` and `acting` do so for work in pools, and for
-  what is done outside the process.
+- A session: `session` is made of what `setup` has, and holds its parts: `recordings`, `ledger`, `latch`, `report`, and
+  a scheduler. `ports` and `sources` say what it reads and writes, `slot` is where others keep things with it.
+- The session of a call: `context` finds it; `thread_pools` and `acting` do so for work in pools, and for what is done
+  outside the process. `runs` has what has happened in it.
 - A call: `call` has its facts, and `intercept` its four shapes. `boundary` has the families of calls, `positions` and
-  `recorded_runs` the places, `finding` the recording that answers.
-- It's answered (`answered_call`: from its recording, or by what `answers` has), or executed (`executed_call`: for real,
-  or run through). `program_calls` and `passed_on` say which calls are none of their own.
+  `recorded_runs` the places, `crossing` how it begins.
+- It's answered (`answered_call`: from its recording, or by a function), or executed (`executed_call`: for real,
+  or run through). `program_calls` says which calls are none of their own.
 - An answer: `applied_changes`, `ids_of_run`, `recorded_errors`, `validation_errors`, `served_writes` and `pacing` make
   of a recording what the program gets; `candidates` ask another model.
 - A record: `recording`, `acts_of_call`, `shared_texts`, `steps` and `began_with` say what is kept, as
   `codecs` can write it and without what `held_secrets` knows; `ledger` has all records.
-- The account: `failure` is the latch, `miss` and `drift` have the words, `report` the fate of each interaction,
+- What's rare: `listening` is what may listen to a call, and `listeners` what does.
+- The account: `miss` and `drift` have the words, `report` the fate of each interaction,
   `events` what is told meanwhile, and `hash_seed` why sets come in another order.
 
 When an answer reaches the program, and which session code belongs to, is decided one floor below, in `scheduling`.
 """
 
+from agenttape_core.session import runs
 from agenttape_core.session.acting import note_act, recording_acts, watching_acts
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.answered_call import AnsweredCall
-from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.began_with import Begun, FirstInput
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import stop_watching, watch_answers, watch_crossings
@@ -35,14 +36,30 @@ from agenttape_core.session.candidates import (
     register_candidates,
 )
 from agenttape_core.session.codecs import is_written_in_requests, plain_value, register_codecs, value_codec
-from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
+from agenttape_core.session.context import (
+    as_observed,
+    call_is_under_way,
+    context_session,
+    current_session,
+    executing_of,
+    frozen_of_bare_thread,
+    is_passed_on,
+    owning_session,
+    passing_on,
+)
+from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.drift import Drift
-from agenttape_core.session.entered_session import Aftermath
 from agenttape_core.session.events import Event, Events, EventSink
-from agenttape_core.session.executed_call import ExecutedCall, executing, is_told_at_once, told_outside
+from agenttape_core.session.executed_call import (
+    IN_THREADS,
+    RUNNING,
+    ExecutedCall,
+    executing,
+    is_told_at_once,
+    told_outside,
+)
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
-    Crossing,
     aintercept,
     aintercept_stream,
     aserve,
@@ -53,10 +70,9 @@ from agenttape_core.session.intercept import (
     serve,
     serve_stream,
 )
+from agenttape_core.session.listeners import NAMES, LateCalls, listen
 from agenttape_core.session.miss import register_address_reader, register_run_reader
-from agenttape_core.session.origins import executing_of, frozen_of_bare_thread, owning_session
 from agenttape_core.session.pacing import Tempo
-from agenttape_core.session.passed_on import is_passed_on, passing_on
 from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.positions import below, current_scope, here, register_position, register_scope, scope_seen
 from agenttape_core.session.program_calls import ProgramCall, program_call
@@ -75,6 +91,7 @@ from agenttape_core.session.report import (
 )
 from agenttape_core.session.session import Session
 from agenttape_core.session.setup import Setup
+from agenttape_core.session.slot import Slot
 from agenttape_core.session.sources import EMPTY, Edited, Extended, RecordedCall, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
@@ -82,10 +99,11 @@ from agenttape_core.session.time_zones import another_zone, zone_at
 
 __all__ = [
     "EMPTY",
+    "IN_THREADS",
+    "NAMES",
+    "RUNNING",
     "ActsOfCall",
-    "Aftermath",
     "AnsweredCall",
-    "BaseSession",
     "Begun",
     "Boundary",
     "Candidate",
@@ -103,6 +121,7 @@ __all__ = [
     "Extended",
     "FirstInput",
     "Landed",
+    "LateCalls",
     "ProgramCall",
     "RecordedCall",
     "RecordedRuns",
@@ -140,6 +159,7 @@ __all__ = [
     "is_passed_on",
     "is_told_at_once",
     "is_written_in_requests",
+    "listen",
     "made_candidate",
     "not_as_recorded",
     "note_act",
@@ -159,6 +179,7 @@ __all__ = [
     "register_run_reader",
     "register_scope",
     "remembering_pools",
+    "runs",
     "scope_seen",
     "serve",
     "serve_stream",

@@ -7,12 +7,10 @@ from contextlib import contextmanager
 
 from agenttape_core.acts import Deed, Place, watching_deeds
 from agenttape_core.guard import SUBPROCESS, Guard
-from agenttape_core.session.base_session import Slot
-from agenttape_core.session.context import current_session
+from agenttape_core.session.context import current_session, is_passed_on, owning_session
 from agenttape_core.session.executed_call import WATCHED, executing
-from agenttape_core.session.origins import owning_session
-from agenttape_core.session.passed_on import is_passed_on
 from agenttape_core.session.session import Session
+from agenttape_core.session.slot import Slot
 
 
 @contextmanager

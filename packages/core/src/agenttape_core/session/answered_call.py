@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from agenttape_core.errors import DriftError, counted
 from agenttape_core.matching import Candidate as Match
@@ -13,13 +13,16 @@ from agenttape_core.matching import CanonicalRequest, IdMap, Position
 from agenttape_core.scheduling import RIGHT_AWAY, Awaited, Ending
 from agenttape_core.schema import Outcome, Plain, RecordedError
 from agenttape_core.session.applied_changes import changed_outcome, recorded_value
-from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import Call
 from agenttape_core.session.ids_of_run import Asked, id_map
+from agenttape_core.session.miss import miss_of
 from agenttape_core.session.pacing import Paced, Tempo
 from agenttape_core.session.recorded_errors import rebuild_error
 from agenttape_core.session.sources import Edited, original
+
+if TYPE_CHECKING:
+    from agenttape_core.session.session import Session  # the type alone: a session makes its calls
 
 _NO_IDS = IdMap((), ())
 _NOT_RECORDED = Outcome(status="returned")
@@ -47,7 +50,7 @@ class AnsweredCall(Call):
 
     def __init__(
         self,
-        session: BaseSession,
+        session: Session,
         boundary: Boundary,
         request: CanonicalRequest,
         position: Position,
@@ -78,7 +81,7 @@ class AnsweredCall(Call):
         late = change.delay if change is not None else 0.0
         if self.found is None or (session.pace is None and not late):
             return None
-        with session.latching():
+        with session.latch:
             return Paced(session.pace or Tempo(0, {}), original(session.source, number), late=late)
 
     def awaiting(self, *, is_opening: bool = False) -> AbstractContextManager[Awaited]:
@@ -89,7 +92,7 @@ class AnsweredCall(Call):
         """
         if self.found is None:
             return _RIGHT_AWAY
-        address = self.session.recorded_address(self.recording)  # not where it is made in this run
+        address = self.session.recordings.address_of(self.recording)  # not where it is made in this run
         answers = len(self.outcome().chunks or ()) + 1 if self.outcome().effects else 0
         return self.arrivals.awaiting(self, address, answers=answers, is_opening=is_opening, during=self._answering)
 
@@ -98,7 +101,7 @@ class AnsweredCall(Call):
 
     def seconds(self) -> float:
         """Return how long the recorded call took."""
-        return self.session.seconds_of(self.recording)
+        return self.session.recordings.seconds_of(self.recording)
 
     @property
     def was_cancelled(self) -> bool:
@@ -172,7 +175,7 @@ class AnsweredCall(Call):
         return when is not None and after in (None, when)
 
     def _ending(self) -> Ending:
-        return self.session.ending_of(self.recording)
+        return self.session.recordings.ending_of(self.recording)
 
     # -- its answer --------------------------------------------------------------------------------------------
 
@@ -199,7 +202,7 @@ class AnsweredCall(Call):
             raise self._cut_short(outcome)
         chunks = list(self._chunks(outcome))
         self._end_of_stream(outcome, len(chunks))
-        with self.session.latching():
+        with self.session.latch:
             return self.boundary.join(chunks)
 
     def replay_chunks(self) -> Iterator[Any]:
@@ -216,7 +219,7 @@ class AnsweredCall(Call):
             self._end_of_stream(outcome, len(outcome.chunks or ()))
 
     def _split(self, value: Any) -> Sequence[Any]:
-        with self.session.latching():
+        with self.session.latch:
             return self.boundary.split(value)
 
     def effects(self, after: int | None = None) -> list[Any]:
@@ -235,7 +238,7 @@ class AnsweredCall(Call):
     def outcome(self) -> Outcome:
         """Return what was recorded, as it stands in the cassette, or was chosen instead; it is read once."""
         if self._outcome is None:
-            with self.session.latching():
+            with self.session.latch:
                 source, number = self.session.source, self.recording
                 change = source.change_of(number) if isinstance(source, Edited) else None
                 if change is not None and isinstance(source, Edited):
@@ -259,7 +262,7 @@ class AnsweredCall(Call):
             raise self._cut_short(outcome)
         if outcome.ended == "closed":
             reason = f"the recorded stream was closed by its reader after {counted(read, 'chunk')}"
-            raise self.session.miss(self.request, self.position, reason)
+            raise miss_of(self.session, self.request, self.position, reason)
 
     def _cut_short(self, outcome: Outcome) -> BaseException:
         """Return what ends a call that was abandoned and had not ended with the session, or else was cancelled."""
@@ -267,20 +270,20 @@ class AnsweredCall(Call):
 
     def _not_abandoned(self) -> DriftError:
         """Raise the miss of a call whose thread is waited for, or return the error that stands for it."""
-        took = f"{self.session.seconds_of(self.recording):.3g} s"
+        took = f"{self.session.recordings.seconds_of(self.recording):.3g} s"
         reason = (
             f"the program had given up the thread of the recorded call when it ended after {took}, and does not give up"
             " this one, so an answer would come in time that came too late"
         )
-        return self.session.miss(self.request, self.position, reason)
+        return miss_of(self.session, self.request, self.position, reason)
 
     def _not_cancelled(self, outcome: Outcome) -> DriftError:
         """Raise the miss of a call that goes on where it was cancelled, or return the error that stands for it."""
-        after = f"after {self.session.seconds_of(self.recording):.3g} s"
+        after = f"after {self.session.recordings.seconds_of(self.recording):.3g} s"
         if outcome.chunks:
             after += f" and {counted(len(outcome.chunks), 'chunk')}"
         reason = f"the recorded call was cancelled by the program {after}, and this one is not, so it has no answer"
-        return self.session.miss(self.request, self.position, reason)
+        return miss_of(self.session, self.request, self.position, reason)
 
     def _ids(self) -> IdMap:
         """Return the ids of this run for the recorded ones."""
@@ -290,7 +293,7 @@ class AnsweredCall(Call):
 
     def _value(self, plain: Plain) -> Any:
         """Return a recorded value with the ids and the secrets of this run in the place of the recorded ones."""
-        with self.session.latching():
+        with self.session.latch:
             return self.session.codec.decode(self._with_secrets(self._ids().value(plain)))
 
     def _with_secrets(self, plain: Plain) -> Any:
@@ -300,7 +303,7 @@ class AnsweredCall(Call):
 
     def _chunks(self, outcome: Outcome) -> Iterator[Any]:
         """Yield the recorded chunks as `_value` returns values; each is decoded when its reader comes to it."""
-        with self.session.latching():
+        with self.session.latch:
             chunks = self._ids().chunks(outcome.chunks or ())
             held, redactor = self.session.held, self.session.redactor
             plain = (
@@ -309,13 +312,13 @@ class AnsweredCall(Call):
                 else iter(held.put_back_chunks(self.position.address, list(chunks)))
             )
         for _ in chunks:
-            with self.session.latching():
+            with self.session.latch:
                 value = self.session.codec.decode(next(plain))
             yield value
 
     def _error(self, record: RecordedError | None) -> BaseException:
         assert record is not None
-        with self.session.latching():
+        with self.session.latch:
             plain = self._with_secrets(self._ids().value(dict(record)))
             error = rebuild_error(RecordedError.model_construct(**plain), self.session.codec)
         for name, value in vars(self._raises).items() if self._raises is not None else ():

@@ -85,5 +85,8 @@ def changed_outcome(call: Call, number: int, source: Edited, change: Alteration)
         raise ConfigurationError(f"the change of interaction {recorded}, {kind} at {address}: {error}") from error
     outcome = Outcome.model_validate(session.redactor.value(made.model_dump()))
     source.land(number, outcome)
-    session.landed(Landed(kind, source.interaction(number).name, address, recorded, str(change)))
+    session.report.add_landed(Landed(kind, source.interaction(number).name, address, recorded, str(change)))
+    session.recordings.has_changed = True
+    session.scheduler.depart()  # the recorded order of threads holds up to here
+    session.depart()
     return outcome, changed.error

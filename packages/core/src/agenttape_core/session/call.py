@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.matching import CanonicalRequest, Position
 from agenttape_core.scheduling import Arrivals
-from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import Boundary
+
+if TYPE_CHECKING:
+    from agenttape_core.session.session import Session  # the type alone: a session makes its calls
 
 
 class Call:
@@ -27,7 +29,7 @@ class Call:
 
     def __init__(
         self,
-        session: BaseSession,
+        session: Session,
         boundary: Boundary,
         request: CanonicalRequest,
         position: Position,

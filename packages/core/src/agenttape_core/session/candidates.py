@@ -152,7 +152,7 @@ def candidate_of(crossing: Any, framework: str) -> CandidateModel | None:
         return None
     found: CandidateModel | None = candidate.models.get(framework)
     if found is None:
-        with crossing.session.latching():
+        with crossing.session.latch:
             others = ", ".join(sorted(candidate.models))
             raise ConfigurationError(
                 f"candidate {candidate.label}: {crossing.request.name} at {crossing.position.address} is a model of "
@@ -168,7 +168,7 @@ def refuse_tools(crossing: Any, candidate: CandidateModel) -> None:
     Raises:
         ConfigurationError: Always.
     """
-    with crossing.session.latching():
+    with crossing.session.latch:
         raise ConfigurationError(
             f"candidate {candidate.label}: tools are offered at {crossing.position.address}, and it calls none\n"
             "  choose a model that calls tools, or name the places at which it is tried: candidate={NODE: MODEL}"

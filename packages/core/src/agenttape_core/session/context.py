@@ -1,10 +1,12 @@
-"""The session that a call belongs to."""
+"""The session that code belongs to, and whether what it does is part of a call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
+from agenttape_core.freeze import Frozen
 from agenttape_core.matching import current_branch, enter_branch
 from agenttape_core.session.executed_call import RUNNING, ExecutedCall, executing, swap_executing
 from agenttape_core.session.session import SCOPES, Session
@@ -54,3 +56,56 @@ def as_observed(session: Session, outer: ExecutedCall | None) -> Iterator[None]:
         enter_branch(branch)
         swap_executing(executed)
         SCOPES.swap(real)
+
+
+def frozen_of_bare_thread() -> Frozen | None:
+    """Return what is kept fixed for a thread without a context, or work in one, that a session's program has begun."""
+    origin = SCOPES.origin()
+    if origin is None or origin.draws is None:
+        return None
+    session: Session | None = origin.membership.innermost()
+    return session.frozen_here(origin.crossing) if session is not None else None
+
+
+def owning_session() -> Session | None:
+    """Return the session that the caller belongs to for certain, by its context or by its origin.
+
+    It may be a replay that has ended: then the caller outlives it.
+    """
+    owner: Session | None = SCOPES.owner()
+    return owner
+
+
+def executing_of(session: Session) -> bool:
+    """Return True if the caller runs for a boundary that is being executed in a session.
+
+    Code that knows nothing of any session may run for it too, such as the threads of a client that is older than it,
+    and a connection that was made for one call and is used by others.
+    """
+    origin = SCOPES.origin()
+    crossing: ExecutedCall | None = executing() or (origin.crossing if origin is not None else None)
+    if crossing is not None:
+        return crossing.session is session and (crossing.reaches_out() or (crossing.is_real and is_passed_on()))
+    running = session.extension(RUNNING)[:]
+    return owning_session() is None and any(call.reaches_out() for call in running)
+
+
+_PASSED_ON: ContextVar[bool] = ContextVar("agenttape_passed_on", default=False)
+
+
+@contextmanager
+def passing_on() -> Iterator[None]:
+    """Pass on what code sends that runs inside, and what tasks send that it starts: a layer above has recorded it.
+
+    For connections that outlive a call, such as that to a tool server. During a call its kind says so.
+    """
+    token = _PASSED_ON.set(True)
+    try:
+        yield
+    finally:
+        _PASSED_ON.reset(token)
+
+
+def is_passed_on() -> bool:
+    """Return whether the caller is inside of `passing_on`."""
+    return _PASSED_ON.get()

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from secrets import token_hex
 from time import perf_counter, time
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from agenttape_core.acts import Unseen
 from agenttape_core.errors import UnrecordableValueError
@@ -16,17 +16,27 @@ from agenttape_core.freeze import Frozen
 from agenttape_core.locks import Lock
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, IdMap, Position
-from agenttape_core.scheduling import EXECUTING, RIGHT_AWAY, Awaited, is_cancellation_requested, keeps_order
+from agenttape_core.scheduling import (
+    EXECUTING,
+    RIGHT_AWAY,
+    SCOPES,
+    Awaited,
+    is_cancellation_requested,
+    keeps_order,
+)
 from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
 from agenttape_core.schema.class_names import writing_answers
 from agenttape_core.session.acts_of_call import ActsOfCall
-from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import Call
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_metadata, plain_tags, plain_value
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recording import interaction_of, kept_ids, redacted_effects
+from agenttape_core.session.slot import Slot
+
+if TYPE_CHECKING:
+    from agenttape_core.session.session import Session  # the type alone: a session makes its calls
 
 _MAKING_WORLDS = Lock()
 _KEEPING = Lock()
@@ -95,7 +105,7 @@ class ExecutedCall(Call):
 
     def __init__(
         self,
-        session: BaseSession,
+        session: Session,
         boundary: Boundary,
         request: CanonicalRequest,
         position: Position,
@@ -229,7 +239,7 @@ class ExecutedCall(Call):
         if self.found is None:
             self.moment, self.nonce = round(self._began_at, 6), token_hex(6)
             return frozen.within(self.position.address, self.moment, self.nonce)
-        recorded = self.session.timing_of(self.found.number)
+        recorded = self.session.recordings.timing_of(self.found.number)
         self.nonce = recorded.nonce if recorded is not None else ""
         self.moment = recorded.moment if recorded is not None else None
         moment = self.moment if self.moment is not None else frozen.clock
@@ -285,7 +295,7 @@ class ExecutedCall(Call):
             UnrecordableValueError: If the value has no codec.
         """
         self.arrivals.effect()
-        with self.session.latching():
+        with self.session.latch:
             effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self._offsets))
         self._effects.append(effect)
         (self.whole or self).arrivals.awaited.effected()  # the whole call is awaited, and not its part
@@ -330,7 +340,7 @@ class ExecutedCall(Call):
         Raises:
             UnrecordableValueError: If the value has no codec.
         """
-        with self.session.latching(), writing_answers():
+        with self.session.latch, writing_answers():
             plain = self.session.redactor.value(self._written(value))
             self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage_of(value)))
 
@@ -338,7 +348,7 @@ class ExecutedCall(Call):
         """Record that the call raised, or that it was cancelled, if that is why it did."""
         if isinstance(error, CancelledError) and is_cancellation_requested():
             return self.cancelled()
-        with self.session.latching():
+        with self.session.latch:
             return self._record(Outcome(status="raised", error=self._redacted(error)))
 
     def cancelled(self, chunks: Sequence[Plain] | None = None) -> None:
@@ -347,7 +357,7 @@ class ExecutedCall(Call):
         Args:
             chunks: The chunks so far of a stream, as for `streamed`.
         """
-        with self.session.latching():
+        with self.session.latch:
             redacted = self.session.redactor.chunks(list(chunks)) if chunks is not None else None
             self._record(Outcome(status="cancelled", chunks=redacted))
 
@@ -368,7 +378,7 @@ class ExecutedCall(Call):
         """
         if isinstance(error, CancelledError) and is_cancellation_requested():
             return self.cancelled(chunks)
-        with self.session.latching():
+        with self.session.latch:
             record = self._redacted(error) if error is not None else None
             redacted = self.session.redactor.chunks(list(chunks))
             return self._record(Outcome(status="streamed", chunks=redacted, ended=ended, error=record, usage=usage))
@@ -502,6 +512,38 @@ def swap_executing(call: ExecutedCall | None) -> ExecutedCall | None:
     before = executing()
     EXECUTING.set(call)
     return before
+
+
+def around(session: Session, position: Position | None = None) -> ExecutedCall | None:
+    """Return the innermost call of a session that executes around a call made here.
+
+    Args:
+        session: The session.
+        position: Where the call is made, as far as a framework knows.
+    """
+    innermost = executing() or _executing_elsewhere(session, position)
+    return innermost if innermost is not None and innermost.session is session else None
+
+
+def _executing_elsewhere(session: Session, position: Position | None) -> ExecutedCall | None:
+    """Return the call that a thread without a context most likely works for: the innermost, if there is one.
+
+    Real code may start threads that know nothing of the session. What they call belongs to that code. It does not
+    if a framework knows the place of the call, in the same tree and not below that boundary: then it runs beside,
+    as in an event loop that is older than the session.
+    """
+    if SCOPES.innermost() is not None:
+        return None
+    origin = SCOPES.origin()
+    if origin is not None and origin.membership.session is session:
+        begun_in: ExecutedCall | None = origin.crossing
+        return begun_in if begun_in is not None and not begun_in.has_ended else None
+    # A request that is under way starts no threads that make others: those run beside it.
+    running = [call for call in session.extension(RUNNING)[:] if call.boundary.kind != "http"]
+    innermost = running[-1] if running else None
+    if innermost is None or not all(map(innermost.is_below, running)):
+        return None
+    return None if position is not None and position.is_beside(innermost.position) else innermost
 
 
 _NOWHERE = nullcontext()

@@ -13,10 +13,8 @@ from agenttape_core.scheduling import Awaited, answering
 from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.answered_call import AnsweredCall
 from agenttape_core.session.call import answered
+from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.executed_call import ExecutedCall, Failure
-
-Crossing = AnsweredCall | ExecutedCall
-"""A call at a boundary: `is_served` is true of one that is answered without being executed."""
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]
@@ -245,13 +243,13 @@ class _Stream:
     def arrived(self, chunk: Any) -> None:
         """Keep a chunk before the reader can change it."""
         self._call.chunk_arrived()
-        with self._call.session.latching():
+        with self._call.session.latch:
             self._chunks.append(self._call.session.codec.encode(chunk))
 
     def exhaust(self) -> None:
         """Record that nothing more came."""
         decode = self._call.session.codec.decode
-        with self._call.session.latching():
+        with self._call.session.latch:
             usage = self._call.boundary.usage_of_stream([decode(chunk) for chunk in self._chunks])
         self._end("exhausted", usage=usage)
 

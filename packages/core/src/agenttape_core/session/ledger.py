@@ -93,6 +93,10 @@ class Ledger:
         with self._lock:
             return list(self._kept)
 
+    def executed(self) -> list[Interaction]:
+        """Return the interactions that were executed in this run and have ended, in its order."""
+        return [interaction for _, interaction, _ in sorted(self.kept(), key=lambda kept: kept[0])]
+
     def forget(self) -> None:
         """Forget the interactions: they are with the sink, and an observer never looks at them again."""
         with self._lock:

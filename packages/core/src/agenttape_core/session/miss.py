@@ -1,17 +1,22 @@
-"""The words of a miss: the reason, the nearest recording, what is known to be missing, and what to do."""
+"""A call that has no recording: the miss, with its reason, the nearest recording, and what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agenttape_core.engine import Refuse
-from agenttape_core.errors import CassetteError
-from agenttape_core.matching import CanonicalRequest, Ignored, Nearest, nearest
+from agenttape_core.errors import CassetteError, CassetteMissError, DriftError, counted, shown_path
+from agenttape_core.matching import CanonicalRequest, Ignored, Nearest, Position, nearest
 from agenttape_core.schema import GAP, is_gap_of
+from agenttape_core.session.drift import Drift
 from agenttape_core.session.hash_seed import advice
 from agenttape_core.session.ports import Source
 from agenttape_core.session.report import Crossed
+from agenttape_core.session.sources import held
+
+if TYPE_CHECKING:
+    from agenttape_core.session.session import Session  # the type alone: it misses calls by what is here
 
 _SHOWN = 10
 """The most unused recordings that are listed."""
@@ -48,9 +53,89 @@ def register_run_reader(reader: Callable[[Any, str], Sequence[str]]) -> None:
     _run_readers.append(reader)
 
 
-def differences_around(session: Any, address: str) -> list[str]:
-    """Return the differences between the run around an address and the recorded one, a line each."""
-    return [line for reader in _run_readers for line in reader(session, address)]
+def miss_of(
+    session: Session, request: CanonicalRequest, position: Position, reason: str, *, lossy: bool = False
+) -> DriftError:
+    """Raise the miss of a call, or return the error that stands for it where the run is to live on.
+
+    Args:
+        session: Its session.
+        request: The request.
+        position: Where the call is made.
+        reason: Why it may be neither served nor executed.
+        lossy: Whether there is a recording that is not exact.
+
+    Raises:
+        CassetteMissError: If a miss ends the run.
+    """
+    what = "no exact recording" if lossy else "no recording"
+    summary = f"{what} for {request.kind} {request.name} at {position.address}: {reason}"
+    near = nearest_to(session.source, request, position.address, session.setup.ignored) if not lossy else None
+    if session.policy.on_miss == "raise":
+        _raise_miss(session, request, position, (summary, reason), near)
+    found = near if isinstance(near, Nearest) else None
+    drift = Drift(
+        summary,
+        kind=request.kind,
+        name=request.name,
+        address=position.address,
+        reason=reason,
+        request=request.body,
+        nearest=found.row.number if found is not None else None,
+        differences=differing_parts(found),
+    )
+    session.report.add_failure(drift=drift)
+    for listener in session.listeners:
+        listener.missed(request, position, found, is_fatal=False)
+    is_read = request.kind == "tool" or session.setup.candidates is not None
+    return DriftError(summary, session.setup.unavailable if is_read else None)
+
+
+def _raise_miss(
+    session: Session,
+    request: CanonicalRequest,
+    position: Position,
+    words: tuple[str, str],
+    near: Nearest | str | None,
+) -> NoReturn:
+    """Raise a miss that explains itself, and remember it even if someone eats it."""
+    setup, address, path = session.setup, position.address, shown_path(session.path)
+    recorded, (summary, reason) = counted(held(setup.source), "interaction"), words
+    lines = [
+        f"cassette  {path} ({recorded}, mode {session.policy.mode.value})",
+        *explanation(
+            session.source,
+            request,
+            address,
+            setup.remedy,
+            near=near,
+            around=[line for reader in _run_readers for line in reader(session, address)],
+            hash_seed=setup.hash_seed,
+            zone=setup.zone,
+        ),
+    ]
+    found = near if isinstance(near, Nearest) else None
+    miss = CassetteMissError(
+        summary,
+        "\n".join(f"  {line}" for line in lines),
+        kind=request.kind,
+        name=request.name,
+        address=address,
+        reason=reason,
+        cassette=path,
+        nearest=found.row.number if found is not None else None,
+        differences=differing_parts(found),
+    )
+    session.report.add_failure(missed=summary)
+    for listener in session.listeners:
+        listener.missed(request, position, found, is_fatal=True)
+    session.latch.keep(miss)
+    raise miss
+
+
+def differing_parts(found: Nearest | None) -> list[tuple[str, Any, Any]]:
+    """Return the parts in which a request differs from the nearest one: path, as recorded, as asked."""
+    return [(part.path, part.recorded, part.asked) for part in found.found] if found is not None else []
 
 
 def refusal_reason(refusal: Refuse, known: int, bar: str) -> str:

@@ -15,14 +15,16 @@ from typing import Any
 from agenttape_core.acts import Unseen
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.locks import Lock
+from agenttape_core.matching import task_branch
 from agenttape_core.schema import Plain
-from agenttape_core.session.base_session import Slot
 from agenttape_core.session.boundary import Boundary
+from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.executed_call import WATCHED, ExecutedCall, executing
-from agenttape_core.session.intercept import Crossing, Ended, awaited
+from agenttape_core.session.intercept import Ended, awaited
 from agenttape_core.session.positions import below
 from agenttape_core.session.report import Crossed
 from agenttape_core.session.session import Session
+from agenttape_core.session.slot import Slot
 
 _DONE = object()
 _RAN = "ran"
@@ -279,13 +281,17 @@ def program_call(
     calls = known.get((kind, name)) or known.setdefault((kind, name), _Calls(session, kind, name))
     if calls.are_recorded and session.policy.may_serve(kind, name):
         request = body()
-        if calls.are_program and session.fingerprint(boundary, request) in calls.are_program:
+        if calls.are_program and session.canonical.request(kind, "", request).fingerprint in calls.are_program:
             return None
         return session.cross(boundary, name, request, position=below(session, name), owner=owner)
     if not session.policy.records or session.policy.is_live(kind, name):
         return None
-    crossing = session.unreported_crossing(boundary, name, body, position=below(session, name), owner=owner)
-    if crossing is None:
+    try:
+        asked = session.canonical.request(kind, name, body(), (), ())
+    except UnrecordableValueError:
         return None
+    position = below(session, name) or session.root.child(name, branch=task_branch(session.root))
+    number = session.ledger.next_number()
+    crossing = ExecutedCall(session, boundary, asked, position, number=number, owner=owner)
     crossing.code = code
     return ProgramCall(crossing, calls, keeps_idle=is_taped)

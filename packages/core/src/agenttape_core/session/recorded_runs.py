@@ -21,8 +21,8 @@ from agenttape_core.errors import CassetteError
 from agenttape_core.locks import Lock, cached_property
 from agenttape_core.matching import Position
 from agenttape_core.schema import Plain
-from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.codecs import plain_value
+from agenttape_core.session.session import Session
 
 _NUMBERS = re.compile("[~#]")
 
@@ -63,7 +63,7 @@ class RecordedRuns:
 
     def __init__(
         self,
-        session: BaseSession,
+        session: Session,
         conversation: str = "",
         comparable: Callable[[Plain], Plain] = without_ids,
     ) -> None:

@@ -1,71 +1,67 @@
-"""One use of one cassette."""
+"""A session: one use of one cassette. It holds its parts, and decides what happens on a call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from pathlib import Path
+from typing import Any, TypeVar
 
-from agenttape_core.engine import Decision, Execute, Policy, Refuse, RunThrough, Serve, decide
-from agenttape_core.errors import (
-    AgentTapeError,
-    CassetteMissError,
-    DriftError,
-    ServedWriteError,
-    UnrecordableValueError,
-    shown_path,
-)
-from agenttape_core.guard import how_to_end, warn_of_late
-from agenttape_core.guard.caller import caller
-from agenttape_core.matching import Candidate as Match
+from agenttape_core.engine import Decision, Execute, Mode, Policy, Refuse, RunThrough, Serve
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ServedWriteError
+from agenttape_core.freeze import Frozen, is_drawn_by_program
+from agenttape_core.locks import RLock, cached_property
 from agenttape_core.matching import CanonicalRequest, Position, task_branch
 from agenttape_core.scheduling import SCOPES as _SCOPES
-from agenttape_core.scheduling import Scopes
-from agenttape_core.schema import MODEL_KINDS
-from agenttape_core.session.answered_call import AnsweredCall
-from agenttape_core.session.answers import answer_of, miss_result
-from agenttape_core.session.base_session import BaseSession
+from agenttape_core.scheduling import Membership, Scopes, takes_part
+from agenttape_core.schema import MODEL_KINDS, Interaction, ValueCodec
+from agenttape_core.session.began_with import FirstInput
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import begun
 from agenttape_core.session.candidates import Candidate
-from agenttape_core.session.entered_session import EnteredSession
-from agenttape_core.session.executed_call import RUNNING, ExecutedCall, executing
-from agenttape_core.session.finding import found_for
+from agenttape_core.session.codecs import plain_value, value_codec
+from agenttape_core.session.crossing import Crossing, Facts, answered, executed, faked, missed, run_through
+from agenttape_core.session.executed_call import ExecutedCall, around, executing
 from agenttape_core.session.held_secrets import HeldSecrets
-from agenttape_core.session.ids_of_run import Asked
-from agenttape_core.session.intercept import Crossing
-from agenttape_core.session.miss import refusal_reason
-from agenttape_core.session.report import Crossed
+from agenttape_core.session.latch import Latch
+from agenttape_core.session.ledger import Ledger
+from agenttape_core.session.listening import Listener
+from agenttape_core.session.plain_requests import canonicaliser
+from agenttape_core.session.recordings import Recordings
+from agenttape_core.session.report import Crossed, Report, answered_without, why_not_run
 from agenttape_core.session.served_writes import ServedWrite, note_served_write, served_write_on
-from agenttape_core.session.sources import original
+from agenttape_core.session.setup import Setup
+from agenttape_core.session.slot import Slot
+
+T = TypeVar("T")
 
 
-class _Call(NamedTuple):
-    """The facts of a call that has been decided.
+def _go_on() -> None:
+    pass
 
-    Args:
-        boundary: The family of the call.
-        request: The request.
-        position: Where it is made.
-        owner: The object whose call it is.
-        body: The request before it was redacted.
-        number: Its number in this run.
-        parent: The crossing that is executing around it.
+
+class Answering:
+    """The calls of a session that are decided or answered now, beside those that are executed: one more while inside.
+
+    Waiting for a call takes no frozen time: a call takes none when it is executed, so it takes none when it is served.
     """
 
-    boundary: Boundary
-    request: CanonicalRequest
-    position: Position
-    owner: Any
-    body: Mapping[str, Any]
-    number: int
-    parent: ExecutedCall | None
+    __slots__ = ("calls",)
 
-    def facts(self, session: BaseSession) -> tuple[BaseSession, Boundary, CanonicalRequest, Position]:
-        """Return what each call has."""
-        return session, self.boundary, self.request, self.position
+    def __init__(self) -> None:
+        self.calls: list[None] = []
+        """An entry for each: to append and to remove one is safe in any thread."""
+
+    def __bool__(self) -> bool:
+        return bool(self.calls)
+
+    def __enter__(self) -> None:
+        self.calls.append(None)
+
+    def __exit__(self, *_: object) -> None:
+        self.calls.pop()
 
 
-class Session(EnteredSession):
+class Session:
     """One use of one cassette. Thread-safe and task-safe.
 
     Integrations call `cross` and act on what it returns; users get a session from `use_cassette`.
@@ -73,6 +69,186 @@ class Session(EnteredSession):
     Args:
         setup: All that it is made of.
     """
+
+    closed = False
+    """True if the session has ended: it serves and executes nothing more."""
+    watches_acts = False
+    """True if what calls do outside the process is seen."""
+    has_aftermath = False
+    """True if something is to be refused in the context of the session when that has ended."""
+    was_cut = False
+    """True if a stream was open when the session ended."""
+    written: Path | str | None = None
+    """The file that was written when the session ended: the cassette, or one derived from it; else `None`."""
+    put_aside: Path | str | None = None
+    """The copy of the unreadable file that was in its place; `None` if there was none."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.path: Path | str = setup.path
+        self.policy: Policy = setup.policy
+        self.is_replay = not setup.policy.records
+        """True if it was opened to replay, whatever it may execute since."""
+        self.redactor = setup.redactor
+        self.source = setup.source
+        self.root: Position = setup.root
+        self.pace = setup.pace
+        self.frozen = setup.frozen
+        self.tracing = setup.tracing
+        self.events = setup.events
+        self.began = setup.began
+        self.takes_strays = setup.takes_strays
+        """True if a thread without a context belongs to it where it is the only open session."""
+        self.scheduler = setup.scheduler
+        self.scheduler.belongs_to(self)
+        self.recordings = Recordings(setup)
+        self.ledger = Ledger(setup.sink, setup.revise, setup.events)
+        self.latch = Latch()
+        """The first failure: a session that has one fails, even if user code caught it."""
+        self.report = self.new_report()
+        self.listeners: list[Listener] = []
+        """Listen to each call, for something rare; see `listeners`."""
+        self.answering = Answering()
+        self.first_input = FirstInput(is_kept=setup.policy.records and setup.sink is not None and setup.keeps_input)
+        """The input that the run began with, where it is recorded."""
+        guarded = setup.policy.serves and not setup.policy.offline
+        self.held = HeldSecrets(setup.redactor, self._encoded) if guarded else None
+        """The secrets that requests have held, where what is served may reach a call that is executed."""
+        self.warnings: dict[str, Warning] = {}
+        """The warnings to give when the session has ended well, once for each text."""
+        self.unfinished: set[Callable[[], None]] = set()
+        """Called when the session ends; see `watch`."""
+        self.depart: Callable[[], None] = _go_on
+        """Called when a change has landed: what follows departs from what was recorded."""
+        self.canonical = canonicaliser(setup, self._encoded, self.warn_at_end)
+        """Makes the canonical requests of calls."""
+        self._extensions: dict[Slot[Any], Any] = {}
+        self._extensions_lock = RLock()  # to make one extension may need another
+        if setup.zone and setup.frozen is not None:
+            setup.frozen.tell_local = self._note_zone
+
+    def _encoded(self, value: Any) -> Any:
+        return self.codec.encode(value)  # which may have learned of more types since
+
+    def _note_zone(self) -> None:
+        if is_drawn_by_program():
+            self.report.add_real(self.setup.zone)
+
+    def new_report(self) -> Report:
+        """Return a report with nothing in it."""
+        source = self.source  # it is another one when the session has ended
+
+        def why_served(served: Crossed) -> str:
+            recorded = source.interaction(served.number)
+            if served.kind != "tool" and not recorded.acts:
+                return ""  # a search of a remote service has no code that could have run
+            if not self.policy.may_run_through(served.kind, served.name):
+                return "frozen"
+            return answered_without(recorded) or why_not_run(recorded.acts)
+
+        return Report(why_served, run_id=self.setup.run_id)
+
+    # -- facts -------------------------------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> Mode:
+        """The mode the session was opened in."""
+        return self.policy.mode
+
+    @property
+    def ambient(self) -> bool:
+        """True if integrations tape here what the user did not tape: everywhere, or inside what takes part."""
+        return self.setup.ambient or takes_part(self)
+
+    @property
+    def codec(self) -> ValueCodec:
+        """Writes and reads the values of this session."""
+        return value_codec(lenient=self.setup.opaque)
+
+    @property
+    def records(self) -> bool:
+        """True if anything of the run may be written: executed calls, and its steps."""
+        return self.ledger.writes
+
+    @property
+    def keeps_steps(self) -> bool:
+        """True if the steps of this run are kept: because they are watched, or because they are written."""
+        return self.ledger.watches_steps or self.ledger.writes
+
+    @property
+    def is_one_run(self) -> bool:
+        """True if executed calls are not added to a recording of another run, where their times would mean nothing."""
+        return self.policy.replaces or not self.policy.recorded or not self.policy.records
+
+    @property
+    def failure(self) -> AgentTapeError | AgentTapeHalt | None:
+        """The first failure, whether or not user code caught it."""
+        return self.latch.error
+
+    @property
+    def interactions(self) -> list[Interaction]:
+        """The interactions of the cassette; while one is being recorded, those that have ended so far."""
+        if self.policy.replaces and not self.closed:
+            return self.ledger.executed()
+        return [self.source.interaction(row.number) for row in self.source.entries]
+
+    @property
+    def http(self) -> bool:
+        """True if requests of HTTP clients are taped here that the user did not tape."""
+        return self.setup.tapes_http is not None
+
+    def tapes_http(self, host: str, port: int | None) -> bool:
+        """Return whether a request to a host is taped here that a client makes which the user did not tape."""
+        return self.setup.tapes_http is not None and self.setup.tapes_http(host, port)
+
+    @cached_property
+    def observed(self) -> Membership[Any]:
+        """The membership of what an integration observes, in a session that no context enters."""
+        return Membership(self, None)
+
+    def note_input(self, value: Any) -> None:
+        """Keep the input of the run in the header of its recording, so that it can be started again.
+
+        Graphs, chains, agents and workflows do so by themselves; a program of plain Python can do it here. The first
+        input is kept. In a replay this does nothing.
+
+        Args:
+            value: The input: for a function, its argument, or a dictionary of its arguments by their names.
+        """
+        self.first_input.note(plain_value(value))
+
+    # -- what others keep with it ------------------------------------------------------------------------------
+
+    def extension(self, slot: Slot[T]) -> T:
+        """Return what an integration keeps in a slot of this session, made on first use."""
+        if slot not in self._extensions:
+            with self._extensions_lock:
+                if slot not in self._extensions:
+                    self._extensions[slot] = slot.make(self)
+        found: T = self._extensions[slot]
+        return found
+
+    def extend(self, slot: Slot[T], value: T) -> None:
+        """Keep a value in a slot, unless there is one already."""
+        with self._extensions_lock:
+            self._extensions.setdefault(slot, value)
+
+    def watch(self, close: Callable[[], None]) -> None:
+        """Call this when the session ends, unless `unwatch` comes first.
+
+        An async stream that its reader abandons needs it: the event loop closes it at some later time.
+        """
+        self.unfinished.add(close)
+
+    def unwatch(self, close: Callable[[], None]) -> None:
+        """Undo `watch`."""
+        self.unfinished.discard(close)
+
+    def warn_at_end(self, warning: Warning) -> None:
+        """Give a warning when the session has ended well, once for each text."""
+        self.warnings.setdefault(str(warning), warning)
+
+    # -- a call ------------------------------------------------------------------------------------------------
 
     def cross(
         self,
@@ -89,18 +265,18 @@ class Session(EnteredSession):
         writes: bool = False,
         is_idempotent: bool = False,
     ) -> Crossing:
-        """Decide what happens on a call.
+        """Decide what happens on a call: make its request canonical, find its place, decide, then begin it.
 
         Args:
             boundary: The family of the call.
             name: Which one: the class of the model, the name of the tool.
             body: The request: encodable values, `Keyed` where building them is costly.
-            position: Where the call is made; by default below the crossing that executes around it, or the root.
+            position: Where the call is made; by default below the call that executes around it, or the root.
             owner: The object whose call it is.
             ids: Run-specific ids of the call that are not part of the request, for example the id of a tool call.
             ids_around: Run-specific ids of what the call can see around it, such as the messages of a conversation.
                 They are recorded where its outcome holds one of them.
-            parent: The crossing that is executing around this one; by default the one of this context.
+            parent: The call that is executing around it; by default the one of this context.
             holder: The state of the object that the call reads or changes; by default that of the owner.
             writes: Whether the call changes what the object holds.
             is_idempotent: Whether the boundary says that a call of it may be made again, or only reads.
@@ -110,195 +286,85 @@ class Session(EnteredSession):
             ServedWriteError: If it would be executed on an object after a write to it was served.
             UnrecordableValueError: If the body cannot be written.
         """
-        if self._has_left and self.is_replay:
-            self._refuse_late(boundary.kind, name)
+        for listener in self.listeners:
+            listener.begins(boundary.kind, name)
         self.scheduler.begins_call()
-        frozen = self.frozen_here()
-        if frozen is not None:
+        if (frozen := self.frozen_here()) is not None:
             frozen.progressed()
-        self.answering.__enter__()  # what waits for the decision takes no frozen time
+        waiting = self.answering.calls
+        waiting.append(None)  # what waits for the decision takes no frozen time
         try:
-            request = self._canonical.request(boundary.kind, name, body, ids, ids_around)
-            parent = parent if parent is not None and parent.session is self else self.around(position)
+            request = self.canonical.request(boundary.kind, name, body, ids, ids_around)
+            parent = parent if parent is not None and parent.session is self else around(self, position)
             position = position if position is not None else self._position(name, parent)
-            if self._named:
-                self._met.update((boundary.kind, name))
-            candidate = self._candidate_at(boundary, request, position) if self._setup.candidates is not None else None
-            policy = self.policy if boundary.takes_candidates else self._policy_without_candidates()
-            decision = self._decide(
-                policy, request, position.address, is_tried=candidate is not None, again=is_idempotent
+            candidate = self._candidate(boundary, request, position)
+            decision = self.recordings.decide(
+                self._policy_of(boundary),
+                request,
+                position.address,
+                is_tried=candidate is not None,
+                is_idempotent=is_idempotent,
             )
         except AgentTapeError as error:
-            self.latch(error)  # an agent that eats it must not end green
+            self.latch.keep(error)  # an agent that eats it must not end green
             raise
         finally:
-            self.answering.__exit__()
-        if self.held is not None:
-            self._note_secrets(self.held, position, body, begins_run=isinstance(decision, RunThrough))
+            waiting.pop()
+        for listener in self.listeners:
+            listener.decided(position, body, decision)
         if writes or isinstance(decision, Execute):
             self._follow_writes(decision, request, position, owner if holder is None else holder)
-        call = _Call(boundary, request, position, owner, body, self.ledger.next_number(), parent)
-        crossing: Crossing
+        facts = Facts(self, boundary, request, position, self.ledger.next_number(), owner, parent)
         if isinstance(decision, Serve):
-            crossing = self._served(call, decision.found)
-        elif isinstance(decision, RunThrough):
-            crossing = self._stepped_into(call, decision.found)
-        elif isinstance(decision, Refuse):
-            crossing = self._refused(call, decision)
+            call: Crossing = answered(facts, decision.found)
         else:
-            crossing = self._executed(call, candidate)
-        begun(crossing)
-        return crossing
+            call = self._not_answered(facts, decision, candidate, body)
+        begun(call)
+        return call
+
+    def _not_answered(
+        self,
+        facts: Facts,
+        decision: RunThrough | Execute | Refuse,
+        candidate: Candidate | None,
+        body: Mapping[str, Any],
+    ) -> Crossing:
+        """Begin a call that no recording answers."""
+        if isinstance(decision, RunThrough):
+            return run_through(facts, decision.found)
+        if isinstance(decision, Execute):
+            return executed(facts, candidate)
+        fake = self.setup.fakes.get(facts.request.name)
+        if fake is not None and decision.found is None:
+            return faked(facts, fake, body)
+        return missed(facts, decision)
 
     def _position(self, name: str, parent: ExecutedCall | None) -> Position:
         """Return where a call is made that no framework knows the place of."""
         base = parent.position if parent is not None else self.root
         return base.child(name, branch=task_branch(base))
 
-    def _served(self, call: _Call, found: Match) -> AnsweredCall:
-        """Return a call that a recording answers."""
-        self._note_answer(call, found, is_served=True)
-        self.ledger.served_at.setdefault(found.number, call.position.order)
-        self.scheduler.serves(found.number)
-        return AnsweredCall(*call.facts(self), number=call.number, owner=call.owner, found=found)
-
-    def _stepped_into(self, call: _Call, found: Match) -> ExecutedCall:
-        """Return a recorded call whose code is run again."""
-        self._note_answer(call, found, is_served=False)
-        self.ledger.ran_through(call.number, found.number, call.position.order)
-        facts = call.facts(self)
-        return ExecutedCall(*facts, number=call.number, owner=call.owner, parent=call.parent, found=found)
-
-    def _executed(self, call: _Call, candidate: Candidate | None) -> ExecutedCall:
-        """Return a call that is executed for real."""
-        boundary, request, position, owner, _, number, parent = call
-        self.scheduler.depart()
-        self._departed("executed", request, position)
-        self.report.add(executed=Crossed(boundary.kind, request.name, position.address, number))
-        executed = ExecutedCall(self, boundary, request, position, number=number, owner=owner, parent=parent)
-        if candidate is not None:
-            executed.candidate, executed.metadata = candidate, {"candidate": candidate.label}
-        return executed
-
-    def _refused(self, call: _Call, refusal: Refuse) -> AnsweredCall:
-        """Return a call without a recording: a function of the user answers it, or it is a miss."""
-        around = call.parent.number if call.parent is not None else None
-        fake = self._setup.fakes.get(call.request.name)
-        if fake is not None and refusal.found is None:
-            self.report.add(faked=Crossed(call.boundary.kind, call.request.name, call.position.address, call.number))
-            answer = answer_of(fake, call.body, around)
-        else:
-            answer = miss_result(self._drift(call.request, call.position, refusal), around)
-        return AnsweredCall(*call.facts(self), number=call.number, owner=call.owner, answer=answer)
-
-    def _note_answer(self, call: _Call, found: Match, *, is_served: bool) -> None:
-        """Note that a recording answers a call, or that its code is run again."""
-        request, position, parent = call.request, call.position, call.parent
-        if parent is not None:
-            self.ledger.inside[found.number] = parent.number
-        recorded = original(self.source, found.number)
-        crossed = Crossed(request.kind, request.name, position.address, recorded, found.rung, same=found.same)
-        if self._setup.notes_departures:
-            self._moved(request, position, found)
-        if is_served:
-            self.report.add(served=crossed)
-        else:
-            self.report.add(ran_through=crossed)
-        if self.events is not None:
-            event = "call.served" if is_served else "call.run_through"
-            self.events.crossed(event, crossed, self.ledger.inside.get(crossed.number))
-        if request.ids or self.ledger.texts is not None:
-            self._note_asked(request, found)
-
-    def _candidate_at(self, boundary: Boundary, request: CanonicalRequest, position: Position) -> Candidate | None:
+    def _candidate(self, boundary: Boundary, request: CanonicalRequest, position: Position) -> Candidate | None:
         """Return the candidate that is asked in the place of the program's own model, if there is one."""
-        candidates = self._setup.candidates
+        candidates = self.setup.candidates
         if candidates is None or not (boundary.takes_candidates and candidates.may_be_at(request.kind)):
             return None
         return candidates.at(position.address)
 
-    def _note_secrets(
-        self, held: HeldSecrets, position: Position, body: Mapping[str, Any], *, begins_run: bool
-    ) -> None:
-        """Note what a request holds, where what is served later may reach a call that is executed."""
-        with self.latching(), self.answering:
-            held.note(position.address, body, begins_run=begins_run)
-
-    def _note_asked(self, request: CanonicalRequest, found: Match) -> None:
-        """Note what is needed of a recording that stays: the ids that it was asked with, and texts for steps."""
-        if request.ids and self.ledger.writes:
-            self.ledger.asked.setdefault(found.number, Asked(request, found.same))
-        if self.policy.updates and self.ledger.texts is not None:
-            self.ledger.texts.note(self.source.interaction(found.number))
-
-    def unreported_crossing(
-        self,
-        boundary: Boundary,
-        name: str,
-        body: Callable[[], Mapping[str, Any]],
-        position: Position | None,
-        owner: Any,
-    ) -> ExecutedCall | None:
-        """Return the crossing of a call that is executed, and that may turn out to be none; see `program_calls`.
-
-        Args:
-            boundary: The family of the call.
-            name: The name of the boundary.
-            body: Makes the request.
-            position: Where the call is made; by default below the root.
-            owner: The object whose call it is.
-
-        Returns:
-            `None` if its request cannot be written.
-        """
-        try:
-            request = self._canonical.request(boundary.kind, name, body(), (), ())
-        except UnrecordableValueError:
-            return None
-        position = position or self.root.child(name, branch=task_branch(self.root))
-        number = self.ledger.next_number()
-        return ExecutedCall(self, boundary, request, position, number=number, owner=owner)
-
-    def _refuse_late(self, kind: str, name: str) -> NoReturn:
-        """Refuse a call of what a replay has started, and which runs on after its end."""
-        summary = f"{kind} {name} was called after the replay of {shown_path(self.path)} had ended"
-        miss = CassetteMissError(summary, f"  called at {caller()}\n  {how_to_end()}")
-        self.report.add_failure(missed=summary)
-        warn_of_late(miss)
-        raise miss
-
-    def _policy_without_candidates(self) -> Policy:
-        """Return the policy for models that no candidate replaces: a trial makes all other models live."""
-        candidates = self._setup.candidates
-        if candidates is None or not candidates.is_everywhere:
+    def _policy_of(self, boundary: Boundary) -> Policy:
+        """Return the policy for a call. A trial makes all models live but those that no candidate can replace."""
+        candidates = self.setup.candidates
+        if boundary.takes_candidates or candidates is None or not candidates.is_everywhere:
             return self.policy
         return self.policy._replace(live=self.policy.live - MODEL_KINDS)
-
-    def _decide(
-        self, policy: Policy, request: CanonicalRequest, address: str, *, is_tried: bool = False, again: bool = False
-    ) -> Decision:
-        """Find, decide, then use: a recording that is found and refused stays for the next call that asks for it."""
-        kind, name = request.kind, request.name
-        if is_tried or not policy.may_serve(kind, name):
-            return decide(policy, kind, name, None, is_tried=is_tried)
-        while True:
-            candidate = found_for(self, self._recordings, request, address)
-            decision = decide(policy, kind, name, candidate, is_idempotent=again)
-            if not isinstance(decision, Serve | RunThrough):
-                return decision
-            if self._recordings.use(decision.found, alone=isinstance(decision, RunThrough)):
-                return decision
-            # Another thread has found the same recording, and was faster: find again among the others.
 
     def _follow_writes(self, decision: Decision, request: CanonicalRequest, position: Position, holder: Any) -> None:
         """Note a write that is served, and refuse what would be executed on an object after one was."""
         if holder is None:
             return
         if isinstance(decision, Execute):
-            if served_write_on(holder) is not None:
-                owner = request.name.rpartition(".")[0] or request.name  # a method's name follows that of its class
-                call = f"{request.kind} {request.name} at {position.address}"
-                self.refuse_after_served_write(holder, owner, call)
+            owner = request.name.rpartition(".")[0] or request.name  # a method's name follows that of its class
+            self.refuse_after_served_write(holder, owner, f"{request.kind} {request.name} at {position.address}")
         elif isinstance(decision, Serve):  # else it is executed, stepped into or refused
             note_served_write(holder, ServedWrite(f"{request.kind} {request.name}", str(self.path)))
 
@@ -316,52 +382,27 @@ class Session(EnteredSession):
         written = served_write_on(holder)
         if written is not None:
             error = ServedWriteError(call, name, *written)
-            self.latch(error)
+            self.latch.keep(error)
             raise error
 
-    def _drift(self, request: CanonicalRequest, position: Position, refusal: Refuse) -> DriftError:
-        known = len(self._recordings.numbers(request.fingerprint))
-        reason = refusal_reason(refusal, known, self._bar(request.kind, request.name))
-        return self.miss(request, position, reason, lossy=refusal.found is not None)
+    def frozen_here(self, begun_in: ExecutedCall | None = None) -> Frozen | None:
+        """Return what is kept fixed for the code that runs here: around a boundary, or inside one that is executed.
+
+        Args:
+            begun_in: The boundary that was being executed where a thread without a context was begun.
+        """
+        inside = executing() or begun_in
+        if inside is None:
+            return self.frozen
+        return inside.frozen_inside() if inside.session is self else None
 
     def around(self, position: Position | None = None) -> ExecutedCall | None:
-        """Return the innermost crossing of this session that executes around a call made here.
+        """Return the innermost call of this session that executes around a call made here.
 
         Args:
             position: Where the call is made, as far as a framework knows.
         """
-        innermost = executing() or self._executing_elsewhere(position)
-        return innermost if innermost is not None and innermost.session is self else None
-
-    def _bar(self, kind: str, name: str) -> str:
-        """Return why a boundary is only ever served; empty where it might be executed."""
-        if self.policy.is_barred(kind, name):
-            return "the run has departed from its recording, live does not name this call"
-        return "it is frozen" if self.policy.is_frozen(kind, name) else ""
-
-    def _executing_elsewhere(self, position: Position | None) -> ExecutedCall | None:
-        """Return the boundary that a thread without a context most likely works for: the innermost, if there is one.
-
-        Real code may start threads that know nothing of the session. What they call belongs to that code. It does not
-        if a framework knows the place of the call, in the same tree and not below that boundary: then it runs beside,
-        as in an event loop that is older than the session.
-        """
-        if SCOPES.innermost() is not None:
-            return None
-        origin = SCOPES.origin()
-        if origin is not None and origin.membership.session is self:
-            begun_in: ExecutedCall | None = origin.crossing
-            return begun_in if begun_in is not None and not begun_in.has_ended else None
-        # A request that is under way starts no threads that make others: those run beside it.
-        running = [crossing for crossing in self.extension(RUNNING)[:] if crossing.boundary.kind != "http"]
-        innermost = running[-1] if running else None
-        if innermost is None or not all(map(innermost.is_below, running)):
-            return None
-        return None if position is not None and position.is_beside(innermost.position) else innermost
-
-    def executes_now(self) -> bool:
-        """Return whether a boundary is being executed for real at this moment."""
-        return any(crossing.reaches_out() for crossing in self.extension(RUNNING)[:])
+        return around(self, position)
 
 
 SCOPES: Scopes[Session] = _SCOPES

@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple
 from agenttape_core.matching import IdMap, Order
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain, RecordedError, Step, StepTiming
-from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.codecs import plain_metadata, plain_tags, value_codec
 from agenttape_core.session.recorded_errors import record_error
+from agenttape_core.session.session import Session
 
 
 class StepEvent(NamedTuple):
@@ -54,7 +54,7 @@ class StepEvent(NamedTuple):
     is_redacted: bool = False
 
 
-def record_step(session: BaseSession, event: StepEvent) -> None:
+def record_step(session: Session, event: StepEvent) -> None:
     """Record a step in a session that records. Thread-safe.
 
     Raises:
@@ -67,7 +67,7 @@ def record_step(session: BaseSession, event: StepEvent) -> None:
     session.ledger.keep_step(_step(session, event), timing, event.order)
 
 
-def _step(session: BaseSession, event: StepEvent) -> Step:
+def _step(session: Session, event: StepEvent) -> Step:
     redactor, texts = session.redactor, session.ledger.texts
 
     def shown(value: Plain) -> Plain:

@@ -76,8 +76,6 @@ class Budget:
         if crossing.boundary.kind not in MODELS:
             return
         session = crossing.session
-        if not isinstance(session, Session):
-            return
         with self._lock:
             self._counted.setdefault(session, 0)
             self._count()
@@ -87,12 +85,12 @@ class Budget:
             error = BudgetExceededError(
                 self._dollars, spent, f"{crossing.boundary.kind} at {crossing.position.address}"
             )
-            session.latch(error)
+            session.latch.keep(error)
             raise error
 
     def _count(self) -> None:
         for session, counted in list(self._counted.items()):
-            kept = session.executed()
+            kept = session.ledger.executed()
             for item in kept[counted:]:
                 cost = self._cost(session, item) if item.kind in MODELS else 0.0
                 self._spent += cost

@@ -44,7 +44,7 @@ def _taping(real: Any) -> Any:
         if taped is None or not taped.http:
             return await real(session, method, url, **options)
         if not hasattr(session, "_middlewares"):
-            with taped.latching():
+            with taped.latch:
                 raise ConfigurationError(
                     f"aiohttp {aiohttp.__version__} cannot be recorded: it has no middlewares of clients\n"
                     "  pip install 'aiohttp>=3.12'"

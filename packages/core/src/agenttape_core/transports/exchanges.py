@@ -93,7 +93,7 @@ async def aexchange(
 
 
 def _head(session: Session, first: Plain) -> Head:
-    with session.latching():
+    with session.latch:
         return Head.read(first)
 
 

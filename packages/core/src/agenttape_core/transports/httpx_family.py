@@ -135,7 +135,7 @@ class _Taping(Generic[TransportT]):
 
     def _sending(self, session: Session, request: Any) -> _Sending:
         if "upgrade" in request.headers:
-            with session.latching():
+            with session.latch:
                 raise ConfigurationError(
                     f"{request.url.host}: a connection that becomes a WebSocket cannot be recorded\n"
                     "  give the client another transport for it: mounts={'all://HOST': ...}"

@@ -40,7 +40,7 @@ def _script(request: ThreadRequest, recorded: RecordedRun) -> Script[Any]:
     session = current_session()
     if session is None:
         raise ConfigurationError("a thread begins again within a session: with use_cassette(...)")
-    session.also_match(*reasked_calls(recorded))
+    session.recordings.index.also_match(reasked_calls(recorded))
     initial = yield from initial_checkpoints(recorded, request)
     end = yield from ThreadRun(request, recorded, session, initial, ends=recorded.plan.ends).script()
     return end.values

@@ -203,11 +203,13 @@ class ThreadRun:
     def _serve_reasked(self, invocation: Invocation) -> None:
         """Serve again the calls that interrupted nodes made before their question; later ones were not recorded."""
         used = (one.number for one in self._used() if _is_below(one.address, invocation.asking))
-        self._session.go_back(done_before(self._cassette, set(used)))
+        self._session.recordings.index.give_back(done_before(self._cassette, set(used)))
 
     def _serve_again(self, stopped: str) -> None:
         """Serve again the calls of nodes that were broken off when the graph at an address was stopped."""
-        self._session.go_back([one.number for one in self._used() if _is_repeated(one.address, stopped)])
+        self._session.recordings.index.give_back(
+            [one.number for one in self._used() if _is_repeated(one.address, stopped)]
+        )
 
     def _used(self) -> tuple[Crossed, ...]:
         """Return the recordings that were served or run through."""

@@ -16,7 +16,7 @@ from agenttape_core.integration.stand_ins.recorded_settings import Setting, dist
 from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.replay import open_replay
 from agenttape_core.matching import Exhausted
-from agenttape_core.session import Boundary, Crossing, Report, Session, value_codec
+from agenttape_core.session import Boundary, Crossing, Report, Session, runs, value_codec
 from agenttape_core.settings import Pace
 
 
@@ -103,8 +103,8 @@ class Recorded:
             raise
 
     def _recorded_one_of(self, boundary: Boundary, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        known = [body for body in bodies if self._session.times_recorded(boundary, body)]
-        left = (body for body in known if self._session.times_left(boundary, body))
+        known = [body for body in bodies if runs.times_recorded(self._session, boundary, body)]
+        left = (body for body in known if runs.times_left(self._session, boundary, body))
         return next(left, (known or bodies)[0])
 
 

@@ -80,7 +80,7 @@ class Facts:
             drift=tuple(_first([str(each)]) for one in replays for each in one.report.drift),
             executed=sum(len(one.report.executed) for one in sessions),
             not_run=tuple(dict.fromkeys(str(tool) for one in replays for tool in one.report.served_not_run)),
-            ignored=tuple(dict.fromkeys(path for one in replays for path in one.ignored)),
+            ignored=tuple(dict.fromkeys(path for one in replays for path in one.setup.ignored.spelled)),
             value=_ADDRESS.sub("0x…", value),
             seconds=round(seconds, 4),
         )

@@ -156,7 +156,7 @@ def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
     unused = [one.number for one in report.judged]
     departed = Departed(changed, report.missed, unused, drops=not session.policy.is_shared)
     where = shown if shown is not None else shown_path(session.path)
-    return planned(session.source, session.timing_of, departed, prices, where)
+    return planned(session.source, session.recordings.timing_of, departed, prices, where)
 
 
 def planned(

@@ -29,7 +29,7 @@ from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.running_test import FailedBlock, this_test
 from agenttape_core.schema import MODEL_KINDS
-from agenttape_core.session import Session
+from agenttape_core.session import NAMES, Session
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, part_of
 from agenttape_core.tools.processes.shutdown import (
     exit_now,
@@ -154,7 +154,7 @@ class ProcessSession:
             real=list(report.real),
             unseen=list(report.unseen),
             missing=missing_packages(),
-            unmatched=session.unmatched(),
+            unmatched=session.extension(NAMES).unmatched(),
             failure=str(failed) if failed is not None else self._failed_blocks(),
             problem=isinstance(failed, CassetteError),
             spent=self._budget.spent if self._budget is not None else 0.0,

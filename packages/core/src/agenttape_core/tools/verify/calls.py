@@ -9,7 +9,7 @@ from typing import Any
 from agenttape_core.lifecycle.running_test import FailedBlock
 from agenttape_core.matching import canonical_json
 from agenttape_core.schema import Plain
-from agenttape_core.session import BaseSession, Crossing
+from agenttape_core.session import Crossing, Session
 from agenttape_core.tools.verify.recording import Departures, WithRecording
 
 _MAX_REQUEST = 1000
@@ -27,8 +27,8 @@ class Calls:
         self.with_recording = WithRecording()
         """Compares them with the recording."""
         self._lock = threading.Lock()
-        self._calls: dict[BaseSession, dict[str, list[str]]] = {}
-        self._branches: dict[BaseSession, dict[Any, list[str]]] = {}
+        self._calls: dict[Session, dict[str, list[str]]] = {}
+        self._branches: dict[Session, dict[Any, list[str]]] = {}
         self._failures: list[FailedBlock] = []
 
     def begin(self) -> None:
@@ -37,7 +37,7 @@ class Calls:
         with self._lock:
             self._calls, self._branches, self._failures = {}, {}, []
 
-    def opened(self, session: BaseSession) -> None:
+    def opened(self, session: Session) -> None:
         """Watch a session from its beginning. It may end without a call."""
         session.ledger.watch_steps()
         with self._lock:
@@ -66,7 +66,7 @@ class Calls:
 
     def report(self) -> Plain:
         """Return the calls as plain data, free of the order of concurrent branches and sessions."""
-        failures: dict[BaseSession, str] = {
+        failures: dict[Session, str] = {
             block.session: block.said for block in self._failures if block.session is not None
         }
         unopened = [

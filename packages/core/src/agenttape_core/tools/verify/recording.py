@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agenttape_core.scheduling import is_in_run
-from agenttape_core.session import AnsweredCall, BaseSession, Crossing
+from agenttape_core.session import AnsweredCall, Crossing, Session
 from agenttape_core.tools.verify.written import written_otherwise
 
 _SAME_MOMENT_MS = 1.0
@@ -46,7 +46,7 @@ class WithRecording:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._orders: dict[BaseSession, _Order] = {}
+        self._orders: dict[Session, _Order] = {}
 
     def begin(self) -> None:
         """Forget the replays before."""
@@ -73,7 +73,7 @@ class WithRecording:
             elif is_in_run():
                 order.in_threads.append(_Moment(address, what, number))
 
-    def departures(self, session: BaseSession) -> Departures:
+    def departures(self, session: Session) -> Departures:
         """Return where a session departs from its recording: in what, with what was recorded and what there is now."""
         order = self._orders.get(session, _Order())
         pairs = {
@@ -99,7 +99,7 @@ def _runs_loop() -> bool:
     return True
 
 
-def _answers(session: BaseSession, answered: Sequence[str]) -> list[str]:
+def _answers(session: Session, answered: Sequence[str]) -> list[str]:
     """Return the first recorded order of answers that is another now, of calls that are alone at their address."""
     times = Counter(answered)
     for group in session.scheduler.recorded.loops:
@@ -112,7 +112,7 @@ def _answers(session: BaseSession, answered: Sequence[str]) -> list[str]:
     return []
 
 
-def _threads(session: BaseSession, moments: Sequence[_Moment]) -> list[str]:
+def _threads(session: Session, moments: Sequence[_Moment]) -> list[str]:
     """Return what threads did in another order than in the recording, if it holds an order."""
     if not session.scheduler.recorded.threads:
         return []
@@ -127,9 +127,9 @@ def _threads(session: BaseSession, moments: Sequence[_Moment]) -> list[str]:
     return []
 
 
-def _recorded_at(session: BaseSession, moment: _Moment) -> float | None:
+def _recorded_at(session: Session, moment: _Moment) -> float | None:
     """Return the milliseconds after which it happened in the recording, if they are known."""
-    timing = session.timing_of(moment.number)
+    timing = session.recordings.timing_of(moment.number)
     if timing is None or timing.start_ms is None or session.source.outcome(moment.number).given_up is not None:
         return None
     return timing.start_ms + (timing.duration_ms if moment.what == _ANSWERED else 0.0)

@@ -14,7 +14,7 @@ from itertools import islice
 
 from agenttape_core.matching import ABSENT, differing_leaves, is_identical
 from agenttape_core.schema import GAP, Plain, Step
-from agenttape_core.session import BaseSession
+from agenttape_core.session import Session
 from agenttape_core.session.shared_texts import REFERENCE
 from agenttape_core.tools.verify.comparison import TAG
 
@@ -29,7 +29,7 @@ Pairs = dict[str, list[str]]
 """The recorded and the present state of each place, by its name."""
 
 
-def written_otherwise(session: BaseSession) -> Pairs:
+def written_otherwise(session: Session) -> Pairs:
     """Return the steps of the recording that a replay has not taken, or that have written something else in it.
 
     A handler that observes sees other steps than a session; a replay that leaves recordings unused is that of another
@@ -50,7 +50,7 @@ def written_otherwise(session: BaseSession) -> Pairs:
     return dict(islice(_differences(recorded, now), _MOST))
 
 
-def _served_whole(session: BaseSession) -> Iterator[str]:
+def _served_whole(session: Session) -> Iterator[str]:
     """Yield the addresses of recorded calls that were served, and whose code is rightly not run.
 
     The code of a tool is run if it has done nothing outside by itself and makes calls that are recorded.

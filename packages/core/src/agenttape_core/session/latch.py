@@ -8,7 +8,7 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt
 from agenttape_core.locks import Lock
 
 
-class FirstFailure:
+class Latch:
     """Remembers the first failure. Thread-safe.
 
     As a context manager it latches our own errors that leave the block. It holds no state of a block, so that one
@@ -23,7 +23,7 @@ class FirstFailure:
         self.on_first: list[Callable[[AgentTapeError | AgentTapeHalt], object]] = []
         """Called with the first failure."""
 
-    def latch(self, failure: AgentTapeError | AgentTapeHalt) -> None:
+    def keep(self, failure: AgentTapeError | AgentTapeHalt) -> None:
         """Remember a failure, unless there was one before."""
         with self._lock:
             is_first = self.error is None
@@ -37,4 +37,4 @@ class FirstFailure:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, AgentTapeError):
-            self.latch(error)
+            self.keep(error)

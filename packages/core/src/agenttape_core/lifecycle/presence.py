@@ -1,0 +1,148 @@
+"""A session in its context: entered, paused and resumed, left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from weakref import ref
+
+from agenttape_core.errors import AgentTapeError, OutlivedRecordingWarning, shown_path
+from agenttape_core.guard import note_after_replay
+from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
+from agenttape_core.scheduling import SCOPES, UNREAD, Collections, Membership, collections
+from agenttape_core.schema import GAP
+from agenttape_core.session import IN_THREADS, RUNNING, LateCalls, Session, Slot, runs
+
+
+class Aftermath:
+    """The time after a replay in which the caller's context still belongs to it: what is asked there is refused.
+
+    Args:
+        membership: Of the replay, for contexts that outlive it. While this is kept, the replay stays in force.
+    """
+
+    def __init__(self, membership: Membership[Any]) -> None:
+        self._membership: Membership[Any] | None = membership
+        self._before: Membership[Any] | None = None
+
+    def begin(self) -> None:
+        """Let the context of the caller belong to the replay again."""
+        if self._membership is not None:
+            self._before = SCOPES.swap(self._membership)
+            note_after_replay(follows=True)
+
+    def end(self) -> None:
+        """Let the replay go. Does nothing the second time."""
+        if self._membership is not None and SCOPES.membership() is self._membership:
+            SCOPES.swap(self._before)
+            note_after_replay(follows=False)
+        self._membership = self._before = None
+
+
+class Presence:
+    """The contexts that a session is current in.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._membership: Membership[Any] | None = None
+        self._collections: Collections = ()
+        self._branch: Branch | None = None
+        self._branch_outside: Branch | None = None
+
+    def enter(self) -> ref[Membership[Any]]:
+        """Make the session the current one. Return a weak reference, alive while anything of the session runs on."""
+        session = self._session
+        self._branch_outside = current_branch()
+        # An observer can't see which task a call runs in, so what it recorded is numbered in the order of the starts.
+        frozen = session.frozen
+        is_observed = frozen.was_observed if frozen is not None else session.source.has_step(GAP)
+        self._branch = None if is_observed else new_branch()
+        enter_branch(self._branch)
+        self._membership, self._collections = SCOPES.enter(session), collections()
+        session.first_input.entered()
+        session.scheduler.enter()
+        return ref(self._membership)
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Make the session the current one of the context of a block, while it is open.
+
+        A test runner sets a test up in one context and runs it in another.
+        """
+        before, branch = SCOPES.swap(self._membership), current_branch()
+        enter_branch(self._branch)
+        try:
+            yield
+        finally:
+            SCOPES.swap(before)
+            enter_branch(branch)
+
+    def aftermath(self) -> Aftermath | None:
+        """Keep a replay in force beyond its end, for what follows in its context; `None` for any other session."""
+        if self._membership is None or not (self._session.is_replay and self._session.policy.offline):
+            return None
+        self._session.has_aftermath = True
+        return Aftermath(self._membership.afterwards())
+
+    def pause(self) -> None:
+        """Let the context that entered the session be outside of it again, while the session stays open."""
+        if self._membership is not None and SCOPES.innermost() is self._session:
+            SCOPES.swap(self._membership.outer)
+            enter_branch(self._branch_outside)
+
+    def leave(self) -> None:
+        """End the session: streams that are not read to their end are cut, then nothing more is served or executed."""
+        session = self._session
+        session.scheduler.settle()
+        session.was_cut = bool(session.unfinished)
+        session.scheduler.close()
+        for close in list(session.unfinished):
+            with suppress(AgentTapeError):  # latched where it was raised
+                close()
+        in_threads = session.extension(IN_THREADS)
+        for call in list(in_threads):
+            if call.is_real and call.is_abandoned:  # its thread goes on, and nobody waits for it
+                call.cancelled()
+        _end_what_is_left(session)
+        end(session)
+        session.scheduler.leave()
+        membership, self._membership = self._membership, None
+        if session.is_replay:
+            session.listeners.append(LateCalls(session))
+        if membership is not None:
+            if session.takes_strays:  # one beside others cannot tell which of them has made a stream
+                UNREAD.note(membership, self._collections, thoroughly=session.is_replay and runs.has_unused(session))
+            if SCOPES.leave(membership):
+                enter_branch(self._branch_outside)
+
+
+PRESENCE: Slot[Presence] = Slot(Presence)
+"""The presence of a session."""
+
+
+def end(session: Session) -> None:
+    """End a session, which serves and executes nothing more: alone, one that no context entered."""
+    session.ledger.close()
+    session.closed = True
+
+
+def _end_what_is_left(session: Session) -> None:
+    """Record calls that event loops still await as not ended, and name those too that threads are in."""
+    for call in reversed(session.extension(RUNNING)[:]):
+        if not call.is_left:
+            continue
+        what, remedy = "misses it", "join its thread inside the block to record it"
+        if call.is_awaited:
+            call.cancelled()
+            what, remedy = "leaves it unanswered", "await it inside the block to record its answer, or cancel it"
+        session.warn_at_end(
+            OutlivedRecordingWarning(
+                f"{shown_path(session.path)}: {call} had not ended when the recording did, so a replay {what}\n"
+                f"  {remedy}"
+            )
+        )

@@ -1,0 +1,176 @@
+"""The beginning of a call, once it is decided what happens on it: it is noted, and made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agenttape_core.engine import Refuse
+from agenttape_core.errors import DriftError
+from agenttape_core.matching import Candidate as Match
+from agenttape_core.matching import CanonicalRequest, Position
+from agenttape_core.schema import FAKED, Outcome
+from agenttape_core.session.answered_call import AnsweredCall
+from agenttape_core.session.boundary import Boundary
+from agenttape_core.session.call import Call
+from agenttape_core.session.candidates import Candidate
+from agenttape_core.session.executed_call import ExecutedCall
+from agenttape_core.session.miss import miss_of, refusal_reason
+from agenttape_core.session.recorded_errors import record_error
+from agenttape_core.session.recording import keep_answer
+from agenttape_core.session.report import Crossed
+from agenttape_core.session.sources import original
+
+if TYPE_CHECKING:
+    from agenttape_core.session.session import Session  # the type alone: it begins its calls by what is here
+
+Crossing = AnsweredCall | ExecutedCall
+"""A call at a boundary: `is_served` is true of one that is answered without being executed."""
+
+
+class Facts(NamedTuple):
+    """The facts of a call that is decided.
+
+    Args:
+        session: Its session.
+        boundary: Its family.
+        request: Its request.
+        position: Where it is made.
+        number: Its number in this run.
+        owner: The object whose call it is.
+        parent: The call that is executing around it.
+    """
+
+    session: Session
+    boundary: Boundary
+    request: CanonicalRequest
+    position: Position
+    number: int
+    owner: Any
+    parent: ExecutedCall | None
+
+
+def answered(
+    facts: Facts,
+    found: Match,
+) -> AnsweredCall:
+    """Begin a call that a recording answers."""
+    session, boundary, request, position, number, owner, _ = facts
+    session.report.add(served=_note_answer(facts, found, is_served=True))
+    session.ledger.served_at.setdefault(found.number, position.order)
+    session.scheduler.serves(found.number)
+    return AnsweredCall(session, boundary, request, position, number=number, owner=owner, found=found)
+
+
+def run_through(
+    facts: Facts,
+    found: Match,
+) -> ExecutedCall:
+    """Begin a recorded call whose code is run again."""
+    session, boundary, request, position, number, owner, parent = facts
+    session.report.add(ran_through=_note_answer(facts, found, is_served=False))
+    session.ledger.ran_through(number, found.number, position.order)
+    return ExecutedCall(session, boundary, request, position, number=number, owner=owner, parent=parent, found=found)
+
+
+def executed(
+    facts: Facts,
+    candidate: Candidate | None,
+) -> ExecutedCall:
+    """Begin a call that is executed for real, by a candidate if one is given."""
+    session, boundary, request, position, number, owner, parent = facts
+    session.scheduler.depart()
+    session.report.add(executed=Crossed(boundary.kind, request.name, position.address, number))
+    for listener in session.listeners:
+        listener.executed(request, position)
+    call = ExecutedCall(session, boundary, request, position, number=number, owner=owner, parent=parent)
+    if candidate is not None:
+        call.candidate, call.metadata = candidate, {"candidate": candidate.label}
+    return call
+
+
+def faked(
+    facts: Facts,
+    fake: Callable[..., Any],
+    body: Mapping[str, Any],
+) -> AnsweredCall:
+    """Begin a call without a recording that a function of the user answers, given the request as it was made."""
+    session, boundary, request, position, number, owner, parent = facts
+    session.report.add(faked=Crossed(boundary.kind, request.name, position.address, number))
+    answer = _answer_of(fake, body, parent.number if parent is not None else None)
+    return AnsweredCall(session, boundary, request, position, number=number, owner=owner, answer=answer)
+
+
+def missed(
+    facts: Facts,
+    refusal: Refuse,
+) -> AnsweredCall:
+    """Begin a call that may be neither answered nor executed, in a run that lives on with an error result.
+
+    Raises:
+        CassetteMissError: If a miss ends the run.
+    """
+    session, boundary, request, position, number, owner, parent = facts
+    known = len(session.recordings.index.numbers(request.fingerprint))
+    reason = refusal_reason(refusal, known, _bar(session, request.kind, request.name))
+    drift = miss_of(session, request, position, reason, lossy=refusal.found is not None)
+    answer = _miss_result(drift, parent.number if parent is not None else None)
+    return AnsweredCall(session, boundary, request, position, number=number, owner=owner, answer=answer)
+
+
+def _bar(session: Session, kind: str, name: str) -> str:
+    """Return why a boundary is only ever served; empty where it might be executed."""
+    if session.policy.is_barred(kind, name):
+        return "the run has departed from its recording, live does not name this call"
+    return "it is frozen" if session.policy.is_frozen(kind, name) else ""
+
+
+def _note_answer(facts: Facts, found: Match, *, is_served: bool) -> Crossed:
+    """Note that a recording answers a call, or that its code is run again, and return it as the report has it."""
+    session, request, position, parent = facts.session, facts.request, facts.position, facts.parent
+    if parent is not None:
+        session.ledger.inside[found.number] = parent.number
+    recorded = original(session.source, found.number)
+    crossed = Crossed(request.kind, request.name, position.address, recorded, found.rung, same=found.same)
+    for listener in session.listeners:
+        listener.answered(request, found, crossed, is_served=is_served)
+    return crossed
+
+
+def _miss_result(drift: DriftError, parent: int | None) -> Callable[[Call], Any]:
+    """Return the answer of a missed call: the error result of its boundary, or a `DriftError` that is raised."""
+
+    def refused(call: Call) -> Any:
+        said = call.session.redactor.text(drift.said)
+        keep_answer(call, parent, Outcome(status="refused", value=said))
+        return call.boundary.missed(call, drift)
+
+    return refused
+
+
+def _answer_of(fake: Callable[..., Any], body: Mapping[str, Any], parent: int | None) -> Callable[[Call], Any]:
+    """Return the answer of a faked call: what the fake returns or raises, given the arguments as they were."""
+
+    def faked(call: Call) -> Any:
+        redactor, codec = call.session.redactor, call.session.codec
+        try:
+            value = call.boundary.faked(call, _called(fake, body))
+        except Exception as error:
+            with call.session.latch:
+                record = record_error(error, codec)
+                redacted = type(record).model_validate(redactor.value(record.model_dump()))
+            keep_answer(call, parent, Outcome(status="raised", error=redacted), [FAKED])
+            raise
+        with call.session.latch:
+            plain = redactor.value(codec.encode(value))
+        keep_answer(call, parent, Outcome(status="returned", value=plain), [FAKED])
+        return value
+
+    return faked
+
+
+def _called(fake: Callable[..., Any], body: Mapping[str, Any]) -> Any:
+    given = body.get("arguments", body)
+    if isinstance(given, Mapping):
+        return fake(**given)
+    return fake(*given) if isinstance(given, list | tuple) else fake(given)

@@ -1,0 +1,169 @@
+"""The listeners of a session, each for one rare thing that is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from agenttape_core.engine import IDEMPOTENT, Decision, RunThrough
+from agenttape_core.errors import CassetteMissError, shown_path
+from agenttape_core.guard import how_to_end, warn_of_late
+from agenttape_core.guard.caller import caller
+from agenttape_core.matching import Candidate as Match
+from agenttape_core.matching import CanonicalRequest, Nearest, Position, differences
+from agenttape_core.schema import KINDS
+from agenttape_core.session.events import Events
+from agenttape_core.session.held_secrets import HeldSecrets
+from agenttape_core.session.ids_of_run import Asked
+from agenttape_core.session.listening import Listener
+from agenttape_core.session.miss import differing_parts
+from agenttape_core.session.report import Crossed, Departure
+from agenttape_core.session.session import Session
+from agenttape_core.session.slot import Slot
+
+
+def listen(session: Session) -> None:
+    """Let all listen to a session that its options ask for.
+
+    Args:
+        session: The session, before its first call.
+    """
+    names = session.extension(NAMES)
+    if names.named:
+        session.listeners.append(names)
+    if session.held is not None:
+        session.listeners.append(_Secrets(session, session.held))
+    if session.setup.notes_departures:
+        session.listeners.append(_Departures(session))
+    if session.events is not None:
+        session.listeners.append(_Events(session, session.events))
+    if session.ledger.writes:
+        session.listeners.append(_Asked(session))
+
+
+class Names(Listener):
+    """The names in options that a call has had: one that none has is probably misspelt.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: Session) -> None:
+        policy = session.policy
+        self._session = session
+        self.named = policy.live | policy.frozen | (policy.through or frozenset())
+        self._met: set[str] = set()
+
+    def begins(self, kind: str, name: str) -> None:
+        """Note the kind and the name of a call."""
+        self._met.update((kind, name))
+
+    def unmatched(self) -> list[str]:
+        """Return the names in options that no boundary has, neither of this run nor of the cassette."""
+        recorded = {word for row in self._session.source.entries for word in (row.kind, row.name)}
+        return sorted(self.named - self._met - recorded - KINDS - {IDEMPOTENT})
+
+
+NAMES: Slot[Names] = Slot(Names)
+
+
+class LateCalls(Listener):
+    """Refuses the calls of what a replay has started, and which runs on after its end.
+
+    Args:
+        session: The replay, which has ended.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def begins(self, kind: str, name: str) -> None:
+        """Refuse it.
+
+        Raises:
+            CassetteMissError: Always.
+        """
+        session = self._session
+        summary = f"{kind} {name} was called after the replay of {shown_path(session.path)} had ended"
+        miss = CassetteMissError(summary, f"  called at {caller()}\n  {how_to_end()}")
+        session.report.add_failure(missed=summary)
+        warn_of_late(miss)
+        raise miss
+
+
+class _Secrets(Listener):
+    """Keeps what requests hold, where what is served later may reach a call that is executed."""
+
+    def __init__(self, session: Session, held: HeldSecrets) -> None:
+        self._session = session
+        self._held = held
+
+    def decided(self, position: Position, body: Mapping[str, Any], decision: Decision) -> None:
+        with self._session.latch, self._session.answering:
+            self._held.note(position.address, body, begins_run=isinstance(decision, RunThrough))
+
+
+class _Departures(Listener):
+    """Notes the calls that are not as they were recorded, in a run in which something is changed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def answered(self, request: CanonicalRequest, found: Match, crossed: Crossed, *, is_served: bool) -> None:
+        del is_served
+        if not found.same:
+            recorded = self._session.source.interaction(found.number).request
+            differing = tuple((one.path, one.recorded, one.asked) for one in differences(recorded, request.body))
+            self._note("moved", request, crossed.address, crossed.number, differing)
+
+    def executed(self, request: CanonicalRequest, position: Position) -> None:
+        self._note("executed", request, position.address)
+
+    def missed(self, request: CanonicalRequest, position: Position, near: Nearest | None, *, is_fatal: bool) -> None:
+        del is_fatal
+        number = near.row.number if near is not None else None
+        self._note("missed", request, position.address, number, tuple(differing_parts(near)))
+
+    def _note(
+        self,
+        what: Literal["moved", "missed", "executed"],
+        request: CanonicalRequest,
+        address: str,
+        number: int | None = None,
+        differing: tuple[tuple[str, Any, Any], ...] = (),
+    ) -> None:
+        departure = Departure(what, request.kind, request.name, address, number, differing)
+        self._session.report.add_departed(departure)
+
+
+class _Events(Listener):
+    """Passes on what becomes of calls as it happens."""
+
+    def __init__(self, session: Session, events: Events) -> None:
+        self._session = session
+        self._events = events
+
+    def answered(self, request: CanonicalRequest, found: Match, crossed: Crossed, *, is_served: bool) -> None:
+        del request, found
+        inside = self._session.ledger.inside.get(crossed.number)
+        self._events.crossed("call.served" if is_served else "call.run_through", crossed, inside)
+
+    def missed(self, request: CanonicalRequest, position: Position, near: Nearest | None, *, is_fatal: bool) -> None:
+        del near
+        event = "call.missed" if is_fatal else "call.refused"
+        self._events.tell(event, kind=request.kind, name=request.name, address=position.address)
+
+
+class _Asked(Listener):
+    """Notes what is needed of a recording that stays: the ids that it was asked with, and texts for steps."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def answered(self, request: CanonicalRequest, found: Match, crossed: Crossed, *, is_served: bool) -> None:
+        del crossed, is_served
+        ledger = self._session.ledger
+        if request.ids:
+            ledger.asked.setdefault(found.number, Asked(request, found.same))
+        if self._session.policy.updates and ledger.texts is not None:
+            ledger.texts.note(self._session.source.interaction(found.number))

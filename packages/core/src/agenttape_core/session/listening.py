@@ -1,0 +1,30 @@
+"""What listens to the calls of a session where something rare is asked of it: in the common case, nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agenttape_core.engine import Decision
+from agenttape_core.matching import Candidate as Match
+from agenttape_core.matching import CanonicalRequest, Nearest, Position
+from agenttape_core.session.report import Crossed
+
+
+class Listener:
+    """Listens to the calls of one session, in many threads; a subclass overrides what it's there for."""
+
+    def begins(self, kind: str, name: str) -> None:
+        """Note that a call is made, or end it by an error."""
+
+    def decided(self, position: Position, body: Mapping[str, Any], decision: Decision) -> None:
+        """Note what happens on a call, given its request before it was redacted."""
+
+    def answered(self, request: CanonicalRequest, found: Match, crossed: Crossed, *, is_served: bool) -> None:
+        """Note that a recording answers a call, or, if it isn't served, that its code is run again."""
+
+    def executed(self, request: CanonicalRequest, position: Position) -> None:
+        """Note that a call is executed for real."""
+
+    def missed(self, request: CanonicalRequest, position: Position, near: Nearest | None, *, is_fatal: bool) -> None:
+        """Note that a call has no recording, and which is nearest. If it isn't fatal, the run lives on."""

@@ -1,0 +1,116 @@
+"""The recordings of a session: the one that answers a call, and what is known of each."""
+
+from __future__ import annotations
+
+from agenttape_core.engine import Decision, Policy, RunThrough, Serve, decide
+from agenttape_core.matching import STRICT, CanonicalRequest, RecordingIndex
+from agenttape_core.matching import Candidate as Match
+from agenttape_core.scheduling import Ending
+from agenttape_core.schema import Timing
+from agenttape_core.session.setup import Setup
+from agenttape_core.session.sources import ATTEMPTS, Edited, original
+
+
+class Recordings:
+    """The recordings of a session, each of which answers one call. Thread-safe.
+
+    Args:
+        setup: All that the session is made of.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self._source = source = setup.source
+        self._timings = setup.timings
+        self._addresses: dict[int, str] | None = None
+        self.has_changed = False
+        """True once a change has landed: the program may make calls again that were served already."""
+        note = source.fidelity_note if setup.policy.lossy == "refuse" else None
+        self.index = RecordingIndex(
+            source.entries,
+            setup.policy.match_on,
+            source.interaction,
+            fidelity_note=note,
+            acted=lambda number: source.interaction(number).acts != [],
+        )
+
+    # -- the one that answers a call ---------------------------------------------------------------------------
+
+    def decide(
+        self,
+        policy: Policy,
+        request: CanonicalRequest,
+        address: str,
+        *,
+        is_tried: bool = False,
+        is_idempotent: bool = False,
+    ) -> Decision:
+        """Find, decide, then use: a recording that is found and refused stays for the next call that asks for it.
+
+        Args:
+            policy: The permissions of the call.
+            request: The request.
+            address: Where the call is made.
+            is_tried: Whether another model is tried on the call.
+            is_idempotent: Whether the boundary says that a call of it may be made again.
+        """
+        kind, name = request.kind, request.name
+        if is_tried or not policy.may_serve(kind, name):
+            return decide(policy, kind, name, None, is_tried=is_tried)
+        while True:
+            found = self._find(policy, request, address)
+            decision = decide(policy, kind, name, found, is_idempotent=is_idempotent)
+            if not isinstance(decision, Serve | RunThrough):
+                return decision
+            if self.index.use(decision.found, alone=isinstance(decision, RunThrough)):
+                return decision
+            # Another thread has found the same recording, and was faster: find again among the others.
+
+    def _find(self, policy: Policy, request: CanonicalRequest, address: str) -> Match | None:
+        """Return the recording that answers a call: one that is left, or, in some cases, one that has answered already.
+
+        Once a change has landed, a program may make calls again that were served already: all those of a node that is
+        tried again, for example. Their last recording answers them if nothing may be executed, though not for ever.
+        """
+        if self.has_changed and policy.offline:
+            strict = tuple(way for way in policy.match_on if way in STRICT)
+            others = tuple(way for way in policy.match_on if way not in STRICT)
+            found = self.index.find(request, address, ways=strict) or self._once_more(policy, request)
+            return found or self.index.find(request, address, policy.exhausted, ways=others)
+        found = self.index.find(request, address, policy.exhausted)
+        if found is None and request.kind in policy.repeats:
+            return self.index.again(request, self._has_returned)
+        return found
+
+    def _once_more(self, policy: Policy, request: CanonicalRequest) -> Match | None:
+        found, source = self.index.again(request, self._has_returned), self._source
+        if found is None or request.kind in policy.repeats:
+            return found
+        is_changed = isinstance(source, Edited) and source.change_of(found.number) is not None
+        return None if is_changed or found.repeats >= ATTEMPTS else found
+
+    def _has_returned(self, number: int) -> bool:
+        return self._source.outcome(number).status in {"returned", "streamed"}
+
+    # -- what is known of one ----------------------------------------------------------------------------------
+
+    def address_of(self, number: int) -> str:
+        """Return where a call was made when it was recorded."""
+        if self._addresses is None:
+            self._addresses = {row.number: row.address for row in self._source.entries}
+        return self._addresses[number]
+
+    def timing_of(self, number: int) -> Timing | None:
+        """Return the recorded times of a call, if they are known."""
+        return self._timings().get(original(self._source, number))
+
+    def seconds_of(self, number: int) -> float:
+        """Return how long a recorded call took, as far as that is known."""
+        timing = self.timing_of(number)
+        return timing.duration_ms / 1000 if timing is not None else 0.0
+
+    def ending_of(self, number: int) -> Ending:
+        """Return when a recorded call ended: one that was cancelled then waits as long to be cancelled again."""
+        timing = self.timing_of(number)
+        took = self.seconds_of(number)
+        start = timing.start_ms if timing is not None else None
+        return Ending(took, until=took + (start or 0.0) / 1000)

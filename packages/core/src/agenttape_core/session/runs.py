@@ -1,0 +1,135 @@
+"""The run of a session so far: what was recorded of it, what has happened, and what was never asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from agenttape_core.errors import UnusedInteractionsError, shown_path
+from agenttape_core.matching import Order
+from agenttape_core.schema import IndexRow, Interaction, Outcome, Step, Timing
+from agenttape_core.session.boundary import Boundary
+from agenttape_core.session.ids_of_run import as_asked
+from agenttape_core.session.miss import unused_explanation
+from agenttape_core.session.report import Crossed
+from agenttape_core.session.session import Session
+from agenttape_core.session.sources import held, spare
+
+# -- what is recorded ----------------------------------------------------------------------------------------------
+
+
+def fingerprint(session: Session, boundary: Boundary, body: Mapping[str, Any]) -> str:
+    """Return the fingerprint that a request has in a session."""
+    return session.canonical.request(boundary.kind, "", body).fingerprint
+
+
+def times_recorded(session: Session, boundary: Boundary, body: Mapping[str, Any]) -> int:
+    """Return how often a request was recorded, whether or not its recordings are used already."""
+    return len(session.recordings.index.numbers(fingerprint(session, boundary, body)))
+
+
+def times_left(session: Session, boundary: Boundary, body: Mapping[str, Any]) -> int:
+    """Return how many recordings of a request are not used yet."""
+    return session.recordings.index.left(fingerprint(session, boundary, body))
+
+
+def outcomes_of(session: Session, boundary: Boundary, body: Mapping[str, Any]) -> list[Outcome]:
+    """Return what came back each time that a request was recorded, in recorded order.
+
+    Raises:
+        CassetteError: If one of them cannot be read.
+    """
+    numbers = session.recordings.index.numbers(fingerprint(session, boundary, body))
+    return [session.source.outcome(number) for number in numbers]
+
+
+# -- this run ------------------------------------------------------------------------------------------------------
+
+
+class Taken(NamedTuple):
+    """An interaction or a step of a run.
+
+    Args:
+        order: Its place.
+        record: The interaction or the step.
+        timing: The times of an interaction, as far as they are known.
+        is_served: Whether its number is that of a recording.
+    """
+
+    order: Order
+    record: Interaction | Step
+    timing: Timing | None = None
+    is_served: bool = False
+
+
+def taken(session: Session) -> list[Taken]:
+    """Return the interactions of a run so far, served and executed ones, and its watched steps, in its order."""
+    served = [
+        Taken(order, interaction_now(session, number), session.recordings.timing_of(number), is_served=True)
+        for number, order in list(session.ledger.served_at.items())
+    ]
+    kept = [Taken(*each) for each in session.ledger.kept()]
+    steps = [Taken(*each) for each in session.ledger.watched()]
+    return sorted([*kept, *served, *steps], key=lambda each: each.order)
+
+
+def happened(session: Session) -> list[Interaction]:
+    """Return the interactions of a run so far, served and executed ones, in its order."""
+    return [each.record for each in taken(session) if isinstance(each.record, Interaction)]
+
+
+def interaction_now(session: Session, number: int) -> Interaction:
+    """Return a recorded interaction; if it was run through and came out otherwise, as it came out in this run."""
+    return session.ledger.again.get(number) or session.source.interaction(number)
+
+
+def interaction_kept(session: Session, number: int) -> Interaction:
+    """Return a recorded interaction as it is kept in what a run writes: with the ids that were asked with."""
+    asked = session.ledger.asked.get(number)
+    item = interaction_now(session, number)
+    if asked is None or number in session.ledger.again:
+        return item
+    return as_asked(item, asked, session.setup.ignored)
+
+
+# -- what was asked for --------------------------------------------------------------------------------------------
+
+
+def used_numbers(session: Session) -> list[int]:
+    """Return the recordings that were served, with all that lies inside them, in the order of the file."""
+    numbers = [row.number for row in session.source.entries]
+    unused = set(session.recordings.index.unused(numbers))
+    return [number for number in numbers if number not in unused]
+
+
+def has_unused(session: Session) -> bool:
+    """Return True while a recording is left that a run has not asked for."""
+    return bool(session.recordings.index.unused(row.number for row in session.source.entries))
+
+
+def find_unused(session: Session) -> None:
+    """Put the recordings that were not used into the report."""
+    if session.policy.replaces:
+        return
+    rows = {row.number: row for row in session.source.entries}
+    needless = spare(session.source)
+    served = [
+        number
+        for number, row in rows.items()
+        if number not in needless and not session.policy.is_live(row.kind, row.name)
+    ]
+    session.report.close([_crossed(rows[number]) for number in session.recordings.index.unused(served)])
+
+
+def unused_error(session: Session) -> UnusedInteractionsError | None:
+    """Return the error that names the recordings that were not used; `None` if all were."""
+    unused = session.report.judged
+    if not unused:
+        return None
+    problem = f"{shown_path(session.path)}: {len(unused)} of {held(session.setup.source)} recorded interactions"
+    lines = unused_explanation(unused, session.report.served, session.setup.remedy)
+    return UnusedInteractionsError("\n  ".join([f"{problem} were never asked for", *lines]))
+
+
+def _crossed(row: IndexRow) -> Crossed:
+    return Crossed(row.kind, row.name, row.address, row.number)
