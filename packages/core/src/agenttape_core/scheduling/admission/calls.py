@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -42,7 +43,10 @@ class AdmittedArrivals(Arrivals):
 
     def coming(self, number: int | None, *, takes_time: bool) -> AbstractContextManager[None]:  # noqa: ARG002
         """See `Arrivals`."""
-        return self._arriving() if self._scheduler.turn.is_on and not in_loop() else nullcontext()
+        if self._scheduler.turn.is_on and not in_loop():
+            return self._arriving()
+        self._scheduler.threads.calling.add(threading.get_ident())
+        return nullcontext()
 
     @contextmanager
     def _arriving(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ from agenttape_core.scheduling.admission.turn import Key, Participant, Turn
 from agenttape_core.scheduling.cancellation import LoopClock
 from agenttape_core.scheduling.executing import is_outside_program
 from agenttape_core.scheduling.handles import PROGRAM, owner_of
-from agenttape_core.scheduling.strands import HERE
+from agenttape_core.scheduling.strands import BLOCKING, HERE
 
 _ROUNDS = 2000
 """Rounds without a rest after which a loop counts as one that never rests: then arrivals are admitted all the same."""
@@ -117,7 +117,7 @@ class Room:
         else:
             self._rounds += 1
             if self._rounds > _ROUNDS and self.turn.ready:
-                self.turn.tell("a loop of the program never rests")
+                self.turn.stalled(self.owner.labels[0])
                 self.rests()
 
     def rests(self) -> None:
@@ -195,6 +195,10 @@ class Room:
     def _pass_to(self, timer: Any) -> None:
         if not timer.cancelled():
             LoopClock.of(self.loop).pass_to(timer.when())
+
+    def works(self) -> bool:
+        """Return whether other participants go on, which may put something into the loop."""
+        return any(one is not self.owner and one.state != BLOCKING for one in self.turn.live.values())
 
     def next_timer(self) -> Key | None:
         """Return the timer that is due first."""

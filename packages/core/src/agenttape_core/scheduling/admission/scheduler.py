@@ -14,6 +14,7 @@ from agenttape_core.scheduling.admission.seams import following_loops
 from agenttape_core.scheduling.admission.strategies import AsTheyCome, Recorded
 from agenttape_core.scheduling.admission.threads import Participants
 from agenttape_core.scheduling.admission.turn import Key, Turn
+from agenttape_core.scheduling.admission.unordered import Unordered
 from agenttape_core.scheduling.scheduler import Order, Scheduler
 from agenttape_core.scheduling.strand_seams import TURNS
 from agenttape_core.schema import Admissions
@@ -39,17 +40,14 @@ class AdmittingScheduler(Scheduler):
         keys = keys_of(order.admissions) if imposes and order.admissions is not None else ()
         self._times = Counter(key.base for key in keys)
         strategy = Recorded(keys, self._note) if keys else AsTheyCome()
-        self._is_replay = bool(keys)
-        self.turn = Turn(strategy, is_noted=notes, tell=self._note_stall)
-        self.threads: Any = Participants(self.turn, self._current)
+        is_replay = imposes and bool(keys or order.unordered)
+        self._unordered = Unordered(order.unordered, is_replay=is_replay, is_noted=notes, tell=self._note)
+        self.turn = Turn(strategy, is_noted=notes, stalled=self._unordered.stalled)
+        self.threads: Any = Participants(self.turn, self._current, self._unordered)
         self.loops: Any = _Loops(self.turn, self.threads, self._current, is_kept=notes)
         self.threads.rooms = self.loops
         self.turn.clocks.append(self.threads)
         self._blocks: set[str] = set()
-
-    def _note_stall(self, line: str) -> None:
-        if self._is_replay:
-            self._note(line)
 
     def _current(self) -> Any:
         return self._session()
@@ -99,10 +97,12 @@ class AdmittingScheduler(Scheduler):
     def order(self) -> Order:
         """Return the order of this run, or the recorded one where this run had none."""
         log = self.turn.log
-        if not log or not self.turn.is_needed:
+        if log is None:
             return self.recorded
+        if not log or not self.turn.is_needed:
+            return self.recorded if not self._unordered.text() else Order(unordered=self._unordered.text())
         kept = [key for key in log if not self._is_inside(key.base)]
-        return Order(admissions=admissions_of(kept))
+        return Order(admissions=admissions_of(kept), unordered=self._unordered.text())
 
     def _is_inside(self, base: str) -> bool:
         if not self._blocks:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from asyncio import Handle
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any
 
 from agenttape_core.freeze import collecting
+from agenttape_core.freeze.backoff import register_ordered_sleeps
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling import futures_in_order, overdue
 from agenttape_core.scheduling.admission.loops import Admitted, Room, Rooms
@@ -22,6 +23,7 @@ from agenttape_core.scheduling.handles import are_timers_ours
 from agenttape_core.scheduling.lent_callbacks import lent
 from agenttape_core.scheduling.lent_contexts import lend
 from agenttape_core.scheduling.scopes import SCOPES
+from agenttape_core.scheduling.skipped_waits import pass_to_end
 from agenttape_core.scheduling.strands import HERE
 from agenttape_core.scheduling.unread import UNREAD
 
@@ -45,6 +47,24 @@ def room_here(loop: Any, *, is_needed: bool = True) -> Room | None:
     if not isinstance(rooms, Rooms) or not (is_needed or session.scheduler.turn.is_on):
         return None
     return rooms.room(loop)
+
+
+def _is_timer_led() -> bool:
+    """Return whether a sleep that is asked for here has its place in a recorded order: then it sets its timer."""
+    room = room_here(asyncio.get_running_loop())
+    return room is not None and room.turn.strategy.is_led
+
+
+def _passing(seconds: float) -> Awaitable[None] | None:
+    """Return what passes the time of a sleep that is skipped in a replay without an order, as its timer comes."""
+    loop = asyncio.get_running_loop()
+    room = room_here(loop)
+    if room is None or room.turn.strategy.is_led or room.turn.log is not None:
+        return None
+    return pass_to_end(loop, seconds, room.works)
+
+
+register_ordered_sleeps(_is_timer_led, _passing)
 
 
 def _at(self: Any, when: float, callback: Any, *args: Any, context: Any = None) -> Any:

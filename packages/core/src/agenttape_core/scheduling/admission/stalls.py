@@ -12,7 +12,7 @@ _BLOCKED = 0.05
 """Seconds in one system call that is no wait for a lock, after which a thread counts as blocked."""
 _LOCKED = 1.0
 """The same for a wait for a lock, or for the interpreter: both are the same call."""
-_SPINS = 3.0
+_SPINS = 2.0
 """Seconds of processor time after which code that goes on while others wait counts as waiting for them."""
 _LONGEST = 10.0
 

@@ -13,7 +13,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
 from agenttape_core.scheduling.admission.turn import Key, Participant, Turn, _acquire
+from agenttape_core.scheduling.admission.unordered import Unordered
 from agenttape_core.scheduling.executing import EXECUTING
+from agenttape_core.scheduling.holder import is_waiting
 from agenttape_core.scheduling.locks import take_no_turns, take_turns
 from agenttape_core.scheduling.scopes import SCOPES
 from agenttape_core.scheduling.strands import (
@@ -52,6 +54,7 @@ class Participants:
     Args:
         turn: The turn of the session.
         session: Returns the session.
+        unordered: What is in no order.
     """
 
     takes_loops = True
@@ -59,11 +62,13 @@ class Participants:
     is_free = False
     are_chosen = False
 
-    def __init__(self, turn: Turn, session: Callable[[], Any]) -> None:
+    def __init__(self, turn: Turn, session: Callable[[], Any], unordered: Unordered) -> None:
         self.turn = turn
+        self._unordered = unordered
+        self.calling = unordered.calling
+        """The threads that have made calls."""
         self._session = session
         self.has_ended = False
-        self.makes_calls: set[int] = set()
         self._root: Participant | None = None
         self._began: Counter[str] = Counter()
         self._number = 0
@@ -86,6 +91,7 @@ class Participants:
 
     def enter(self) -> None:
         """Let the caller's thread be the first participant: it has the turn."""
+        self._unordered.enter()
         root = Participant(self, ROOT)
         root.outer, HERE.strand, self._root = HERE.strand, root, root
         self._is_here(root)
@@ -103,6 +109,7 @@ class Participants:
             waiting, turn.ready = list(turn.ready.values()), {}
             for entry in waiting:
                 entry.resume()
+        self._unordered.leave()
         if self._takes_turns:
             self._takes_turns = False
             take_no_turns(self)
@@ -131,6 +138,7 @@ class Participants:
             self._number += 1
             one = Participant(self, f"{place}.{self._began[place]}", self._number, pool, is_own=is_own)
             self.turn.live[one.labels[0]] = one
+            self._unordered.begins(one.labels[0])
             return one
 
     def for_loop(self, label: str, thread: int | None) -> Participant:
@@ -372,8 +380,12 @@ class Participants:
         strand = HERE.strand
         while strand is not None and cast("object", strand.strands) is not self:
             strand = strand.outer
-        if strand is None or in_loop():  # one that holds up a loop keeps the turn
+        if in_loop():  # one that holds it up keeps the turn
             yield
+            return
+        if strand is None:
+            with self._unordered.strange(self._is_anybody_active):
+                yield
             return
         was_out, strand.is_out = strand.is_out, strand.is_out or leaves
         if leaves and not was_out:
@@ -382,6 +394,16 @@ class Participants:
             yield
         finally:
             strand.is_out = was_out
+
+    def _is_anybody_active(self) -> bool:
+        root = self._root
+        if len(self.turn.live) > 1:
+            return self.turn.running is not None
+        return root is not None and not root.rests and not is_waiting(root)
+
+    def signal_came(self) -> None:
+        """Note that a signal came to a handler of the program."""
+        self._unordered.signal_came()
 
     def acts(self, _: str | None) -> None:
         """Let others have the turn: the call acts outside, so a replay serves it."""

@@ -90,12 +90,12 @@ class Turn:
     Args:
         strategy: Decides what is admitted next.
         is_noted: Whether the order is noted, to be recorded.
-        tell: Called with what could not be kept in order, in words.
+        stalled: Called with the label of a participant that has lost the turn.
     """
 
-    def __init__(self, strategy: Strategy, *, is_noted: bool, tell: Callable[[str], object]) -> None:
+    def __init__(self, strategy: Strategy, *, is_noted: bool, stalled: Callable[[str], object]) -> None:
         self.strategy = strategy
-        self.tell = tell
+        self.stalled = stalled
         # Reentrant: signal handlers and finalizers may come to it while their thread is inside.
         self.lock: Any = freed_by_fork(OwnLock())
         self.is_on = False
@@ -132,17 +132,21 @@ class Turn:
         """Let something go on once it is admitted."""
         with self.lock:
             key = self.key(base)
-            self.ready[key] = Entry(owner, resume, of_loop)
-            self._touch()
-            self._admit()
+            self._offer(key, Entry(owner, resume, of_loop))
         return key
 
     def offer_as(self, key: Key, owner: Participant, resume: Callable[[], bool]) -> None:
         """Let a callback of a loop go on whose key it has had since before."""
         with self.lock:
-            self.ready[key] = Entry(owner, resume, of_loop=True)
-            self._touch()
-            self._admit()
+            self._offer(key, Entry(owner, resume, of_loop=True))
+
+    def _offer(self, key: Key, entry: Entry) -> None:
+        if self.is_over:
+            entry.resume()
+            return
+        self.ready[key] = entry
+        self._touch()
+        self._admit()
 
     def take_back(self, key: Key | None) -> None:
         """Withdraw an offer."""
@@ -228,7 +232,7 @@ class Turn:
                 if self.ready and self._is_stalled(running, now):
                     running.state = AWAY
                     self.running = None
-                    self.tell("a thread waits where nobody can see it")
+                    self.stalled(running.labels[0])
                     self._admit()
                 return
             self._admit()

@@ -1,0 +1,75 @@
+"""The parts of a run in no order: signals, threads older than the session or begun by no seam, and unseen waits."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from agenttape_core.scheduling.loose import ALONE, SIGNAL, SIGNALLED, STRANGER, Loose
+from agenttape_core.scheduling.older_threads import OlderThreads
+
+
+class Unordered:
+    """The labels of what is in no order in one session.
+
+    Args:
+        recorded: Those of the recording, as text.
+        is_replay: Whether its order is kept.
+        is_noted: Whether those of this run are recorded.
+        tell: Called with what is in no order in a replay, in words.
+    """
+
+    def __init__(self, recorded: str, *, is_replay: bool, is_noted: bool, tell: Callable[[str], object]) -> None:
+        self._loose = Loose(recorded, is_replay=is_replay, tell=tell)
+        self._is_noted = is_noted
+        self._tell = tell
+        self._older: OlderThreads | None = None
+        self._strangers: Counter[int] = Counter()
+        """The calls under way in threads that take no part, by thread."""
+        self.calling: set[int] = set()
+        """The threads that have made calls."""
+
+    def enter(self) -> None:
+        """Begin: the session does."""
+        for label in ALONE:
+            self._loose.begins(label)
+        self._older = OlderThreads()
+
+    def leave(self) -> None:
+        """End."""
+        older, self._older = self._older, None
+        if older is not None:
+            older.look({*self._strangers, *self.calling}, self._loose, None if self._is_noted else self._tell)
+
+    def begins(self, label: str) -> None:
+        """Say that a participant that begins was in no order in the recording, if it was."""
+        self._loose.begins(label)
+
+    def stalled(self, label: str) -> None:
+        """Note that a participant lost the turn, as it waited where nobody sees it."""
+        self._loose.note(label)
+
+    def signal_came(self) -> None:
+        """Note that a signal came to a handler of the program. No lock is taken: it may come anywhere."""
+        self._loose.note(SIGNAL)
+        if not self._is_noted:
+            self._tell(SIGNALLED)
+
+    @contextmanager
+    def strange(self, is_anything_beside: Callable[[], bool]) -> Iterator[None]:
+        """Make a call inside in a thread that takes no part, and note it if something else goes on meanwhile."""
+        me = threading.get_ident()
+        is_beside = any(other != me and self._strangers[other] for other in list(self._strangers))
+        self._strangers[me] += 1
+        try:
+            yield
+        finally:
+            self._strangers[me] -= 1
+            if self._is_noted and (is_beside or is_anything_beside()):
+                self._loose.note(STRANGER)
+
+    def text(self) -> str:
+        """Return the labels of this run, or those of the recording where this run is not recorded."""
+        return self._loose.text((), set()) if self._is_noted else self._loose.recorded
