@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Protocol
 
 from agenttape_core.scheduling.delivery_log import Logged
@@ -34,7 +34,7 @@ class Awaited(Protocol):
             unless: Returns true at the end if the call turned out to be part of the program; by default it's none.
         """
 
-    def leaving(self) -> AbstractContextManager[None]:
+    def leaving(self) -> AbstractAsyncContextManager[None]:
         """Let the code of a stream end inside, which its reader has left: that may take a while."""
 
     def effected(self) -> None:
@@ -56,7 +56,7 @@ class _RightAway:
     def arriving(self, unless: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
         return _NOTHING
 
-    def leaving(self) -> AbstractContextManager[None]:
+    def leaving(self) -> AbstractAsyncContextManager[None]:
         return _NOTHING
 
     def effected(self) -> None: ...
@@ -147,8 +147,8 @@ class LineTurn:
         if error is None or (isinstance(error, Exception) and not isinstance(error, CancelledError)):
             self._came()  # what is cancelled has not come
 
-    @contextmanager
-    def leaving(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def leaving(self) -> AsyncIterator[None]:
         """See `Awaited`."""
         self._call.is_left = True
         self._waits()

@@ -338,7 +338,7 @@ async def aintercept_stream(
                 stream.close()
                 with call.executing():
                     if (close := getattr(chunks, "aclose", None)) is not None:
-                        with awaited.leaving():
+                        async with awaited.leaving():
                             await close()
                 raise
     stream.exhaust()

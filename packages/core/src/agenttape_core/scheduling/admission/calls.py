@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 
 from agenttape_core.scheduling.admission.loops import Room
@@ -234,7 +234,7 @@ class ServedPlace:
         """See `Awaited`."""
         return RIGHT_AWAY.arriving()
 
-    def leaving(self) -> AbstractContextManager[None]:
+    def leaving(self) -> Any:
         """See `Awaited`."""
         return nullcontext()
 
@@ -301,9 +301,11 @@ class ExecutedPlace:
     async def cancelled(self) -> None:
         """See `Awaited`."""
 
-    def leaving(self) -> AbstractContextManager[None]:
+    @asynccontextmanager
+    async def leaving(self) -> AsyncIterator[None]:
         """See `Awaited`."""
-        return nullcontext()
+        yield
+        await self._room.ended(self._base)
 
     def effected(self) -> None:
         """See `Awaited`."""
@@ -346,7 +348,7 @@ class SteppedIntoPlace:
     async def cancelled(self) -> None:
         """See `Awaited`."""
 
-    def leaving(self) -> AbstractContextManager[None]:
+    def leaving(self) -> Any:
         """See `Awaited`."""
         return nullcontext()
 

@@ -216,6 +216,7 @@ class Room:
         handle = Handle(Admitted(self, callback), args, self.loop, context or copy_context())
         with self.turn.lock:
             key = self.turn.key(base)
+            came = self.turn.count
 
         def due() -> None:
             self.timers.pop(key, None)
@@ -227,6 +228,8 @@ class Room:
             def resume() -> bool:
                 if timer.cancelled() or self.loop.is_closed():
                     return False
+                if self.turn.count > came:  # something came while it was set: each might have been first
+                    self.turn.is_needed = True
                 self.loop._ready.append(handle)  # noqa: SLF001
                 self.wake()
                 return True

@@ -93,13 +93,14 @@ class Recorded(AsTheyCome):
         listed = [key for key in free if self._places.get(key, -1) >= self._at and key not in self._passed]
         if head is None:
             return super().unstick(turn)
+        if (expired := turn.expire()) is not None:  # a wait that the recording does not have: nobody else goes on
+            self._skipped.add(expired)
+            return True
         if listed:
             first = min(listed, key=self._places.__getitem__)
             self._skip_to(self._places[first])
             return True
         if turn.last_resorts and super().unstick(turn):
-            return True
-        if turn.expire():
             return True
         if free:
             self._tell(f"{free[0].base} came where the recording has {head.base}")

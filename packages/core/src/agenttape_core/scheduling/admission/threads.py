@@ -221,7 +221,7 @@ class Participants:
         label = one.labels[0]
         return f"{inside}|{label}" if inside and not label.startswith(inside) else label
 
-    def _gate(self, one: Participant, suffix: str = "") -> None:
+    def _gate(self, one: Participant) -> None:
         turn = self.turn
         if not turn.is_on or turn.lock._is_owned():  # noqa: SLF001 - a signal handler, or a finalizer
             return
@@ -229,7 +229,7 @@ class Participants:
             if turn.running is one:
                 turn.running = None
             if one.offered is None and one.state != OVER:
-                self._offer(one, suffix)
+                self._offer(one, base=self._base(one))
         self._block(one)
 
     def _offer(self, one: Participant, suffix: str = "", base: str = "") -> None:
@@ -243,7 +243,7 @@ class Participants:
 
         # It may be admitted before this returns.
         one.offered = Key("", 0)
-        key = self.turn.offer(base or self._base(one) + suffix, one, resume, of_loop=False)
+        key = self.turn.offer(base or one.base + suffix, one, resume, of_loop=False)
         if one.offered is not None:
             one.offered = key
 
@@ -271,11 +271,13 @@ class Participants:
         one, turn = cast("Participant", strand), self.turn
         if not turn.is_on or turn.lock._is_owned() or one.state == OVER:  # noqa: SLF001 - as above
             return None
+        if not wait.key and in_loop():  # it holds up the loop, which keeps the turn as if it computed
+            return None
         if turn.running is not one:
             self._gate(one)
         while True:
             with turn.lock:
-                wait.is_told, one.wait = False, wait
+                wait.is_told, one.wait, one.base = False, wait, self._base(one)
                 register(one, wait)  # before it is tried once more, so that no release is missed
                 if wait.attempt():
                     one.wait = None
@@ -330,7 +332,7 @@ class Participants:
     def expire(self, key: Key) -> bool:
         """Let the time of a wait pass, if that is what comes next."""
         for one in self.turn.live.values():
-            if one.state == SLEEPING and one.offered is None and key.base.endswith(f"{one.labels[0]}~"):
+            if one.state == SLEEPING and one.offered is None and key.base == f"{one.base}~":
                 one.wait.expire()
                 self._offer(one, "~")
                 return True
@@ -346,12 +348,12 @@ class Participants:
             if one.state == SLEEPING and one.offered is None and one.wait is not None and one.wait.left == 0.0:
                 yield one
 
-    def _expire_due(self) -> bool:
+    def _expire_due(self) -> Key | None:
         for one in self._due():
             one.wait.expire()
             self._offer(one, "~")
-            return True
-        return False
+            return one.offered
+        return None
 
     def leave_turn(self, strand: Strand, state: int) -> None:
         """Let others have the turn."""
@@ -381,7 +383,14 @@ class Participants:
         while strand is not None and cast("object", strand.strands) is not self:
             strand = strand.outer
         if in_loop():  # one that holds it up keeps the turn
-            yield
+            was_held = strand.is_held if strand is not None else False
+            if strand is not None:
+                strand.is_held = True
+            try:
+                yield
+            finally:
+                if strand is not None:
+                    strand.is_held = was_held
             return
         if strand is None:
             with self._unordered.strange(self._is_anybody_active):

@@ -34,10 +34,12 @@ class Key(NamedTuple):
 class Participant(Strand):
     """A thread of the run, or a piece of work of a pool; an event loop that runs in it takes part as that thread."""
 
-    __slots__ = ("called_at", "offered", "rests", "stalls")
+    __slots__ = ("base", "offered", "rests", "stalls")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.base = ""
+        """The origin by which its thread goes on, while it waits."""
         self.rests = False
         """True while an event loop that runs here has nothing of the session to do."""
         self.offered: Key | None = None
@@ -112,9 +114,11 @@ class Turn:
         """The waits of cancelled calls, which end where nothing else can go on."""
         self.is_due: Callable[[], bool] = bool
         """Returns true if the time has passed for which a thread waits; see `Participants`."""
-        self.expire: Callable[[], bool] = bool
-        """Lets such a thread go on, and returns false if there is none."""
+        self.expire: Callable[[], Key | None] = _nothing
+        """Offers that such a thread goes on, and returns by which arrival; `None` if there is none."""
         self.log: list[Key] | None = [] if is_noted else None
+        self.count = 0
+        """The number of arrivals so far."""
         self.is_needed = False
         """True if something was admitted while something else might have been: then the order says something."""
         self._counts: Counter[str] = Counter()
@@ -190,6 +194,7 @@ class Turn:
     def _took(self, key: Key, owner: Participant | None) -> None:
         self._touch()
         self.strategy.took(key)
+        self.count += 1
         if self.log is not None:
             self.log.append(key)
             self.is_needed = self.is_needed or self._is_anything_else_pending(owner)
@@ -229,7 +234,7 @@ class Turn:
             now = monotonic()
             running = self.running
             if running is not None:
-                if self.ready and self._is_stalled(running, now):
+                if self.ready and not running.is_held and self._is_stalled(running, now):
                     running.state = AWAY
                     self.running = None
                     self.stalled(running.labels[0])
@@ -265,6 +270,10 @@ class Turn:
                 is_coming = True
             if one.state == NEW and not self._cannot_begin(one):
                 is_coming = True
+            if one.state == SLEEPING and one.wait is not None and 0.0 < (one.wait.left or 0.0) < _SOON:
+                is_coming = True
+            if one.state == BLOCKING and one.wait is None and _has_ended(one.joins):
+                is_coming = True
             if is_coming and now - self._changed < _LONGEST:
                 return False
         return True
@@ -277,6 +286,17 @@ class Turn:
         return size is not None and len(of_pool) >= size
 
 
+def _nothing() -> None:
+    return None
+
+
+def _has_ended(joined: Any) -> bool:
+    """Return whether the thread has ended that a participant waits for."""
+    own = getattr(joined, "_agenttape_strand", None)
+    return own is not None and own.state == OVER
+
+
+_SOON = 1.0
 _LOOK = 0.01
 _SELDOM = 0.05
 _LOOKS = 3
