@@ -272,6 +272,10 @@ def test_unused(program: Program, agenttape: Agenttape) -> None:
     )
     assert left.code == 1
     assert agenttape("replay", "--unused", "ignore", *replay).code == 0
+    for how in ("ignore", "warn"):  # they excuse some recordings, and not all
+        idle = agenttape("replay", "--unused", how, "--", "python", script)
+        assert (idle.code, f"--unused {how} excuses some" in idle.err) == (1, True)
+        assert "none of 2 recorded calls was made, so this replay shows nothing" in idle.err
 
 
 def test_blocked(program: Program, agenttape: Agenttape) -> None:
@@ -295,7 +299,8 @@ def test_blocked(program: Program, agenttape: Agenttape) -> None:
     assert (blocked.code, blocked.out) == (1, "NetworkBlockedError\n")
     assert "blocked an attempt to connect to 127.0.0.1:9" in blocked.err
     allowed = agenttape("replay", "--allow-hosts", "loopback", "--unused", "ignore", "--", "python", script)
-    assert (allowed.code, allowed.out) == (0, "ConnectionRefusedError\n")
+    assert allowed.out == "ConnectionRefusedError\n"
+    assert "blocked" not in allowed.err
 
 
 def test_nothing_gets_out_while_a_session_opens(program: Program, agenttape: Agenttape) -> None:

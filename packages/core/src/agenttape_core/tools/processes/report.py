@@ -83,6 +83,8 @@ class Outcome:
         yield from found
         if self.unused == "fail" and not found:
             yield from self._unused()
+        elif not found:
+            yield from self._idle()
 
     def _failed(self) -> Iterator[str]:
         yield from self.not_run
@@ -99,6 +101,16 @@ class Outcome:
             yield (
                 f"{self._path('')}: the candidate was not tried: the command asked no model\n"
                 "  run it without --candidate to see which of its recorded calls it no longer makes"
+            )
+
+    def _idle(self) -> Iterator[str]:
+        """Yield that all recordings are unused: you can ignore some of them, but a replay of none shows nothing."""
+        count = sum(map(len, self.findings.unused.values()))
+        is_idle = not self.own and not any(report.is_busy for report in self.reports)
+        if is_idle and count and not (self.records or self.tries or self.code):
+            yield (
+                f"{self._path('')}: none of {counted(count, 'recorded call')} was made, so this replay shows nothing\n"
+                f"  --unused {self.unused} excuses some of them, and not all"
             )
 
     def _drifted(self) -> Iterator[str]:
