@@ -250,3 +250,34 @@ def test_a_process_that_ends_before_its_block(how: str) -> None:
     assert ended.returncode == (how != "swallows nothing")
     shown = b"agenttape: the process ends with a failure: " in ended.stderr and b"for tool look at" in ended.stderr
     assert shown == (how != "swallows nothing")
+
+
+LATE = """
+import os
+from agenttape_core import CassetteMissError, boundary, use_cassette
+
+@boundary("tool")
+def look(what):
+    return what
+
+class Late:
+    def __del__(self):
+        raise ValueError("late")
+
+with use_cassette("c", mode="all"):
+    look("X")
+try:
+    with use_cassette("c"):
+        look("CHANGED")
+except CassetteMissError:
+    os.late = Late()  # cleared after most modules
+"""
+
+
+@pytest.mark.process
+def test_an_exception_at_the_very_end_is_shown() -> None:
+    """After a failed session, what is raised while Python clears its modules is shown as ever."""
+    Path("late.py").write_text(LATE, encoding="utf-8")
+    ended = subprocess.run([sys.executable, "late.py"], check=False, capture_output=True, timeout=60)
+    assert b"ValueError: late" in ended.stderr
+    assert b"NoneType" not in ended.stderr

@@ -70,8 +70,8 @@ def _exiting(real: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
 def _unraisable(real: Callable[[Any], object]) -> Callable[[Any], object]:
     """Wrap the hook that shows an exception which Python cannot raise: pytest makes it a warning of the test itself."""
 
-    def show(shown: Any) -> None:
-        halt = halt_in(shown.exc_value)
+    def show(shown: Any, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        halt = None if is_ending() else halt_in(shown.exc_value)  # the names of this module may be gone by then
         if halt is not None and this_test() is None:
             _failures[str(halt)] = _Failure(os.getpid(), str(halt))
         real(shown)
