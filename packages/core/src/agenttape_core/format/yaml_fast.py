@@ -68,7 +68,7 @@ def load_canonical(raw: bytes) -> Any:
     return value
 
 
-def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:
+def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # noqa: C901 - for each line of each answer
     """Parse the dict whose first key is at the start of `text`, the rest of line `at` from `column` on."""
     found: dict[str, Any] = {}
     pad = _PADS[column]
@@ -80,12 +80,24 @@ def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:
             key, rest = _split(text)
         if key in found:
             raise NotCanonical
-        if not rest:
-            found[key], at = _nested(lines, at + 1, column, text)
+        if not rest:  # what belongs to the key: a list stands below it, a dict two to the right
+            if text[-1:] != ":":
+                raise NotCanonical
+            at += 1
+            line = lines[at]
+            if line.startswith("- ", column) and line.startswith(pad):
+                found[key], at = _sequence(lines, at, column, line[column:])
+            else:
+                below = column + 2
+                if below >= len(_PADS) or not line.startswith(_PADS[below]):
+                    raise NotCanonical
+                found[key], at = _mapping(lines, at, below, line[below:])
         elif rest[0] == "|":
             found[key], at = _literal(lines, at + 1, column + 2, rest)
-        else:
-            found[key] = _scalar(rest)
+        else:  # a plain text is what most values are; the conditions are those of `_scalar`
+            is_plain = rest[0] in _LETTERS and rest[-1] not in ": " and rest not in _WORDS
+            is_plain = is_plain and ": " not in rest and " #" not in rest and "\t" not in rest
+            found[key] = rest if is_plain else _scalar(rest)
             at += 1
         line = lines[at]
         if not line.startswith(pad) or line == "\n":
@@ -106,19 +118,6 @@ def _split(text: str) -> tuple[str, str]:
     return key, text[match.end() :]
 
 
-def _nested(lines: list[str], at: int, column: int, text: str) -> Parsed:
-    """Parse what belongs to a key at `column`: a list stands below it, a dict two to the right."""
-    if text[-1:] != ":":
-        raise NotCanonical
-    line = lines[at]
-    if line.startswith("- ", column) and line.startswith(_PADS[column]):
-        return _sequence(lines, at, column, line[column:])
-    column += 2
-    if column >= len(_PADS) or not line.startswith(_PADS[column]):
-        raise NotCanonical
-    return _mapping(lines, at, column, line[column:])
-
-
 def _sequence(lines: list[str], at: int, column: int, text: str) -> Parsed:
     """Parse the list whose first dash is at the start of `text`."""
     found: list[Any] = []
@@ -127,7 +126,7 @@ def _sequence(lines: list[str], at: int, column: int, text: str) -> Parsed:
         rest = text[2:]
         if rest[:1] == "|":
             item, at = _literal(lines, at + 1, column + 2, rest)
-        elif rest[:2] == "- " or _starts_with_key(rest):
+        elif rest[:2] == "- " or (rest.partition(": ")[0] in _seen_keys and ": " in rest) or _match_key(rest):
             if column + 2 >= len(_PADS):
                 raise NotCanonical
             item, at = (_sequence if rest[:2] == "- " else _mapping)(lines, at, column + 2, rest)
@@ -137,11 +136,6 @@ def _sequence(lines: list[str], at: int, column: int, text: str) -> Parsed:
         if not lines[at].startswith(lead):
             return found, at
         text = lines[at][column:]
-
-
-def _starts_with_key(text: str) -> bool:
-    key, mark, _ = text.partition(": ")
-    return (key in _seen_keys and mark != "") or _match_key(text) is not None
 
 
 def _scalar(text: str) -> Any:

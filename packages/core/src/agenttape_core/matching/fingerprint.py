@@ -22,10 +22,10 @@ from __future__ import annotations
 import marshal
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from agenttape_core.locks import Lock
 from agenttape_core.matching.canonical_text import canonical_bytes
@@ -153,55 +153,65 @@ class Canonicaliser:
         """
         paths = self.ignored.paths
         parts: dict[str, Part | list[Part]] = {}
-        for key in sorted(body):
-            value, rest = body[key], below(paths, key) if paths else ()
+        for name_of_part in sorted(body):
+            value = body[name_of_part]
+            rest = below(paths, name_of_part) if paths else ()
             if isinstance(value, list):
-                parts[key] = self._parts(key, value, [_below_item(rest, n) for n in range(len(value))] if rest else ())
-            else:
-                (parts[key],) = self._parts(key, [value], [rest])
+                parts[name_of_part] = self._items(name_of_part, value, rest)
+                continue
+            key = _key(name_of_part, value, rest)
+            part = self._cache.get(key) if key is not None else None
+            if part is None:
+                (part,) = self._new(name_of_part, [value], [key], [rest])
+            parts[name_of_part] = part
         return _request(kind, name, parts, self.ignored, ids=ids, around=around)
 
-    def _parts(self, name: str, values: list[Any], paths: Sequence[Paths]) -> list[Part]:
-        """Return the parts of some values under one name: those that were seen, and all others, read at once."""
+    def _items(self, name: str, values: list[Any], ignored: Paths) -> list[Part]:
+        """Return the parts of a list: those that were seen, and all others, read at once."""
+        paths = [_below_item(ignored, n) for n in range(len(values))] if ignored else [()] * len(values)
         keys = [
-            (name, value.key, True, ())
-            if type(value) is Keyed and value.key is not None and not paths
-            else _key(name, value, paths[n] if paths else ())
-            for n, value in enumerate(values)
+            (name, value.key, True, below)
+            if type(value) is Keyed and value.key is not None
+            else _key(name, value, below)
+            for value, below in zip(values, paths, strict=True)
         ]
-        seen = [None if key is None else self._cache.get(key) for key in keys]
-        new = [n for n, part in enumerate(seen) if part is None]
+        parts = [*map(self._cache.get, keys)]  # nothing is remembered by the key `None`
+        new = [n for n, part in enumerate(parts) if part is None]
         if new:
-            built = [_built(values[n]) for n in new]
-            plain = self._plain_items(name, built) if len(new) > 1 else self._one_by_one(name, built)
-            made = {
-                n: _digest(item, paths[n] if paths else (), self._on_new) for n, item in zip(new, plain, strict=True)
-            }
-            self._remember((keys[n], part) for n, part in made.items())
-        return [part or made[n] for n, part in enumerate(seen)]
+            made = self._new(name, [values[n] for n in new], [keys[n] for n in new], [paths[n] for n in new])
+            for n, part in zip(new, made, strict=True):
+                parts[n] = part
+        return cast("list[Part]", parts)
+
+    def _new(
+        self, name: str, values: Sequence[Any], keys: Sequence[Hashable], paths: Sequence[Paths]
+    ) -> Sequence[Part]:
+        """Make parts that were not seen, and remember them by their keys."""
+        built = [value.build(value.source) if type(value) is Keyed else value for value in values]
+        plain = self._plain_items(name, built) if len(values) > 1 else self._one_by_one(name, built)
+        made = [_digest(item, below, self._on_new) for item, below in zip(plain, paths, strict=True)]
+        with self._lock:
+            for key, part in zip(keys, made, strict=True):
+                if key is not None:
+                    self._cache[key] = part
+                    if len(self._cache) > _CACHED_PARTS:
+                        self._cache.popitem(last=False)
+        return made
 
     def _one_by_one(self, name: str, values: Sequence[Any]) -> list[Plain]:
         # The name goes along, because it may say that its value is a secret.
         return [plain for value in values for plain in self._plain({name: value}).values()]
 
-    def _remember(self, parts: Iterable[tuple[Hashable, Part]]) -> None:
-        with self._lock:
-            for key, part in parts:
-                if key is not None:
-                    self._cache[key] = part
-                    if len(self._cache) > _CACHED_PARTS:
-                        self._cache.popitem(last=False)
-
 
 def _key(name: str, value: Any, paths: Paths) -> Hashable:
     """Return what a part is remembered by, or `None` if nothing stands for its content."""
-    keyed = type(value) is Keyed
-    content = value.key if keyed else _content_key(value)
-    return None if content is None else (name, content, keyed, paths)
-
-
-def _built(value: Any) -> Any:
-    return value.build(value.source) if type(value) is Keyed else value
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return (name, value, kind, paths)
+    if kind is Keyed:
+        return None if value.key is None else (name, value.key, True, paths)
+    content = _content_key(value)
+    return None if content is None else (name, content, False, paths)
 
 
 def _content_key(value: Any) -> bytes | None:
@@ -269,13 +279,14 @@ def _lines(kind: str, parts: Mapping[str, Part | list[Part]], numbers: dict[str,
     lines = [kind]
     for key, part in parts.items():
         if isinstance(part, Part):
-            lines.append(_line(key, part, numbers))
+            lines.append(_line(key, part, numbers) if part.ids else f"{key} {part.digest}")
         else:
             key = f"{key}[]"  # noqa: PLW2901 - the key of an item says that it is one
             lines.append(key)
-            lines += [
-                f"{key} {item.digest}" if not item.ids else _line(key, item, numbers) for item in part if item.digest
-            ]
+            if any([item.ids for item in part]):  # noqa: C419 - a generator takes longer than a conversation has messages
+                lines += [_line(key, item, numbers) for item in part if item.digest]
+            elif digests := [item.digest for item in part if item.digest]:
+                lines.append(f"{key} " + f"\n{key} ".join(digests))
     return lines
 
 

@@ -75,6 +75,8 @@ class Redactor(TextRedactor):
         A pseudonym that it has not made stays, percent-encoded in a URL; see `answered_urls`. The very same object is
         returned when there is none.
         """
+        if not self._pseudonyms.any_secret and not tells_pseudonym(plain):
+            return plain
         restored = self.restored(plain)
         return redact_value(restored, _URLS) if self.forms and tells_pseudonym(restored) else restored
 
@@ -89,8 +91,8 @@ class Redactor(TextRedactor):
         """Yield the chunks of a stream with their secrets, each when its reader comes to it."""
         if self._pseudonyms.any_formed and len(chunks) > 1:
             chunks = redact_chunks(list(chunks), self._rehydrator)  # what is a secret may be said in an earlier chunk
-        if not any(map(tells_pseudonym, chunks)):
-            return map(self.restored, chunks)  # a pseudonym that tells its kind comes of no secret
+        if not tells_pseudonym(list(chunks)):  # one that tells its kind comes of no secret
+            return map(self.restored, chunks) if self._pseudonyms.any_formed else iter(chunks)
         if self.forms and len(chunks) > 1:
             chunks = redact_chunks(list(chunks), _URLS)  # a URL may have begun in an earlier one
         return map(self.rehydrate, chunks)

@@ -17,23 +17,24 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.schema import Plain
 
-_CAN_HOLD = frozenset({str, list, dict})
 _SHORTEST_ENCODED = 28
 """Base64 of a pseudonym is longer."""
 
 
 def tells_pseudonym(plain: Plain) -> bool:
     """Return True if plain data may hold a pseudonym in brackets: a quick look, as most answers hold none."""
-    kind = type(plain)
-    if kind is str:
-        return HELD in plain or (len(plain) >= _SHORTEST_ENCODED and has_pseudonym(plain))
-    if kind is list:
-        return any(map(tells_pseudonym, plain))
-    if kind is not dict:
-        return False
-    for name, item in plain.items():
-        if HELD in name or (item and type(item) in _CAN_HOLD and tells_pseudonym(item)):
-            return True
+    left = [plain]
+    while left:
+        item = left.pop()
+        kind = type(item)
+        if kind is str:
+            if HELD in item or (len(item) >= _SHORTEST_ENCODED and has_pseudonym(item)):
+                return True
+        elif kind is dict:
+            left.extend(item)
+            left.extend(item.values())
+        elif kind is list:
+            left.extend(item)
     return False
 
 

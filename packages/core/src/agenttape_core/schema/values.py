@@ -92,12 +92,15 @@ class ValueCodec:
             (key,) = plain
             if key.startswith("$"):
                 try:
+                    codec = self._by_tag.get(key)
+                    if codec is not None:
+                        return codec.decode(plain[key], self.decode)
                     return self._decode_tagged(key, plain[key])
                 except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
                     raise UnreadableValueError(
                         key, f"what is recorded under this tag does not fit it ({error})"
                     ) from None
-        return {key: self.decode(item) for key, item in plain.items()}
+        return {key: item if type(item) is str else self.decode(item) for key, item in plain.items()}
 
     def _decode_tagged(self, tag: str, body: Plain) -> Any:
         if tag.startswith("$$"):
@@ -108,10 +111,7 @@ class ValueCodec:
             return _unescaped(body)
         if tag == "$float":
             return float(body)
-        codec = self._by_tag.get(tag)
-        if codec is None:
-            raise UnreadableValueError(tag, "no codec for this tag is registered; import the integration that wrote it")
-        return codec.decode(body, self.decode)
+        raise UnreadableValueError(tag, "no codec for this tag is registered; import the integration that wrote it")
 
     def _encode(self, value: Any, where: str, depth: int) -> Plain:
         kind = type(value)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
-from agenttape_core.format.assets import attach
+from agenttape_core.format.assets import TAG, attach
 from agenttape_core.format.continuation import Delta, resolve
 from agenttape_core.format.layout import row_from_dict
 from agenttape_core.format.layout_jsonl import JsonlLayout
@@ -337,11 +337,14 @@ class Cassette:
         try:
             preface = read_preface(self._layout, self._data[slice(*span)])
             self._stamps = preface.stamps
-            if self._attached and preface.has_assets:
+            if self._attached and preface.has_assets and self._may_refer_to_assets():
                 self._assets = reader_of_assets(self.path)
         except Malformed as error:
             self._refuse(error, span[0])
         return preface.header, preface.timings, preface.step_timings
+
+    def _may_refer_to_assets(self) -> bool:
+        return TAG.encode() in self._data or b"\\" + b"u0024" in self._data  # or a hand has escaped the sign
 
     def _whole(self, part: Any) -> Any:
         """A request or an outcome with its stamps and assets where they were."""

@@ -19,6 +19,7 @@ from agenttape_core import UnreadableValueError, UnrecordableValueError
 from agenttape_core.integration import Plain, TypeCodec, class_name
 from agenttape_core.integration.codecs import (
     CLASS,
+    EXTRA,
     Nested,
     build,
     class_in,
@@ -103,7 +104,7 @@ def read_message(plain: Plain, nested: Nested) -> Any:
     Raises:
         UnreadableValueError: If the body is malformed, or names a class that is not loaded.
     """
-    body = expect_dict(plain, "$message")
+    body = plain if type(plain) is dict else expect_dict(plain, "$message")
     if CLASS in body:
         return restore_message(class_in(body, BaseMessage), body, nested)
     kind = body.get("type")
@@ -129,7 +130,7 @@ def restore_message(cls: type[BaseMessage], body: dict[str, Plain], nested: Nest
             raise UnreadableValueError("tool_call_chunks", f"the chunks are malformed ({error})") from None
     if CLASS not in body:
         fields.pop("type", None)
-    return build(cls, fields, read_extra(body, nested), body, known=("type",))
+    return build(cls, fields, read_extra(body, nested) if EXTRA in body else None, body, known=("type",))
 
 
 def _derives(message: AIMessageChunk) -> bool:

@@ -70,7 +70,7 @@ def _read_chat(cls: type[BaseModel], plain: dict[str, Plain], message: Any, nest
     fields["message"] = message
     if "text" not in fields:
         fields["text"] = text_of(message)
-    return build(cls, fields, read_extra(plain, nested))
+    return build(cls, fields, read_extra(plain, nested) if EXTRA in plain else None)
 
 
 def _write_generation(generation: ChatGeneration, nested: Nested) -> Plain:
@@ -97,7 +97,7 @@ def _write_chunk(chunk: ChatGenerationChunk, nested: Nested) -> Plain:
 
 def _read_chunk(plain: Plain, nested: Nested) -> Any:
     if type(plain) is str:
-        message = restore_message(AIMessageChunk, {"content": plain}, nested)
+        message = build(AIMessageChunk, {"content": plain})
         return build(ChatGenerationChunk, {"text": TextAccessor(plain), "message": message})
     body = expect_dict(plain, "$chunk")
     if "message" in body:
@@ -117,14 +117,15 @@ def _write_result(result: ChatResult, nested: Nested) -> Plain:
 
 
 def _read_result(plain: Plain, nested: Nested) -> Any:
-    body = expect_dict(plain, "$chat_result")
+    body = plain if type(plain) is dict else expect_dict(plain, "$chat_result")
     if CLASS in body or "message" not in body:
         fields = read_fields(body, nested)
         if not isinstance(fields.get("generations"), list):
             raise UnreadableValueError("$chat_result", "expected a message or a list of generations, found neither")
         return build(class_in(body, ChatResult), fields, read_extra(body, nested))
     chat = {key: body[key] for key in _MESSAGE_KEYS if key in body}
-    fields = read_fields({key: item for key, item in body.items() if key not in chat}, nested)
+    rest = {key: item for key, item in body.items() if key not in chat}
+    fields = read_fields(rest, nested) if rest else {}
     message = read_message(body["message"], nested)
     fields["generations"] = [_read_chat(ChatGeneration, chat, message, nested)]
     return build(ChatResult, fields)

@@ -32,6 +32,7 @@ SET, UNSET = "$set", "$unset"
 Model = TypeVar("Model", bound=BaseModel)
 
 _REQUIRED = object()
+_set = object.__setattr__
 
 
 class Shape(NamedTuple):
@@ -44,6 +45,7 @@ class Shape(NamedTuple):
         makers: How the defaults are made that must be fresh for each instance.
         given: The fields that are always given, and left out of what is written where they are empty.
         allows_extra: Whether instances hold undeclared fields.
+        has_own_state: Whether the class restores its instances in a way of its own.
     """
 
     order: tuple[str, ...]
@@ -52,6 +54,7 @@ class Shape(NamedTuple):
     makers: tuple[tuple[str, Callable[[], Any]], ...]
     given: frozenset[str]
     allows_extra: bool
+    has_own_state: bool
 
 
 _FIRST = (
@@ -86,6 +89,7 @@ def shape_of(cls: type[BaseModel]) -> Shape:
         makers=tuple((name, make) for name, make in makers.items() if make and not _is_constant(defaults[name])),
         given=given,
         allows_extra=cls.model_config.get("extra") == "allow",
+        has_own_state=cls.__setstate__ is not BaseModel.__setstate__,
     )
 
 
@@ -191,7 +195,7 @@ def build(
     extra: dict[str, Any] | None = None,
     body: Mapping[str, Plain] = MappingProxyType({}),
     *,
-    known: Container[str] = (),
+    known: Iterable[str] = (),
 ) -> Any:
     """Return an instance with exactly these fields, and defaults for the others.
 
@@ -216,18 +220,29 @@ def build(
     for name, make in shape.makers:
         if name not in fields:
             state[name] = make()
-    taken = {*fields, *shape.given} if not known else {*(name for name in fields if name not in known), *shape.given}
+    taken = set(fields)
+    taken.difference_update(known)
+    taken.update(shape.given)
     if extra:
         taken.update(extra)
+    if body and (SET in body or UNSET in body):
+        taken = _set_of(taken, shape, body)
+    extra = (extra or {}) if shape.allows_extra else None
     instance = cls.__new__(cls)
-    instance.__setstate__(
-        {
-            "__dict__": state,
-            "__pydantic_fields_set__": _set_of(taken, shape, body) if SET in body or UNSET in body else taken,
-            "__pydantic_extra__": (extra or {}) if shape.allows_extra else None,
-            "__pydantic_private__": None,
-        }
-    )
+    if shape.has_own_state:
+        instance.__setstate__(
+            {
+                "__dict__": state,
+                "__pydantic_fields_set__": taken,
+                "__pydantic_extra__": extra,
+                "__pydantic_private__": None,
+            }
+        )
+    else:  # as the method of pydantic does
+        _set(instance, "__dict__", state)
+        _set(instance, "__pydantic_fields_set__", taken)
+        _set(instance, "__pydantic_extra__", extra)
+        _set(instance, "__pydantic_private__", None)
     return instance
 
 
