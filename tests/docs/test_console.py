@@ -32,7 +32,11 @@ ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(
     r'^```\w+ \{project="(?P<project>\w+)"(?: file="(?P<file>[^"]+)")?\}\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL
 )
-PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if BLOCK.search(page.read_text(encoding="utf-8"))
+]
 LOADED = (
     *("pydantic", "pytest", "rich.table", "yaml", "langchain.agents", "langchain_openai"),
     *("llama_index.core.agent.workflow", "genai_prices.data", "httpcore2", "langgraph.graph", "openai.resources.chat"),

@@ -220,6 +220,16 @@ def test_a_trial_stops_at_its_verdict(single: pytest.Pytester, models: Models) -
     assert models.asked == {("old", "same"): 6, ("new", "same"): 6}
 
 
+def test_tests_are_judged_together(suite: pytest.Pytester, models: Models) -> None:
+    """Two tests that are both worse need no more samples than one, though each alone is not certain: the run fails."""
+    settled(suite, "-k 'same or fewer'")
+    models.fails = True
+    result = suite.runpytest_inprocess(CANDIDATE, "--cassette-samples=6")
+    result.assert_outcomes(passed=2, deselected=4)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*same]*WORSE*0/6*6/6*", "*fewer]*WORSE*0/6*6/6*"])
+
+
 def priced(suite: pytest.Pytester, **prices: float) -> None:
     """Give models their prices, in US dollars per million tokens that they read."""
     table = {name: {"input": price} for name, price in prices.items()}
