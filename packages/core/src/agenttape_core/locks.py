@@ -32,12 +32,16 @@ def freed_by_fork(lock: LockT) -> LockT:
 
 def Lock() -> threading.Lock:  # noqa: N802 - it's used as the one of `threading` is
     """Make a `threading.Lock` that is free in a forked child."""
-    return freed_by_fork(threading.Lock())
+    lock = threading.Lock()
+    _made.add(lock)
+    return lock
 
 
 def RLock() -> threading.RLock:  # noqa: N802 - it's used as the one of `threading` is
     """Make a `threading.RLock` that is free in a forked child, unless the thread that forks holds it."""
-    return freed_by_fork(threading.RLock())
+    lock = threading.RLock()
+    _made.add(lock)
+    return lock
 
 
 class cached_property(Generic[T]):  # noqa: N801 - it's used as the one of `functools` is

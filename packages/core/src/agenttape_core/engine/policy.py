@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from agenttape_core.engine.mode import Mode
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.locks import cached_property
 from agenttape_core.matching import STRICT, WAYS, Candidate, Exhausted, MatchOn
 from agenttape_core.schema import PURE_KINDS
 
@@ -23,7 +24,7 @@ _REPLAYED_WHOLE = frozenset({"call"})
 """The kinds that are replayed whole unless `through` names them: you marked the function, so its code doesn't run."""
 
 
-class Policy(NamedTuple):
+class _Facts(NamedTuple):
     """The permissions of one session.
 
     Args:
@@ -57,37 +58,41 @@ class Policy(NamedTuple):
     """The kinds that are executed for want of a recording, also in a replay: the calls beside those that another model
     is tried on."""
 
-    @property
+
+class Policy(_Facts):
+    """The permissions of one session, and what follows from them: computed once, as every call asks for it."""
+
+    @cached_property
     def replaces(self) -> bool:
         """True if what is executed takes the place of the whole old cassette."""
         return self.mode is Mode.ALL or (self.mode in {Mode.ONCE, Mode.UPDATE} and not self.recorded)
 
-    @property
+    @cached_property
     def records(self) -> bool:
         """True if calls without a recording may be executed."""
         return self.replaces or self.mode in {Mode.NEW_EPISODES, Mode.UPDATE}
 
-    @property
+    @cached_property
     def adds(self) -> bool:
         """True if the run is added to those that are recorded: none of these goes."""
         return self.mode is Mode.NEW_EPISODES or (self.mode is Mode.UPDATE and self.recorded and self.is_shared)
 
-    @property
+    @cached_property
     def updates(self) -> bool:
         """True if the run takes the place of the recorded one, of which it keeps what it is still asked for."""
         return self.mode is Mode.UPDATE and self.recorded and not self.is_shared
 
-    @property
+    @cached_property
     def offline(self) -> bool:
         """True if nothing at all may be executed."""
         return not self.records and not self.live and not self.unrecorded
 
-    @property
+    @cached_property
     def serves(self) -> bool:
         """True if anything may be served."""
         return not self.replaces or (self.recorded and bool(self.frozen))
 
-    @property
+    @cached_property
     def runs_idempotent(self) -> bool:
         """True if boundaries that say that they may be called again are executed for want of a recording."""
         return IDEMPOTENT in self.live

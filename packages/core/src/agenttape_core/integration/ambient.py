@@ -62,18 +62,6 @@ def _is_recorded(family: Family, value: Any, is_ambient: bool) -> bool:
     return is_ambient and family.is_boundary(type(value))
 
 
-def _below(base: type) -> list[type]:
-    """Return all subclasses, each once."""
-    found: dict[type, None] = {}
-    waiting: list[type] = list(base.__subclasses__())
-    while waiting:
-        cls = waiting.pop()
-        if cls not in found:
-            found[cls] = None
-            waiting += cls.__subclasses__()
-    return list(found)
-
-
 def _mro_of(classes: Iterable[type]) -> list[type]:
     """Return classes with all that they inherit from, each once."""
     return list(dict.fromkeys(each for cls in classes for each in cls.__mro__))
@@ -152,7 +140,14 @@ class Wrapped:
         self._restore()
 
     def _wrap_all(self) -> None:
-        classes = _below(self._family.base)
+        below: dict[type, None] = {}
+        unseen: list[type] = [self._family.base]
+        while unseen:
+            subclasses: list[type] = unseen.pop().__subclasses__()
+            new = [each for each in subclasses if each not in below]
+            below |= dict.fromkeys(new)
+            unseen += new
+        classes = list(below)
         lasting = [cls for cls in classes if "<locals>" not in cls.__qualname__]  # the others would never be freed
         found = _found.get(self._family)
         if found is None or not found.holds(lasting):

@@ -156,8 +156,20 @@ def _left(found: list[Any], session: Any) -> list[Any]:
 
     A task has a context of its own, which tells where it belongs; so has what its coroutine was given to await.
     """
-    left = {id(each): each for each in found if type(each) in _FRAMES and _goes_on(_frame(each), session)}
-    waiting: list[Any] = [each.get_coro() for each in found if type(each) not in _FRAMES]
+    left: dict[int, Any] = {}
+    waiting: list[Any] = []
+    for each in found:  # hundreds in a process with a large framework, so nothing is called for most of them
+        name = _FRAMES.get(type(each))
+        if name is None:
+            waiting.append(each.get_coro())
+            continue
+        frame = getattr(each, name)
+        if frame is None:
+            continue
+        code = frame.f_code
+        may_go_on = code in _lazy or frame.f_lasti <= _WIDTH * (len(code.co_cellvars) + _FIRST)
+        if may_go_on and _goes_on(frame, session):
+            left[id(each)] = each
     while left and waiting:
         of_task = left.pop(id(waiting.pop()), None)
         if of_task is not None:
@@ -165,9 +177,7 @@ def _left(found: list[Any], session: Any) -> list[Any]:
     return list(left.values())
 
 
-def _goes_on(frame: FrameType | None, session: Any) -> bool:
-    if frame is None:
-        return False
+def _goes_on(frame: FrameType, session: Any) -> bool:
     code = frame.f_code
     may_be_first = frame.f_lasti <= _WIDTH * (len(code.co_cellvars) + _FIRST)  # `co_code` is made anew for each look
     if may_be_first and code.co_code[frame.f_lasti] in _BEFORE:
