@@ -10,8 +10,7 @@ from pathlib import Path
 
 from measure import FULL, Row, Scale
 
-from agenttape_core import use_cassette
-from agenttape_core.tools.adequacy import adequacy
+from agenttape_core import experiments, use_cassette
 
 _PROGRAM = """
 from agenttape_core import boundary
@@ -38,10 +37,10 @@ def mutants(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     os.chdir(folder)
     moments: list[float] = []
     try:
-        adequacy(
-            folder / "edited.yaml",
+        experiments.mutants(
             "edited.py:answer",
-            most=max(scale.calls // 10, 3),
+            folder / "edited.yaml",
+            runs=max(scale.calls // 10, 3),
             on_mutant=lambda *_: moments.append(time.perf_counter()),
         )
     finally:

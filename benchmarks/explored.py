@@ -11,7 +11,7 @@ from typing import Any
 
 from measure import FULL, Row, Scale
 
-from agenttape_core import boundary, explore, use_cassette
+from agenttape_core import boundary, experiments, use_cassette
 
 
 @boundary("tool")
@@ -46,6 +46,6 @@ def orders(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
             asyncio.run(_in_tasks()) if where == "tasks" else program()
         began, tried = time.process_time(), 0
         for _ in range(max(scale.calls // 200, 1)):
-            tried += explore(program, path, orders=90).raise_if_different().orders
+            tried += experiments.orders(program, path, runs=90).raise_if_different().orders
         spent = (time.process_time() - began) / tried
         yield Row(f"explore: orders of 6 calls in {where}, each second of one processor", f"{1 / spent:.0f}")

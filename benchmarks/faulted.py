@@ -13,7 +13,7 @@ from measure import FULL, Row, Scale
 from observed import Caller, look
 
 from agenttape_core import use_cassette, what_if
-from agenttape_core.tools.faults import faults
+from agenttape_core.experiments import faults
 
 
 def _answer() -> str:

@@ -11,7 +11,8 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from agenttape_core import explore, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.experiments import orders
 
 from ..kit.asking import ask, look
 from ..kit.world import World
@@ -84,5 +85,5 @@ def test_no_alarm(tmp_path: Path, request: pytest.FixtureRequest, program: Calla
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         asyncio.run(program()) if asyncio.iscoroutinefunction(program) else program()
     wanted = request.config.getoption("--orders")
-    found = explore(program, tmp_path / "run.yaml", orders=wanted).raise_if_different()
+    found = orders(program, tmp_path / "run.yaml", runs=wanted).raise_if_different()
     assert found.is_exhaustive or found.orders > wanted // 2

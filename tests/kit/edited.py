@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core import open_cassette, use_cassette
-from agenttape_core.tools.adequacy.mutants import mutants_of, mutated
-from agenttape_core.tools.adequacy.requests import Requests
-from agenttape_core.tools.programs import FunctionProgram, Opening, run_to_end
+from agenttape_core.experiments.program import FunctionProgram, Opening, run_to_end
+from agenttape_core.experiments.strategies.mutants.edits import mutants_of, mutated
+from agenttape_core.experiments.strategies.mutants.selecting import Requests
 
 _NAME = "edited_program"
 

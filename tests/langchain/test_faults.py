@@ -19,8 +19,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
 from agenttape_core import ConfigurationError, returns, what_if
-from agenttape_core.tools.faults import Cell, FaultKind, FaultMatrix, afaults, faults
-from agenttape_core.tools.faults.provider_errors import Trouble, provider_error
+from agenttape_core.experiments import Cell, FaultKind, FaultMatrix, afaults, faults
+from agenttape_core.experiments.strategies.fault_kinds import Trouble, provider_error
 
 from .fakes import NativeChat, PlainChat, StreamingChat, World, calling, recorded_runs
 

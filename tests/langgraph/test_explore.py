@@ -15,7 +15,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Send
 
-from agenttape_core import explore, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.experiments import orders
 
 from .fakes import AsyncChat, StreamingChat, World, calling, numbered
 
@@ -62,7 +63,7 @@ def explored(program: Callable[[], Any], path: Path) -> Any:
     """Record a program, and explore it."""
     with use_cassette(path, mode="all"):
         asyncio.run(program())
-    return explore(program, path)
+    return orders(program, path)
 
 
 @pytest.mark.parametrize("is_racy", [True, False])
@@ -147,7 +148,7 @@ def test_branches_in_threads_are_answered_in_every_order(tmp_path: Path, is_racy
 
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         program()
-    found = explore(program, tmp_path / "run.yaml")
+    found = orders(program, tmp_path / "run.yaml")
     assert (found.orders, found.is_exhaustive, bool(found.findings)) == (6, True, is_racy)
 
 
@@ -161,5 +162,5 @@ def test_a_batch_is_answered_in_every_order(tmp_path: Path) -> None:
 
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         program()
-    found = explore(program, tmp_path / "run.yaml").raise_if_different()
+    found = orders(program, tmp_path / "run.yaml").raise_if_different()
     assert (found.orders, found.is_exhaustive) == (4, True)

@@ -18,8 +18,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
 from agenttape_core import open_cassette, use_cassette
-from agenttape_core.tools.minimise import minimise
-from agenttape_core.tools.programs import failure_of, run_to_end
+from agenttape_core.experiments import shrink
+from agenttape_core.experiments.program import failure_of, run_to_end
 
 from .fakes import PlainChat, World, calling
 
@@ -180,7 +180,7 @@ def test_a_seeded_failure_becomes_small(
         run_to_end(run)
     assert (MAIL in Path("cassettes/c.yaml").read_text()) is (make is documents)
     world.gone = True
-    found = minimise("c", run)
+    found = shrink(run, "c")
     assert found.share <= 0.05, str(found)
     assert found.replays <= 300
     with pytest.raises(recorded.type) as again, use_cassette(found.cassette, unused="ignore") as session:

@@ -11,7 +11,8 @@ from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, step
 
-from agenttape_core import explore, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.experiments import orders
 
 from .acceptance import FRAMEWORK_WARNINGS
 from .programs.workflows import Done, Part
@@ -60,7 +61,7 @@ def test_parallel_steps_are_answered_in_every_order(tmp_path: Path, is_racy: boo
 
     with use_cassette(path, mode="all"):
         asyncio.run(program())
-    found = explore(program, path)
+    found = orders(program, path)
     assert (found.orders, found.is_exhaustive, found.failing) == (6, True, 5 * is_racy)
 
 
@@ -81,7 +82,7 @@ def test_another_request_is_no_other_outcome(tmp_path: Path) -> None:
     world, path = World(), tmp_path / "run.yaml"
     with use_cassette(path, mode="all"):
         asyncio.run(program())
-    found = explore(program, path)
+    found = orders(program, path)
     assert (found.failing, found.asking) == (1, 1)
     assert "1 of 2 orders of 2 calls (all that there are) change a request" in str(found)
     assert "change the outcome" not in str(found)

@@ -9,7 +9,7 @@ import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 
 from agenttape_core import use_cassette
-from agenttape_core.tools.why import why
+from agenttape_core.experiments import why
 
 from ..kit.world import World
 from .scripted import ScriptedLLM
@@ -36,12 +36,12 @@ def test_the_links_of_an_agent(project: Path, streaming: bool, inside: bool) -> 
         with use_cassette("c", mode="all"):
             asyncio.run(run())
     world.gone = True
-    found = why("c", run)
+    found = why(run, "c")
     assert [(edge.source, edge.target, edge.way) for edge in found.links] == [
         (1, 3, "data"),
         (2, 3, "data"),
         (1, 2, "data"),
     ]
     assert found.flow.into(2)[0].at == ("arguments.place",)
-    assert [edge.source for edge in why("c", run, text="at eight").links] == [2]
+    assert [edge.source for edge in why(run, "c", text="at eight").links] == [2]
     assert world.trespasses == []

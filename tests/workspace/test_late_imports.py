@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "packages" / "core" / "src"
 _OF_CHILDREN = {
-    "tools/adequacy/search.py": ["agenttape_core.pytest_plugin.mutated"],
+    "experiments/strategies/mutants/search.py": ["agenttape_core.pytest_plugin.mutated"],
     "tools/upkeep/orphans.py": ["agenttape_core.pytest_plugin.collecting"],
 }
 """The plugins that a command names to the pytest of a child process, which imports them."""

@@ -1,4 +1,4 @@
-"""`agenttape faults`: the calls of tests fail, and a matrix says what came of it."""
+"""`agenttape lab faults`: the calls of tests fail, and a matrix says what came of it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> 
     cassette = folder / "cassettes" / "test_it" / "test_a.yaml"
     with use_cassette(cassette, mode="all"):
         namespace["ask"]("same")
-    found: Ended = command("faults", "--json", "--kinds=timeout,tool_error", "--junit=faults.xml", "test_it.py")
+    found: Ended = command("lab", "faults", "--json", "--kinds=timeout,tool_error", "--report=faults.xml", "test_it.py")
     assert (found.code, found.json["tests"][0]["counts"]) == (1, {"silent": 1, "raised": 1})
     key = open_cassette(cassette).preface.redaction.key
     assert not [text for text in (found.out, (folder / "faults.xml").read_text()) if key in text]
@@ -53,6 +53,6 @@ def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_refused(command: Any) -> None:
     """A kind that there is not is refused before pytest is started."""
-    refused: Ended = command("faults", "--kinds=timout")
+    refused: Ended = command("lab", "faults", "--kinds=timout")
     assert refused.code == 2
     assert "there is no kind 'timout'" in refused.err

@@ -39,5 +39,5 @@ def test_a_program_is_run_with_the_recorded_seed(tmp_path: Path) -> None:
     )
     assert recording.returncode == 0, recording.stderr
     (tmp_path / "click.py").write_text("raise SystemExit('not this one')", encoding="utf-8")
-    found = run(tmp_path, str(AGENTTAPE), "why", "desk.yaml", "desk.py:answer")
+    found = run(tmp_path, str(AGENTTAPE), "lab", "why", "desk.py:answer", "--cassette", "desk.yaml")
     assert found.returncode == 0, found.stdout + found.stderr

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import open_cassette
-from agenttape_core.tools.verify import ALL_FACTORS
+from agenttape_core.experiments.verify import ALL_FACTORS
 
 pytestmark = pytest.mark.process
 

@@ -1,4 +1,4 @@
-"""`agenttape minimise`: of functions and of tests, with a file for pytest; and what cannot be made small."""
+"""`agenttape lab shrink`: of functions and of tests, with a file for pytest; and what cannot be made small."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agenttape_core import ConfigurationError, VerificationError, boundary, open_cassette, use_cassette
-from agenttape_core.tools.minimise import minimise
-from agenttape_core.tools.programs import Opening, program_of
+from agenttape_core.experiments import program_of, shrink
+from agenttape_core.experiments.program import Opening
 
 from .conftest import Ended
 
@@ -115,7 +115,7 @@ def run_pytest(file: str) -> int:
 @pytest.mark.parametrize("function", ["run", "arun"])
 def test_a_function(desk: Path, command: Callable[..., Ended], function: str) -> None:
     """The cassette, its test and the account of them: the failure is the same, and the test fails by it."""
-    ended = command("minimise", "incident.yaml", f"desk_of_minimise.py:{function}", "--json")
+    ended = command("lab", "shrink", f"desk_of_minimise.py:{function}", "--cassette", "incident.yaml", "--json")
     assert ended.code == 0, ended.err
     found = ended.json
     assert found["failure"]["function"] == "run.<locals>.<genexpr>"
@@ -134,7 +134,9 @@ def test_a_function(desk: Path, command: Callable[..., Ended], function: str) ->
 @pytest.mark.parametrize("name", ["test_total", "TestDesk::test_in_class[2-b]"])
 def test_a_test(desk: Path, command: Callable[..., Ended], name: str) -> None:
     """A test is replayed with the cassette, whether or not it has one of its own, and so is the test of the result."""
-    ended = command("minimise", "incident.yaml", "--test", f"tests/test_of_minimise.py::{name}", "--to", "small.yaml")
+    ended = command(
+        "lab", "shrink", f"tests/test_of_minimise.py::{name}", "--cassette", "incident.yaml", "-o", "small.yaml"
+    )
     assert ended.code == 0, ended.err
     assert "ValueError at desk_of_minimise.py:13 in run.<locals>.<genexpr>: invalid literal" in ended.out
     assert Path("small.yaml").stat().st_size < 1500
@@ -145,30 +147,33 @@ def test_the_same_each_time(desk: Path, command: Callable[..., Ended]) -> None:
     """Two searches find the same, byte for byte."""
     made = []
     for name in ("one", "two"):
-        options = ("--to", f"{name}.yaml", "--no-test-file")
-        assert command("minimise", "incident.yaml", "desk_of_minimise.py:run", *options).code == 0
+        options = ("-o", f"{name}.yaml", "--no-test-file")
+        assert command("lab", "shrink", "desk_of_minimise.py:run", "--cassette", "incident.yaml", *options).code == 0
         made.append(Path(f"{name}.yaml").read_text().partition("---")[2])
     assert made[0] == made[1]
     assert not list(desk.glob("test_*.py"))
     assert not list(desk.glob("*derived*"))
 
 
+RECORDED = ["--cassette", "incident.yaml"]
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["incident.yaml"], "name a function, or a test with --test"),
-        (["incident.yaml", "desk_of_minimise.py:nothing"], "cannot load desk_of_minimise.py:nothing"),
-        (["incident.yaml", "--test", "tests/test_of_minimise.py::test_several"], "2 tests have this id"),
-        (["incident.yaml", "--test", "tests/test_of_minimise.py::test_none"], "ran no test"),
-        (["incident.yaml", "--test", "tests/test_of_minimise.py::test_skipped"], "is skipped: not here"),
-        (["incident.yaml", "desk_of_minimise.py:run", "--max-replays", "3"], "needs 10 replays at least"),
-        (["incident.yaml", "desk_of_minimise.py:run", "--to", "incident.yaml"], "give the result another name"),
+        (["desk_of_minimise.py:run"], "has no cassette of its own"),
+        (["desk_of_minimise.py:nothing", *RECORDED], "cannot load desk_of_minimise.py:nothing"),
+        (["tests/test_of_minimise.py::test_several", *RECORDED], "2 tests have this id"),
+        (["tests/test_of_minimise.py::test_none", *RECORDED], "ran no test"),
+        (["tests/test_of_minimise.py::test_skipped", *RECORDED], "is skipped: not here"),
+        (["desk_of_minimise.py:run", *RECORDED, "--runs", "3"], "needs 10 replays at least"),
+        (["desk_of_minimise.py:run", *RECORDED, "-o", "incident.yaml"], "give the result another name"),
     ],
 )
 def test_wrong_commands(desk: Path, command: Callable[..., Ended], words: list[str], problem: str) -> None:
     """Each is refused with the reason, and nothing is written."""
     before = sorted(desk.iterdir())
-    ended = command("minimise", *words)
+    ended = command("lab", "shrink", *words)
     assert ended.code == 2, ended.out
     assert problem in ended.err
     assert sorted(path for path in desk.iterdir() if path.name[0] not in "._") == before
@@ -191,10 +196,10 @@ def test_what_does_not_fail(project: Path) -> None:
     with use_cassette("c", mode="all"):
         look("x")
     with pytest.raises(ConfigurationError, match=r"does not fail when it replays cassettes/c.yaml: it ended well"):
-        minimise("c", lambda: look("x"))
+        shrink(lambda: look("x"), "c")
     Path("cassettes/empty.yaml").write_text("agenttape: 2\nname: empty\n...\n")
     with pytest.raises(ConfigurationError, match="holds no call"):
-        minimise("empty", lambda: look("x"))
+        shrink(lambda: look("x"), "empty")
 
 
 def test_what_does_not_hold_still(project: Path) -> None:
@@ -208,11 +213,11 @@ def test_what_does_not_hold_still(project: Path) -> None:
     with pytest.raises(TypeError), use_cassette("c", mode="all", on_error="keep"):
         unsteady()
     with pytest.raises(VerificationError, match="not the same in two replays") as error:
-        minimise("c", unsteady)
+        shrink(unsteady, "c")
     assert "TypeError" in str(error.value)
     assert "ValueError" in str(error.value)
     with pytest.raises(VerificationError, match=r"does not replay cassettes/c.yaml to begin with: no recording for"):
-        minimise("c", lambda: look("y"))
+        shrink(lambda: look("y"), "c")
 
 
 def test_a_failure_that_needs_no_call(project: Path) -> None:
@@ -225,7 +230,7 @@ def test_a_failure_that_needs_no_call(project: Path) -> None:
 
     with pytest.raises(KeyError):
         run()
-    assert list(open_cassette(minimise("c", run).cassette).entries) == []
+    assert list(open_cassette(shrink(run, "c").cassette).entries) == []
 
 
 def test_little_time(project: Path) -> None:
@@ -240,7 +245,7 @@ def test_little_time(project: Path) -> None:
 
     with pytest.raises(AssertionError), use_cassette("c", mode="all", on_error="keep"):
         run()
-    found = minimise("c", run, max_replays=14)
+    found = shrink(run, "c", runs=14)
     assert not found.is_minimal
     assert "not minimal yet" in str(found)
     assert found.replays <= 14
@@ -248,31 +253,31 @@ def test_little_time(project: Path) -> None:
 
 
 def test_why(desk: Path, command: Callable[..., Ended]) -> None:
-    """`agenttape why` asks about a call of a function, or of a test, and what led to it."""
-    ended = command("why", "incident.yaml", "desk_of_minimise.py:run", "--text", "n/a")
+    """`agenttape lab why` asks about a call of a function, or of a test, and what led to it."""
+    ended = command("lab", "why", "desk_of_minimise.py:run", "--cassette", "incident.yaml", "--text", "n/a")
     assert ended.code == 0, ended.err
     assert ended.out.startswith("2 tool offers at offers of incident.yaml, and the text 'n/a'")
-    ended = command("why", "incident.yaml", "--test", "tests/test_of_minimise.py::test_total", "--json")
+    ended = command("lab", "why", "tests/test_of_minimise.py::test_total", "--cassette", "incident.yaml", "--json")
     assert ended.code == 0, ended.err
     assert ended.json["call"]["name"] == "note"
     assert [(edge["from"], edge["to"]) for edge in ended.json["flow"]["edges"]] == [(2, 0)]
-    assert command("why", "incident.yaml", "desk_of_minimise.py:run", "--call", "7").code == 2
+    assert command("lab", "why", "desk_of_minimise.py:run", "--cassette", "incident.yaml", "--call", "7").code == 2
 
 
-@pytest.mark.parametrize("name", [["desk_of_minimise.py:run"], ["--test", "tests/test_of_minimise.py::test_total"]])
-def test_triage(desk: Path, command: Callable[..., Ended], name: list[str]) -> None:
-    """`agenttape triage` blames the code for what fails while everything is served, and tries nothing else."""
-    ended = command("triage", "incident.yaml", *name, "--samples", "2", "--max-usd", "1", "--json")
+@pytest.mark.parametrize("name", [["desk_of_minimise.py:run"], ["tests/test_of_minimise.py::test_total"]])
+def test_flaky(desk: Path, command: Callable[..., Ended], name: list[str]) -> None:
+    """`agenttape lab flaky` blames the code for what fails while everything is served, and tries nothing else."""
+    ended = command("lab", "flaky", *name, "--cassette", "incident.yaml", "--samples", "2", "--max-usd", "1", "--json")
     assert ended.code == 1, ended.err
     assert (ended.json["verdict"], ended.json["culprits"]) == ("code", ["code"])
     assert [lane["failed"] for lane in ended.json["lanes"]] == [2]
-    assert "code: 2 of 2 failed" in command("triage", "incident.yaml", *name, "--samples", "2").out
-    assert command("triage", "incident.yaml", *name, "--judge", "jury").code == 2
+    assert "code: 2 of 2 failed" in command("lab", "flaky", *name, "--cassette", "incident.yaml", "--samples", "2").out
+    assert command("lab", "flaky", *name, "--cassette", "incident.yaml", "--judge", "jury").code == 2
 
 
-def test_triage_of_a_test_alone(desk: Path, command: Callable[..., Ended]) -> None:
+def test_flaky_of_a_test_alone(desk: Path, command: Callable[..., Ended]) -> None:
     """A test is replayed from its own cassette where none is named; one that has none is refused."""
-    ended = command("triage", "tests/test_of_minimise.py::test_total", "--samples", "1", "--json")
+    ended = command("lab", "flaky", "tests/test_of_minimise.py::test_total", "--samples", "1", "--json")
     assert (ended.code, ended.json["cassette"]) == (1, "incident.yaml")
-    ended = command("triage", "tests/test_of_minimise.py::test_apart")
+    ended = command("lab", "flaky", "tests/test_of_minimise.py::test_apart")
     assert (ended.code, "has no cassette of its own" in ended.err) == (2, True)

@@ -10,6 +10,7 @@ import pytest
 
 from agenttape_core import use_cassette
 from agenttape_core.cli.app import VERBS, run
+from agenttape_core.cli.labs import EXPERIMENTS
 
 PROGRAM = """
 def idle():
@@ -21,14 +22,17 @@ def kind(run):
 """
 
 NOTHING = "nothing/empty.yaml"
+IDLE = ["program.py:idle", "--cassette", NOTHING]
 REFUSED = {
-    "adequacy": ([NOTHING, "program.py:idle"], 2, "record that first"),
     "check": (["nothing", "--checks", "checks.yaml"], 1, "nothing was checked: no run holds a call or an answer"),
     "coverage": (["nothing"], 1, "nothing is covered: no cassette in nothing holds a call"),
-    "explore": (["program.py:idle", NOTHING], 1, "returned without a recorded call, so there is no order to try"),
-    "faults": (["test_plain.py"], 1, "none could be tried"),
     "heal": (["test_plain.py"], 1, "nothing was replayed: no test has a cassette"),
-    "minimise": ([NOTHING, "program.py:idle"], 2, "holds no call"),
+    "lab faults": (["test_plain.py"], 1, "none could be tried"),
+    "lab flaky": (IDLE, 2, "holds no call"),
+    "lab mutants": (IDLE, 2, "record that first"),
+    "lab orders": (IDLE, 1, "returned without a recorded call, so there is no order to try"),
+    "lab shrink": (IDLE, 2, "holds no call"),
+    "lab why": (IDLE, 2, "holds no call"),
     "redact": (["--check", "folder"], 3, "there is no cassette in this folder"),
     "replay": (["--cassette", "missing", "--", sys.executable, "program.py"], 3, "no such cassette"),
     "report": (["--exit-code", "folder"], 1, "nothing was compared"),
@@ -36,10 +40,8 @@ REFUSED = {
     "score": (["nothing", "--evaluator", "program:kind"], 1, "nothing was scored: no run holds a call or an answer"),
     "seal": (["--check", "folder"], 3, "there is no cassette in this folder"),
     "stale": (["folder"], 3, "there is no cassette in this folder"),
-    "triage": ([NOTHING, "program.py:idle"], 2, "holds no call"),
     "validate": (["folder"], 3, "there is no cassette in this folder"),
     "verify": (["program.py:idle", "--times", "2"], 1, "it made no recorded call, so there is nothing to verify"),
-    "why": ([NOTHING, "program.py:idle"], 2, "holds no call"),
 }
 """Commands that give a verdict: words that let one judge nothing, its exit code, and the sentence."""
 
@@ -59,7 +61,8 @@ WITHOUT_VERDICT = {
 
 def test_each_command_is_listed() -> None:
     """A new command says here what it does where there is nothing to judge."""
-    assert sorted([*REFUSED, *WITHOUT_VERDICT]) == sorted(VERBS)
+    experiments = [f"lab {name}" for name in EXPERIMENTS]
+    assert sorted([*REFUSED, *WITHOUT_VERDICT]) == sorted([*(set(VERBS) - {"lab"}), *experiments])
 
 
 @pytest.mark.process
@@ -78,6 +81,6 @@ def test_nothing_judged(
     with use_cassette(NOTHING, mode="all"):
         pass
     words, code, sentence = REFUSED[verb]
-    ended = run([verb, *words])
+    ended = run([*verb.split(), *words])
     told = capfd.readouterr()
     assert (ended, sentence in told.out + told.err) == (code, True), told

@@ -67,17 +67,12 @@ TABLE = [
     ["show", "cassettes/damaged1.yaml"],
 ]
 ELSEWHERE = {
-    "adequacy",
-    "explore",
-    "faults",
     "heal",
-    "minimise",
+    "lab",
     "record",
     "replay",
     "verify",
     "serve",
-    "triage",
-    "why",
 }
 """Verbs that run programs: `test_programs_keep_the_key` has them, or their own tests. What `serve` answers is what
 `export` writes."""
@@ -140,15 +135,16 @@ def test_programs_keep_the_key(command: Any, folder: Path) -> None:
         "from agenttape_core import boundary\n\n@boundary('tool')\ndef ask(question):\n    return 'yes'\n\n"
         "def main():\n    ask('mail ann@nordwind-mail.com')\n\nif __name__ == '__main__':\n    main()\n"
     )
-    session = ["--json", "--cassette", "run.yaml"]
+    recorded = ["--cassette", "run.yaml"]
+    session = ["--json", *recorded]
     told = [command("record", *session, "app.py:main")]
     key = _key(folder / "run.yaml")
     told.append(command("verify", "app.py:main", "run.yaml", "--json", "--times", "2", "--vary", "hash_seed"))
-    told.append(command("explore", "app.py:main", "run.yaml", "--json"))
+    told.append(command("lab", "orders", "app.py:main", *recorded, "--json"))
     (folder / "app.py").write_text((folder / "app.py").read_text().replace("mail ann", "write to ann"))
     told += [command("replay", *session, "app.py:main"), command("heal", "--plan", *session, "app.py:main")]
-    told.append(command("minimise", "run.yaml", "app.py:main"))
-    told.append(command("why", "run.yaml", "app.py:main"))
-    told.append(command("triage", "run.yaml", "app.py:main", "--surroundings", "0"))
+    told.append(command("lab", "shrink", "app.py:main", *recorded))
+    told.append(command("lab", "why", "app.py:main", *recorded))
+    told.append(command("lab", "flaky", "app.py:main", *recorded, "--processes", "0"))
     assert [one.code for one in told] == [0, 0, 0, 1, 1, 1, 1, 0]
     assert not [text for one in told for text in (one.out, one.err) if key in text or "nordwind" in text]

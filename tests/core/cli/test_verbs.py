@@ -15,6 +15,7 @@ import pytest
 
 from agenttape_core import convert, use_cassette
 from agenttape_core.cli.app import VERBS
+from agenttape_core.cli.labs import EXPERIMENTS
 from agenttape_core.cli.summaries import SUMMARIES
 
 from .conftest import look_up, record
@@ -27,8 +28,19 @@ def test_help(command: Any, verb: str) -> None:
     """Each verb says what it does, takes --json and shows an example."""
     ended = command(verb, "--help")
     assert ended.code == 0
-    assert "--json" in ended.out
+    assert "--json" in ended.out or verb == "lab"
     assert f"Example: agenttape {verb}" in ended.out
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_help_of_experiments(command: Any, name: str) -> None:
+    """Each experiment says what it does in the words of the list, takes --json and --report, and shows an example."""
+    ended = command("lab", name, "--help")
+    assert ended.code == 0
+    assert "--json" in ended.out
+    assert "--report FILE" in ended.out
+    assert EXPERIMENTS[name] in " ".join(ended.out.split())
+    assert f"Example: agenttape lab {name}" in ended.out
 
 
 def test_the_list_of_verbs(command: Any) -> None:

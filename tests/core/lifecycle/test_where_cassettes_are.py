@@ -13,9 +13,9 @@ from agenttape_core.asgi import TapeInbound
 from agenttape_core.checks import run_of
 from agenttape_core.cli.app import run
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
+from agenttape_core.experiments import orders
 from agenttape_core.storage import SUFFIXES, cassette_path
 from agenttape_core.tools.compare import compare_cassettes
-from agenttape_core.tools.explore import explore
 from agenttape_core.tools.processes.run import path_of
 
 FOLDERS = {"default": "cassettes", "setting": "by_setting", "variable": "by_variable", "argument": "by_argument"}
@@ -76,7 +76,7 @@ def _compared(_: dict[str, Any]) -> str:
 
 def _explored(_: dict[str, Any]) -> str:
     found: list[str] = []
-    explore(lambda: found.append(where()), "x", orders=1)
+    orders(lambda: found.append(where()), "x", runs=1)
     return found[0]
 
 

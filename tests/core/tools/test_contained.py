@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import awhat_if, boundary, explore, returns, use_cassette, what_if
+from agenttape_core import awhat_if, boundary, returns, use_cassette, what_if
+from agenttape_core.experiments import orders, program_of
+from agenttape_core.experiments.program import Opening
 from agenttape_core.tools.heal import heal, plan
-from agenttape_core.tools.programs import Opening, program_of
 
 OUTER, INNER = Path("cassettes/outer.yaml"), Path("cassettes/inner.yaml")
 SAID = "cassettes/inner.yaml: no recording for tool search at search: the cassette holds no recording of this request"
@@ -73,7 +74,7 @@ def replayed(function: Callable[[], Any]) -> str:
 
 TOOLS: dict[str, Callable[[Callable[[], Any]], str]] = {
     "what_if": lambda function: str(what_if(OUTER, function, {"ask": returns("no")})),
-    "explore": lambda function: str(explore(function, OUTER)),
+    "explore": lambda function: str(orders(function, OUTER)),
     "plan": lambda function: "\n".join(plan(function, OUTER).lines()),
     "program": replayed,
 }

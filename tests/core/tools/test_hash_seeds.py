@@ -11,9 +11,9 @@ from agenttape_core import boundary, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.cli.hash_seed import AnotherSeedError, is_of_the_command
 from agenttape_core.cli.running import run_pytest
-from agenttape_core.tools.adequacy import adequacy
+from agenttape_core.experiments import mutants
+from agenttape_core.experiments.verify.environment import available
 from agenttape_core.tools.hash_seeds import recorded_seed, seed_of_tests
-from agenttape_core.tools.verify.environment import available
 
 PROGRAM = """
 import os
@@ -87,7 +87,7 @@ def test_a_verb_begins_anew_with_it(seven: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("agenttape_core.cli.hash_seed._Process.begins_anew", False)
     is_of_the_command()
     with pytest.raises(AnotherSeedError) as another:
-        run(["explore", "desk.py:answer", str(seven)])
+        run(["lab", "orders", "desk.py:answer", "--cassette", str(seven)])
     assert another.value.seed == 7
 
 
@@ -95,6 +95,6 @@ def test_a_verb_begins_anew_with_it(seven: Path, monkeypatch: pytest.MonkeyPatch
 def test_processes_have_it(folder: Path, seven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of `adequacy`, and the pytest of `heal` and `faults`."""
     (folder / "test_it.py").write_text(PROGRAM)
-    assert adequacy(seven, "test_it.py:answer", only=["prompts"], most=1).score.share == 1
+    assert mutants("test_it.py:answer", seven, only=["prompts"], runs=1).score.share == 1
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
     assert run_pytest(["test_it.py"], quietly=True).returncode == 0

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.tools.verdicts import (
+from agenttape_core.experiments.verdicts import (
     ALPHA,
     MARGIN,
     Pairs,

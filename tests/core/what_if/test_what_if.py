@@ -30,8 +30,8 @@ from agenttape_core import (
     use_cassette,
     what_if,
 )
+from agenttape_core.experiments import faults
 from agenttape_core.session import pacing
-from agenttape_core.tools.faults import faults
 
 SENT: list[str] = []
 """What was really done."""

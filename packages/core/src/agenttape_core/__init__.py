@@ -45,6 +45,8 @@ if TYPE_CHECKING:
         UnusedInteractionsWarning,
         VerificationError,
     )
+    from agenttape_core.experiments.verify import Verification, verify
+    from agenttape_core.experiments.what_if import WhatIf, awhat_if, what_if
     from agenttape_core.integration.in_memory import in_memory
     from agenttape_core.interventions import Change, always, cut, edits, late, once, raises, returns
     from agenttape_core.lifecycle.replay_source import SourceReplay, areplay_source, replay_source
@@ -54,9 +56,6 @@ if TYPE_CHECKING:
     from agenttape_core.session import Report, Session
     from agenttape_core.storage import convert, open_cassette, recover
     from agenttape_core.tools.compare import Compared, Comparison, compare_cassettes
-    from agenttape_core.tools.explore import Exploration, explore
-    from agenttape_core.tools.verify import Verification, verify
-    from agenttape_core.tools.what_if import WhatIf, awhat_if, what_if
 
 __all__ = [
     "AgentTapeError",
@@ -77,7 +76,6 @@ __all__ = [
     "DateAtImportWarning",
     "DriftError",
     "DriftedRunError",
-    "Exploration",
     "ExportError",
     "IncompleteCopyWarning",
     "Interaction",
@@ -115,7 +113,6 @@ __all__ = [
     "convert",
     "cut",
     "edits",
-    "explore",
     "in_memory",
     "late",
     "once",
@@ -209,15 +206,11 @@ _HOMES = {
         "replay_source",
     ),
     "lifecycle.use_cassette": ("use_cassette",),
-    "tools.explore": (
-        "Exploration",
-        "explore",
-    ),
-    "tools.verify": (
+    "experiments.verify": (
         "Verification",
         "verify",
     ),
-    "tools.what_if": (
+    "experiments.what_if": (
         "WhatIf",
         "awhat_if",
         "what_if",

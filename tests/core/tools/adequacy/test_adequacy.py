@@ -12,8 +12,8 @@ import pytest
 
 from agenttape_core import ConfigurationError, use_cassette
 from agenttape_core.cli.app import run
-from agenttape_core.tools.adequacy import Adequacy, adequacy
-from agenttape_core.tools.adequacy.changed import changed_lines
+from agenttape_core.experiments import Adequacy, mutants
+from agenttape_core.experiments.strategies.mutants.reached import changed_lines
 
 pytestmark = pytest.mark.process
 
@@ -106,7 +106,7 @@ def found(project: Path) -> Adequacy:
     """The adequacy of the cassette for the function of the project."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project)
-        return adequacy(CASSETTE, "desk.py:run", ignore=["arguments.style"])
+        return mutants("desk.py:run", CASSETTE, ignore=["arguments.style"])
 
 
 def verdicts(found: Adequacy, place: str) -> dict[str, str]:
@@ -169,7 +169,7 @@ def test_tests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
         names = {
             path.relative_to(project).as_posix(): path.read_bytes() for path in project.rglob("*") if path.is_file()
         }
-        assert run(["adequacy", "--only=prompts", "--max=3", "--source=desk.py", "--json"]) == 1
+        assert run(["lab", "mutants", "--only=prompts", "--runs=3", "--source=desk.py", "--json"]) == 1
         found = json.loads(capsys.readouterr().out)
         after = {
             path.relative_to(project).as_posix(): path.read_bytes() for path in project.rglob("*") if path.is_file()
@@ -189,7 +189,7 @@ def test_tests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_mutant(capsys: pytest.CaptureFixture[str], found: Adequacy) -> None:
     """The id of a mutant runs it alone, and prints its diff; the command fails if it survives."""
     (survivor,) = [one for one in found.survivors if one.mutant.operator == "empty"]
-    assert run(["adequacy", "test_desk.py", "--mutant", survivor.mutant.id]) == 1
+    assert run(["lab", "mutants", "test_desk.py", "--mutant", survivor.mutant.id]) == 1
     said = capsys.readouterr().out
     assert said.startswith(f"{survivor.mutant.id}  survived: ignore hides it: arguments.style\n    - Answer in one")
 
@@ -197,19 +197,19 @@ def test_one_mutant(capsys: pytest.CaptureFixture[str], found: Adequacy) -> None
 def test_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     """Kinds, numbers and programs that there are not are refused with what there is."""
     with pytest.raises(ConfigurationError, match=r"only='prompt'.*expected some of prompts"):
-        adequacy("test_desk.py", only=["prompt"])
+        mutants("test_desk.py", only=["prompt"])
     with pytest.raises(ConfigurationError, match="at least 1"):
-        adequacy("test_desk.py", most=0)
+        mutants("test_desk.py", runs=0)
     with pytest.raises(ConfigurationError, match=r"live='tool'.*such as \['tool'\]"):
-        adequacy("test_desk.py", live="tool")
-    assert run(["adequacy", "desk.py:answer"]) == 2
-    assert "name its cassette before it" in capsys.readouterr().err
+        mutants("test_desk.py", live="tool")
+    assert run(["lab", "mutants", "desk.py:answer"]) == 2
+    assert "name its cassette" in capsys.readouterr().err
 
 
 def test_nothing_to_learn() -> None:
     """A program that fails without an edit is the error, and says why."""
     with pytest.raises(ConfigurationError, match="nothing passes with a cassette") as refused:
-        adequacy(CASSETTE, "desk.py:answer")
+        mutants("desk.py:answer", CASSETTE)
     assert "fails without an edit: TypeError: answer() missing 1 required" in str(refused.value)
 
 
@@ -220,7 +220,7 @@ def test_interrupted() -> None:
         if count == 2:
             raise KeyboardInterrupt
 
-    found = adequacy(CASSETTE, "desk.py:run", only=["prompts"], on_mutant=interrupt)
+    found = mutants("desk.py:run", CASSETTE, only=["prompts"], on_mutant=interrupt)
     assert not found.is_whole
     assert sum(one.verdict != "did not land" for one in found.judged) == 2
     assert found.notes[0] == "interrupted: not all edits were tried"
@@ -250,10 +250,10 @@ def test_tools_that_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     exec(SHOP, namespace)
     with use_cassette(tmp_path / "shop.yaml", mode="all"):
         namespace["run"]()
-    served = adequacy("shop.yaml", "shop.py:run", only=["prompts"])
+    served = mutants("shop.py:run", "shop.yaml", only=["prompts"])
     assert {one.verdict for one in served.judged if "price of books" in one.mutant.before} == {"did not land"}
     assert "do not land: price" in str(served)
-    live = adequacy("shop.yaml", "shop.py:run", only=["prompts"], live=["tool"])
+    live = mutants("shop.py:run", "shop.yaml", only=["prompts"], live=["tool"])
     assert {one.verdict for one in live.judged if "price of books" in one.mutant.before} == {"miss"}
     assert "do not land: price" not in str(live)
 
@@ -264,8 +264,8 @@ def test_in_a_run_of_pytest(project: Path) -> None:
     ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stdout
     assert "= adequacy =" in ended.stdout
-    assert "adequacy of 1 test: " in ended.stdout
-    assert "(--max 1 --seed 7)" in ended.stdout
+    assert "mutants of 1 test: " in ended.stdout
+    assert "(--runs 1 --seed 7)" in ended.stdout
 
 
 def test_since(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttape_core import ConfigurationError
-from agenttape_core.tools.adequacy.mutants import mutants_of, mutated
-from agenttape_core.tools.adequacy.operators import Sought
-from agenttape_core.tools.adequacy.requests import Requests
-from agenttape_core.tools.adequacy.texts import negated
+from agenttape_core.experiments.strategies.mutants.edits import mutants_of, mutated
+from agenttape_core.experiments.strategies.mutants.selecting import Requests
+from agenttape_core.experiments.strategies.mutants.sites import Sought
+from agenttape_core.experiments.strategies.mutants.texts import negated
 
 NAMES = st.sampled_from(["a", "b", "texts", "answer"])
 WORDS = st.sampled_from(

@@ -12,19 +12,12 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import (
-    ConfigurationError,
-    SessionStateError,
-    VerificationError,
-    boundary,
-    explore,
-    use_cassette,
-    verify,
-)
+from agenttape_core import ConfigurationError, SessionStateError, VerificationError, boundary, use_cassette, verify
+from agenttape_core.experiments import orders
+from agenttape_core.experiments.strategies.order_search import Search
+from agenttape_core.experiments.strategies.orders import outcomes_in_other_orders
+from agenttape_core.experiments.verify.ending import ended
 from agenttape_core.scheduling import ChoicePoint, Choices
-from agenttape_core.tools.explore import outcomes_in_other_orders
-from agenttape_core.tools.explore.search import Search
-from agenttape_core.tools.verify.ending import ended
 
 DESK = """
 import asyncio, random, uuid
@@ -110,7 +103,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def explored(program: str, **options: Any) -> Any:
     """Explore a program of the script."""
-    return explore(f"desk.py:{program}", f"{program}.yaml", **options)
+    return orders(f"desk.py:{program}", f"{program}.yaml", **options)
 
 
 @pytest.mark.usefixtures("desk")
@@ -119,7 +112,7 @@ def test_the_smallest_order_that_misses_is_found() -> None:
     found = explored("racy")
     assert (found.orders, found.is_exhaustive, found.failing, len(found.overlapping)) == (90, True, 60, 6)
     assert [(each.what, each.times, each.order, each.overtaken) for each in found.findings] == [("miss", 60, "2", 1)]
-    assert found.smallest.reproduce == "agenttape explore desk.py:racy racy.yaml --order 2"
+    assert found.smallest.reproduce == "agenttape lab orders desk.py:racy --cassette racy.yaml --order 2"
     assert "b0" in found.smallest.told
     assert "ada@nordwind-mail.com" not in json.dumps(found.to_dict())
     with pytest.raises(VerificationError, match="60 of 90 orders"):
@@ -150,7 +143,7 @@ def test_without_overlapping_calls_there_is_one_order() -> None:
 @pytest.mark.usefixtures("desk")
 def test_of_many_orders_the_nearest_and_some_by_chance_are_tried() -> None:
     """The number of orders is a limit, the seed decides which far ones are tried, and the smallest is found."""
-    first, second, other = (explored("racy", orders=20, seed=seed).to_dict() for seed in (1, 1, 2))
+    first, second, other = (explored("racy", runs=20, seed=seed).to_dict() for seed in (1, 1, 2))
     assert first == second
     assert first["orders"] <= 20
     assert [first["findings"][0]["order"], other["findings"][0]["order"]] == ["2", "2"]
@@ -191,7 +184,7 @@ def test_a_program_that_changes_by_itself_is_named_first(tmp_path: Path) -> None
 
     with use_cassette(tmp_path / "own.yaml", mode="all"):
         asyncio.run(program())
-    found = explore(program, tmp_path / "own.yaml")
+    found = orders(program, tmp_path / "own.yaml")
     assert "two replays in the recorded order differ" in found.unstable
     assert not found.ok
 
@@ -200,11 +193,11 @@ def test_a_program_that_changes_by_itself_is_named_first(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: explored("racy", orders=0), "orders=0: expected the number of orders"),
-        (lambda: explored("nobody", orders=1), "nobody.yaml"),
-        (lambda: explore("desk.py:nobody", "racy.yaml"), "cannot load desk.py:nobody"),
-        (lambda: explore("desk.py", "racy.yaml"), "expected"),
-        (lambda: explore(3, "racy.yaml"), "expected a function"),  # type: ignore[arg-type]
+        (lambda: explored("racy", runs=0), "runs=0: expected the number of orders"),
+        (lambda: explored("nobody", runs=1), "nobody.yaml"),
+        (lambda: orders("desk.py:nobody", "racy.yaml"), "cannot load desk.py:nobody"),
+        (lambda: orders("desk.py", "racy.yaml"), "expected"),
+        (lambda: orders(3, "racy.yaml"), "expected a function"),  # type: ignore[arg-type]
         (lambda: explored("racy", order="99"), "no call 99"),
     ],
 )
@@ -324,7 +317,7 @@ def test_explore_takes_functions_of_functions(tmp_path: Path) -> None:
 
     with use_cassette(tmp_path / "own.yaml", mode="all"):
         asyncio.run(program())
-    found = explore(program, tmp_path / "own.yaml")
+    found = orders(program, tmp_path / "own.yaml")
     assert found.smallest is not None
     assert found.smallest.reproduce.endswith('own.yaml", order="2")')
 
@@ -335,4 +328,4 @@ def test_a_cassette_without_the_function_is_refused(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "own.yaml", mode="all"):
         pass
     with pytest.raises(ConfigurationError, match="cannot load"):
-        explore(f"{tmp_path}/empty.py:main", tmp_path / "own.yaml")
+        orders(f"{tmp_path}/empty.py:main", tmp_path / "own.yaml")

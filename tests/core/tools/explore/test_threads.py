@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, boundary, explore, use_cassette
+from agenttape_core import ConfigurationError, boundary, use_cassette
+from agenttape_core.experiments import orders
 
 
 @boundary("tool")
@@ -185,7 +186,7 @@ def test_threads_are_answered_in_every_order(
     tmp_path: Path, program: Callable[[], Any], expected: tuple[int, int]
 ) -> None:
     """All orders are tried, each once; those of a racy program are found, and a sound one raises no alarm."""
-    found = explore(program, recorded(program, tmp_path / "run.yaml"))
+    found = orders(program, recorded(program, tmp_path / "run.yaml"))
     assert (found.orders, found.failing) == expected
     assert found.is_exhaustive
     assert not found.unstable
@@ -194,7 +195,7 @@ def test_threads_are_answered_in_every_order(
 @pytest.mark.parametrize("program", [small_pool, workers, asleep])
 def test_what_a_recording_does_not_fix(tmp_path: Path, program: Callable[[], Any]) -> None:
     """A pool that is too small, queues and sleeps are held, whichever thread has done which work when recorded."""
-    found = explore(program, recorded(program, tmp_path / "run.yaml"))
+    found = orders(program, recorded(program, tmp_path / "run.yaml"))
     assert found.is_exhaustive
     assert not found.unstable
     assert bool(found.findings) == (program is small_pool)
@@ -203,10 +204,10 @@ def test_what_a_recording_does_not_fix(tmp_path: Path, program: Callable[[], Any
 def test_an_order_is_the_same_again(tmp_path: Path) -> None:
     """The order that a finding names changes the outcome in the same way whenever it is imposed."""
     path = recorded(first_decides, tmp_path / "run.yaml")
-    smallest = explore(first_decides, path).smallest
+    smallest = orders(first_decides, path).smallest
     assert smallest is not None
     for _ in range(3):
-        again = explore(first_decides, path, order=smallest.order)
+        again = orders(first_decides, path, order=smallest.order)
         assert [each.told for each in again.findings] == [smallest.told]
 
 
@@ -224,7 +225,7 @@ def test_threads_that_cannot_be_held_are_refused(tmp_path: Path) -> None:
             os.close(end)
 
     with pytest.raises(ConfigurationError, match="overlap in threads, whose order cannot be chosen"):
-        explore(program, recorded(program, tmp_path / "run.yaml"))
+        orders(program, recorded(program, tmp_path / "run.yaml"))
 
 
 def test_threads_for_which_a_coroutine_blocks_are_refused(tmp_path: Path) -> None:
@@ -237,4 +238,4 @@ def test_threads_for_which_a_coroutine_blocks_are_refused(tmp_path: Path) -> Non
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         asyncio.run(program())
     with pytest.raises(ConfigurationError, match="overlap in threads, whose order cannot be chosen"):
-        explore(program, tmp_path / "run.yaml")
+        orders(program, tmp_path / "run.yaml")

@@ -10,11 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agenttape_core.experiments.strategies.outcome_trees import (
+    JSON,
+    at_depth,
+    emptied,
+    emptied_tree,
+    hollow_tree,
+    outcome_with,
+    texts,
+    tree_of,
+    without,
+)
+from agenttape_core.experiments.strategies.shrinking import Shrinking, SpentError, Trees, ddmin
 from agenttape_core.schema import Outcome, RecordedError
-from agenttape_core.tools.minimise.ddmin import ddmin
-from agenttape_core.tools.minimise.outcomes import emptied_tree, hollow_tree, outcome_with, tree_of
-from agenttape_core.tools.minimise.shrinking import Shrinking, SpentError, Trees
-from agenttape_core.tools.minimise.trees import JSON, at_depth, emptied, texts, without
 
 
 @given(st.integers(0, 40), st.data())

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from agenttape_core import ConfigurationError, boundary, use_cassette
+from agenttape_core.experiments import Triage, flaky, program_of
+from agenttape_core.experiments.strategies.flaky import Lane, Sample
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Usage
-from agenttape_core.tools.programs import program_of
-from agenttape_core.tools.triage import Lane, Sample, Triage, triage
 
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
 
@@ -80,7 +80,7 @@ def recorded(flaky: str) -> Parts:
 
 @pytest.mark.usefixtures("prices")
 @pytest.mark.parametrize(
-    ("flaky", "verdict"),
+    ("part", "verdict"),
     [
         ("code", "code"),
         ("tool", "tool look_up"),
@@ -90,19 +90,19 @@ def recorded(flaky: str) -> Parts:
         ("none", "nothing has failed"),
     ],
 )
-def test_the_culprit(flaky: str, verdict: str) -> None:
+def test_the_culprit(part: str, verdict: str) -> None:
     """Whichever part is flaky is named, and no other; of a flaky code, nothing else is tried."""
-    parts = recorded(flaky)
-    found = triage("c", parts.run, samples=4, max_usd=1, tools=["look_up"], judge="judge", surroundings=0)
+    parts = recorded(part)
+    found = flaky(parts.run, "c", samples=4, max_usd=1, tools=["look_up"], judge="judge", surroundings=0)
     assert found.verdict == verdict, str(found)
-    if flaky == "code":
+    if part == "code":
         assert [lane.part for lane in found.lanes] == ["code"]
     else:
         assert [lane.part for lane in found.lanes] == ["code", "order", "tool", "model", "judge", "together"]
         assert [lane.calls for lane in found.lanes[:5]] == [0, 0, 0, 4, 4]
         assert 4 <= found.lanes[5].calls <= 8
         assert found.lanes[3].dollars == pytest.approx(0.004)
-    if flaky == "tool+together":
+    if part == "tool+together":
         assert "1 with another answer, after which something else was asked" in str(found)
 
 
@@ -131,7 +131,7 @@ def test_the_order(project: Path) -> None:
 
     with use_cassette("c", mode="all"):
         asyncio.run(run())
-    found = triage("c", run, samples=2, surroundings=0, tools=[])
+    found = flaky(run, "c", samples=2, surroundings=0, tools=[])
     assert found.verdict == "order", str(found)
     assert "tool search: not tried, as it is not among the tools that may be executed" in str(found)
 
@@ -139,7 +139,7 @@ def test_the_order(project: Path) -> None:
 def test_nothing_is_asked_without_a_limit(project: Path) -> None:
     """Without a limit no model is asked, and no tool that is not known to do nothing outside."""
     parts = recorded("model")
-    found = triage("c", parts.run, samples=2, surroundings=0)
+    found = flaky(parts.run, "c", samples=2, surroundings=0)
     assert [lane.skipped.partition(":")[0] for lane in found.lanes if lane.part in {"model", "together"}] == [
         "as models are asked only within a limit"
     ] * 2
@@ -150,7 +150,7 @@ def test_nothing_is_asked_without_a_limit(project: Path) -> None:
 def test_the_limit_is_kept() -> None:
     """A lane ends where the next call would cost more than is left, and says so."""
     parts = recorded("none")
-    found = triage("c", parts.run, samples=5, max_usd=0.0025, surroundings=0)
+    found = flaky(parts.run, "c", samples=5, max_usd=0.0025, surroundings=0)
     model = next(lane for lane in found.lanes if lane.part == "model")
     assert model.skipped == "the limit of the cost was reached"
     assert len(parts.asked) - parts.asked.count("tool") == 2
@@ -178,7 +178,7 @@ def test_the_surroundings(project: Path) -> None:
     program: Any = program_of("desk_of_triage.py:run")
     with use_cassette("c", mode="all"):
         program.function()
-    found = triage("c", program, samples=1, surroundings=2)
+    found = flaky(program, "c", samples=1, surroundings=2)
     assert found.culprits == [], str(found)
     assert len(found.lanes[0].samples) == 3
 
@@ -196,5 +196,5 @@ def test_wrong_options(project: Path, options: Any, problem: str) -> None:
     """Each is refused before anything runs."""
     parts = recorded("none")
     with pytest.raises(ConfigurationError, match=problem):
-        triage("c", parts.run, **options)
+        flaky(parts.run, "c", **options)
     assert parts.asked == []

@@ -12,10 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.experiments.strategies.trials import (
+    Sample,
+    Trial,
+    judged,
+    lines_of,
+    markdown_of,
+    plain_of,
+    read_trials,
+)
+from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Lane
+from agenttape_core.experiments.verdicts import Pairs
 from agenttape_core.tools.report.trajectory import Trajectory
-from agenttape_core.tools.trials import Sample, Trial, judged, lines_of, markdown_of, plain_of, read_trials
-from agenttape_core.tools.trials.judging import LOST, NO_CALL, Lane
-from agenttape_core.tools.verdicts import Pairs
 
 RECORDED = Trajectory(("chat old", "look(1)"), 100, 0.5)
 SAMPLES: dict[str, dict[str, Any]] = {

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttape_core.experiments.verify.comparison import places
+from agenttape_core.experiments.verify.output import Output
 from agenttape_core.redaction import Redactor, new_key
-from agenttape_core.tools.verify.comparison import places
-from agenttape_core.tools.verify.output import Output
 
 REDACTOR = Redactor(new_key())
 PLAIN = st.recursive(

@@ -7,10 +7,10 @@ from itertools import count
 
 import pytest
 
-from agenttape_core.tools.verify import FACTORS, Factor, Surroundings
-from agenttape_core.tools.verify.cause import BY_FACTOR, BY_NOISE, RARE, TOGETHER, UNFROZEN, Cause, Noise
-from agenttape_core.tools.verify.comparison import Place
-from agenttape_core.tools.verify.experiments import causes_of
+from agenttape_core.experiments.verify import FACTORS, Factor, Surroundings
+from agenttape_core.experiments.verify.cause import BY_FACTOR, BY_NOISE, RARE, TOGETHER, UNFROZEN, Cause, Noise
+from agenttape_core.experiments.verify.comparison import Place
+from agenttape_core.experiments.verify.experiments import causes_of
 
 pytestmark = pytest.mark.process
 

@@ -24,8 +24,8 @@ from agenttape_core import (
     use_cassette,
     verify,
 )
-from agenttape_core.tools.verify import FACTORS
-from agenttape_core.tools.verify.environment import available, locales
+from agenttape_core.experiments.verify import FACTORS
+from agenttape_core.experiments.verify.environment import available, locales
 
 from . import agents
 

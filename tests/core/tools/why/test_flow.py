@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agenttape_core import CassetteNotFoundError, ConfigurationError, VerificationError, boundary, use_cassette
+from agenttape_core.experiments import Edge, Flow, flow_of, why
+from agenttape_core.experiments.strategies.perturbing import holds, longer, perturbed, turned
+from agenttape_core.experiments.strategies.why import RESULT
 from agenttape_core.schema import IndexRow, Outcome
-from agenttape_core.tools.why import RESULT, Edge, Flow, flow_of, why
-from agenttape_core.tools.why.perturbing import holds, longer, perturbed, turned
 
 USES: dict[str, Callable[[Any], str]] = {
     "as it is": lambda answer: str(answer["said"]),
@@ -72,7 +73,7 @@ def test_the_edges_are_the_flow(tmp_path: Path, calls: list[Call]) -> None:
     cassette = tmp_path / f"{next(_files)}.yaml"
     with use_cassette(cassette, mode="all"):
         run()
-    found = {(edge.source, edge.target) for edge in flow_of(cassette, run).edges}
+    found = {(edge.source, edge.target) for edge in flow_of(run, cassette).edges}
     assert found == {(before + 1, number + 1) for number, call in enumerate(calls) for before in call.uses}
 
 
@@ -106,7 +107,7 @@ def recorded(project: Path) -> Path:
 
 def test_the_links_behind_an_answer(recorded: Path) -> None:
     """The chain goes from the answer to where it comes from; what does not matter is not on it."""
-    found = why("desk", desk)
+    found = why(desk, "desk")
     assert found.call.number == 4
     assert [(edge.source, edge.target, edge.way) for edge in found.links] == [(2, 4, "data"), (1, 2, "data")]
     assert found.sources == [1]
@@ -120,10 +121,10 @@ def test_the_links_behind_an_answer(recorded: Path) -> None:
 
 def test_a_text(recorded: Path) -> None:
     """Of a text, only its occurrences are changed, and the last answer that holds it is in question."""
-    found = why("desk", desk, text="order 18981")
+    found = why(desk, "desk", text="order 18981")
     assert (found.call.number, found.sources, found.replays) == (2, [1], 4)
-    assert why("desk", desk, text="Nice").links == []
-    assert "it comes from this call itself" in str(why("desk", desk, text="it rains"))
+    assert why(desk, "desk", text="Nice").links == []
+    assert "it comes from this call itself" in str(why(desk, "desk", text="it rains"))
 
 
 def test_another_way(project: Path) -> None:
@@ -135,7 +136,7 @@ def test_another_way(project: Path) -> None:
 
     with use_cassette("c", mode="all"):
         run()
-    found = why("c", run, call=2)
+    found = why(run, "c", call=2)
     assert [(edge.source, edge.target, edge.way) for edge in found.links] == [(1, 2, "route")]
     assert "through a route: with another answer the call is not made" in str(found)
 
@@ -153,7 +154,7 @@ def test_what_can_be_no_other(project: Path) -> None:
 
     with use_cassette("c", mode="all"):
         run()
-    found = why("c", run)
+    found = why(run, "c")
     assert found.flow.fixed == [1]
     assert "that follows from the program and its input alone" in str(found)
 
@@ -164,22 +165,22 @@ def test_what_can_be_no_other(project: Path) -> None:
         ({"call": 9}, "holds 4 calls, and none is number 9: 1 chat ask"),
         ({"text": "8 o'clock"}, 'no recorded answer of cassettes/desk.yaml holds "8 o\'clock"'),
         ({"text": ""}, "expected a text"),
-        ({"max_replays": 3}, "that takes 10 replays, and 3 are allowed"),
+        ({"runs": 3}, "that takes 10 replays, and 3 are allowed"),
     ],
 )
 def test_wrong_questions(recorded: Path, options: Any, problem: str) -> None:
     """Each is refused before anything runs."""
     with pytest.raises(ConfigurationError) as error:
-        why("desk", desk, **options)
+        why(desk, "desk", **options)
     assert problem in str(error.value)
 
 
 def test_what_does_not_replay(recorded: Path) -> None:
     """A program that is another one is named first, and so is a cassette that is not there."""
     with pytest.raises(VerificationError, match="to begin with"):
-        why("desk", lambda: weather("Paris"))
+        why(lambda: weather("Paris"), "desk")
     with pytest.raises(CassetteNotFoundError):
-        why("nowhere", desk)
+        why(desk, "nowhere")
 
 
 @pytest.mark.parametrize(

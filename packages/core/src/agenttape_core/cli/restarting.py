@@ -18,7 +18,7 @@ from agenttape_core.settings import load_settings
 from agenttape_core.storage import Cassette, cassette_path
 from agenttape_core.tools.processes.command import Command
 from agenttape_core.tools.processes.restart_api import SESSION, RestartSpec
-from agenttape_core.tools.verify.target import target_of
+from agenttape_core.tools.target import target_of
 
 _RUN_ID = re.compile(r"[0-9a-f]{8,64}")
 

@@ -6,24 +6,21 @@ from collections.abc import Mapping
 
 SUMMARIES: Mapping[str, str] = {
     "accept": "Let calls of a new recording take the place of the recorded ones.",
-    "adequacy": "Edit prompts, tools, schemas and code, one at a time, and list the edits that no cassette notices.",
     "check": "Check recorded runs: which tools, in which order, for how many tokens, with which answer.",
     "convert": "Convert a cassette to the layout and packing of TARGET's suffix, without loss.",
     "coverage": "Show the parts of a program that recorded runs have exercised: tools, their errors, "
     "nodes, edges, interrupts.",
     "diff": "Compare two cassettes: print the first divergence, then each record that differs, word by word.",
     "doctor": "Examine the project: settings, packages, the guard, cassettes, and what was left behind beside them.",
-    "explore": "Replay FUNCTION with the calls of CASSETTE answered in other orders, and say which change the outcome.",
     "export": "Export cassettes for other tools, as JSON, as OpenTelemetry spans or as a tool oracle.",
-    "faults": "Let each recorded call of tests fail once in each way, offline, and show what came of it.",
     "gc": "Find unneeded files beside cassettes. Exits with 1 if there are any, unless they were removed.",
     "heal": "Execute only those calls that have changed, with what depends on them, and keep all others as they are.",
     "import": "Import recordings of vcrpy, LangSmith or agenttape 0.1 as cassettes; from a folder, all "
     "that are recognised.",
     "init": "Set git up to compare and merge the cassettes of this project, and to ignore working files beside them.",
+    "lab": "Run a recorded program again and again, each time with something varied, and show what came of it.",
     "ls": "List cassettes with their age, calls, tokens, cost, size, models and last access.",
     "migrate": "Migrate cassettes of older formats in place.",
-    "minimise": "Find the smallest cassette with which a program still fails as with CASSETTE.",
     "pending": "List the recordings that wait for review beside their cassettes, and the calls that have "
     "changed in them.",
     "record": "Run a command, and record the calls of models and tools in its Python processes.",
@@ -46,10 +43,8 @@ SUMMARIES: Mapping[str, str] = {
     "stale": "List stale cassettes. Exits with 1 if there are any.",
     "stats": "Sum up cassettes: calls by kind, model and tool, errors, tokens, cost, time.",
     "timeline": "Show when each call ran, as bars on one scale: bars of parallel calls lie below each other.",
-    "triage": "Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.",
     "validate": "Read cassettes to their end: header, every record, every asset.",
     "verify": "Replay FUNCTION in processes with varied environments, and compare the results.",
     "view": "Write one HTML file that shows a run, or two runs side by side with their differences marked.",
-    "why": "Find which recorded answers have moved a call of CASSETTE, each link tested by a replay.",
 }
 """Each verb is a function in a module of its name, imported when it is used (`import_` for `import`)."""

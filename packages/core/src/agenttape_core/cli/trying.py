@@ -16,9 +16,9 @@ from agenttape_core.cli.output import print_json, print_text, printable
 from agenttape_core.errors import BudgetExceededError, counted
 
 if TYPE_CHECKING:
+    from agenttape_core.experiments.strategies.trials import Sample, Trial
+    from agenttape_core.experiments.strategies.trials.commands import CommandTrial
     from agenttape_core.tools.processes.command import Command
-    from agenttape_core.tools.trials import Sample, Trial
-    from agenttape_core.tools.trials.commands import CommandTrial
 
 
 class Trying(NamedTuple):
@@ -64,10 +64,10 @@ def tried(
         plans: Whether nothing is executed.
         as_json: Whether the result is printed as JSON.
     """
+    from agenttape_core.experiments.strategies.trials import read_trials
+    from agenttape_core.experiments.strategies.trials.commands import CommandTrial
     from agenttape_core.tools.processes.command import Command, command_of
     from agenttape_core.tools.processes.run import path_of
-    from agenttape_core.tools.trials import read_trials
-    from agenttape_core.tools.trials.commands import CommandTrial
 
     command = words if isinstance(words, Command) else command_of(words)
     known = read_trials(how.resume) if how.resume else []
@@ -131,13 +131,13 @@ def _own_folder() -> None:
 
 
 def _plain(trial: Trial) -> dict[str, Any]:
-    from agenttape_core.tools.trials import plain_of
+    from agenttape_core.experiments.strategies.trials import plain_of
 
     return dict(plain_of([trial])["trials"][0])
 
 
 def _show(trials: list[Trial], facts: Mapping[str, Any], *, as_json: bool) -> None:
-    from agenttape_core.tools.trials import judged, lines_of
+    from agenttape_core.experiments.strategies.trials import judged, lines_of
 
     if as_json and trials:
         print_json({**facts, **_plain(trials[0])})

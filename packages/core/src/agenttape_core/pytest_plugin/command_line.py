@@ -229,7 +229,7 @@ def _refuse_candidates(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--fail-under={option.fail_under:g}: expected a share of the samples, from 0 to 1")
     if option.cassette_resume is not None:
         from agenttape_core.errors import ConfigurationError
-        from agenttape_core.tools.trials import read_trials
+        from agenttape_core.experiments.strategies.trials import read_trials
 
         try:
             known = {trial.candidate for trial in read_trials(option.cassette_resume)}

@@ -18,12 +18,12 @@ def lines_of(config: pytest.Config, tests: Sequence[str]) -> list[str]:
         config: The configuration of the run.
         tests: The ids of the tests that were served, as pytest names them.
     """
-    from agenttape_core.tools.adequacy import adequacy
+    from agenttape_core.experiments import mutants
 
     here, root = Path.cwd(), config.rootpath
     named = [os.path.relpath(root / file, here) + colons + rest for file, colons, rest in map(_parted, tests)]
     try:
-        return adequacy(named, most=config.option.adequacy).lines()
+        return mutants(named, runs=config.option.adequacy).lines()
     except AgentTapeError as error:
         return str(error).splitlines()
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from agenttape_core.errors import ConfigurationError, UnusedInteractionsError, shown_path
+from agenttape_core.experiments.strategies.orders import Program, explored
+from agenttape_core.experiments.verify.ending import Ending, described, is_failure
 from agenttape_core.lifecycle.ordering import cassette_and_order, on_cassette
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.pytest_plugin.again import Excinfo, run_again, show_progress
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.running import Running
 from agenttape_core.session import Session
-from agenttape_core.tools.explore import Program, explored
-from agenttape_core.tools.verify.ending import Ending, described, is_failure
 
 _EXPLORED = "agenttape.explored"
 """The name of the property of a test report that says what came of its exploration, in a line."""

@@ -11,16 +11,27 @@ from typing import Literal, get_args
 import pytest
 
 from agenttape_core.errors import ConfigurationError, UnusedInteractionsError, shown_path
+from agenttape_core.experiments.strategies.fault_kinds import FaultKind, chosen_kinds
+from agenttape_core.experiments.strategies.faults import (
+    FAILING,
+    Cell,
+    Ended,
+    FaultMatrix,
+    Planned,
+    Verdict,
+    control_of,
+    first_line,
+    planned,
+    served_by,
+    verdict_of,
+    words_of,
+)
 from agenttape_core.interventions import Change
 from agenttape_core.lifecycle.running_test import RunningTest, this_test
 from agenttape_core.pytest_plugin.again import Excinfo, run_again, show_progress
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.running import Running
 from agenttape_core.session import Session
-from agenttape_core.tools.faults import Cell, FaultKind, FaultMatrix, chosen_kinds
-from agenttape_core.tools.faults.cells import Planned, control_of, planned, served_by
-from agenttape_core.tools.faults.matrix import FAILING
-from agenttape_core.tools.faults.verdicts import Ended, Verdict, first_line, verdict_of, words_of
 from agenttape_core.tools.reporting.forms import FORMS
 
 _MARKER = "faults"

@@ -1,4 +1,4 @@
-"""Runs of tests whose program has been edited: the runner of `agenttape adequacy`, in a process of its own."""
+"""Runs of tests whose program has been edited: the runner of `agenttape lab mutants`, in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from agenttape_core.experiments.strategies.mutants.facts import Facts
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.replayed import KEEPS_SESSIONS
-from agenttape_core.tools.adequacy.facts import Facts
 
 _KNOWN = "ignore::pytest.PytestAssertRewriteWarning"
 """The warning that we are imported before pytest, which many projects turn into an error."""

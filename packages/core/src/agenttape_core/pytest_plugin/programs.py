@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import pytest
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError
+from agenttape_core.experiments.program import Ending, Opening, Source
 from agenttape_core.pytest_plugin.again import run_again, tear_down_for
 from agenttape_core.pytest_plugin.cassette_options import chosen_by
 from agenttape_core.pytest_plugin.replayed import REPLAYED
-from agenttape_core.tools.programs import Ending, Opening, Source
 
 Result = TypeVar("Result")
 

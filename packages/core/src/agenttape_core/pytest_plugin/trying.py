@@ -13,18 +13,7 @@ import pytest
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, ConfigurationError
-from agenttape_core.lifecycle.candidates import candidates_of
-from agenttape_core.pytest_plugin.again import Excinfo, run_again
-from agenttape_core.pytest_plugin.costs import prices_of
-from agenttape_core.pytest_plugin.failures import ours_in
-from agenttape_core.pytest_plugin.naming import safe
-from agenttape_core.schema import MODEL_KINDS, OWN
-from agenttape_core.session import Session
-from agenttape_core.settings import models_by_place
-from agenttape_core.storage import location_of, open_cassette
-from agenttape_core.tools.reading.prices import Prices
-from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
-from agenttape_core.tools.trials import (
+from agenttape_core.experiments.strategies.trials import (
     Sample,
     Trial,
     drift_inside,
@@ -36,10 +25,21 @@ from agenttape_core.tools.trials import (
     sample_of,
     trial_of,
 )
-from agenttape_core.tools.trials.judging import Lane
-from agenttape_core.tools.trials.planning import TrialPlan, planned, refuse_unpriced
+from agenttape_core.experiments.strategies.trials.judging import Lane
+from agenttape_core.experiments.strategies.trials.planning import TrialPlan, planned, refuse_unpriced
+from agenttape_core.experiments.verdicts import verdict_of
+from agenttape_core.lifecycle.candidates import candidates_of
+from agenttape_core.pytest_plugin.again import Excinfo, run_again
+from agenttape_core.pytest_plugin.costs import prices_of
+from agenttape_core.pytest_plugin.failures import ours_in
+from agenttape_core.pytest_plugin.naming import safe
+from agenttape_core.schema import MODEL_KINDS, OWN
+from agenttape_core.session import Session
+from agenttape_core.settings import models_by_place
+from agenttape_core.storage import location_of, open_cassette
+from agenttape_core.tools.reading.prices import Prices
+from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
 from agenttape_core.tools.upkeep.verified import own_folder
-from agenttape_core.tools.verdicts import verdict_of
 
 _TRIAL = "agenttape.trial"
 """The name of the property of a test report that holds a trial, as JSON."""

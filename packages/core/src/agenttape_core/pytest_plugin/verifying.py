@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agenttape_core.errors import shown_path
+from agenttape_core.experiments.strategies.trials import parts_at
 from agenttape_core.matching import NOTHING, CanonicalRequest, Ignored, differences, recorded_request
 from agenttape_core.pytest_plugin.again import Excinfo, run_again
 from agenttape_core.schema import Interaction
@@ -19,7 +20,6 @@ from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.tools.reading.answer import joined
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.report.trajectory import trajectory_of
-from agenttape_core.tools.trials import parts_at
 from agenttape_core.tools.upkeep.verified import note_verified
 
 LIVE: pytest.StashKey[Path] = pytest.StashKey()

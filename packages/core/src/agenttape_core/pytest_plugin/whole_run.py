@@ -15,14 +15,14 @@ from agenttape_core.errors import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from agenttape_core.experiments.strategies.faults import FaultMatrix
+    from agenttape_core.experiments.strategies.trials import Trial
+    from agenttape_core.experiments.strategies.trials.planning import TrialPlan
     from agenttape_core.pytest_plugin.causes import Misses
     from agenttape_core.pytest_plugin.planning import OwnPlan
     from agenttape_core.pytest_plugin.reporting import TestReports
     from agenttape_core.pytest_plugin.verdict import Verdict
-    from agenttape_core.tools.faults import FaultMatrix
     from agenttape_core.tools.heal import Plan
-    from agenttape_core.tools.trials import Trial
-    from agenttape_core.tools.trials.planning import TrialPlan
 
 _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
@@ -305,11 +305,11 @@ class WholeRun:
 
             yield from sections_of(self._trials)
         if self._trial_plans:
-            from agenttape_core.tools.trials.planning import plan_lines
+            from agenttape_core.experiments.strategies.trials.planning import plan_lines
 
             yield "what it would take", plan_lines(self._trial_plans)
         if self._matrices:
-            from agenttape_core.tools.faults import lines_of as table_of
+            from agenttape_core.experiments.strategies.faults import lines_of as table_of
 
             yield "faults", table_of(self._matrices)
         if self._explored:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.testing.bench import QUESTION, Bench
-from agenttape_core.tools.verify.target import Target, load
+from agenttape_core.tools.target import Target, load
 
 ANSWER = "agenttape-answer: "
 """The beginning of the line that holds the answer: suites and frameworks may print others."""

@@ -13,7 +13,7 @@ from threading import Timer
 from typing import IO, Any, Self
 
 from agenttape_core.testing.child import ANSWER
-from agenttape_core.tools.verify.target import Target
+from agenttape_core.tools.target import Target
 
 _PROGRAM = """\
 import json, sys

@@ -11,8 +11,8 @@ import click
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_one, records_of
 from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
-from agenttape_core.tools.verify import EVERY_FACTOR
-from agenttape_core.tools.verify import verify as run_verify
+from agenttape_core.experiments.verify import EVERY_FACTOR
+from agenttape_core.experiments.verify import verify as run_verify
 
 
 @verb("agenttape verify tests/agent.py:run cassettes/weather.yaml")

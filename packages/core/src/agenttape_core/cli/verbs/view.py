@@ -22,8 +22,8 @@ from agenttape_core.tools.reading.summary import overview_of
 from agenttape_core.tools.viewer import Listed, is_page, listing_of, page_of
 
 if TYPE_CHECKING:
-    from agenttape_core.tools.programs import Program
-    from agenttape_core.tools.why import Flow
+    from agenttape_core.experiments.program import Program
+    from agenttape_core.experiments.strategies.why import Flow
 
 _PAGES = "agenttape-pages"
 """The folder of the pages of a folder."""
@@ -56,8 +56,8 @@ def view(
 
     Of a folder with several cassettes, it writes a folder: index.html lists them all, and each has a page of its own.
 
-    With --why, the program is replayed as agenttape why does, and a click on a call shows whose answers move it, and
-    what its own answer moves. FUNCTION is module:function, path/to/file.py:function or the id of a test.
+    With --why, the program is replayed as agenttape lab why does, and a click on a call shows whose answers move it,
+    and what its own answer moves. FUNCTION is module:function, path/to/file.py:function or the id of a test.
 
     The files need no network and no server: keep them, send them, attach them to a failed build.
     """
@@ -145,14 +145,14 @@ def _refuse_why(path: str, other: str | None, program: str | None, text: str | N
 def _flow(found: Found, program: str, text: str | None, advance: Callable[[], object]) -> dict[str, Any]:
     """Return the edges between the calls of a cassette, as the page needs them."""
     from agenttape_core.cli.programs import with_program
-    from agenttape_core.tools.why import flow_of
+    from agenttape_core.experiments.strategies.why import flow_of
 
     path = found.path if found.path is not None else found.shown
 
     def work(replayed: Program) -> Flow:
-        return flow_of(path, replayed, text=text, on_replay=lambda *_: advance())
+        return flow_of(replayed, path, text=text, on_replay=lambda *_: advance())
 
-    plain = with_program(program, None, work, cassette=path).to_dict()
+    plain = with_program(program, work, cassette=path).to_dict()
     return {"edges": plain["edges"], "fixed": plain["fixed"], **({"text": text} if text is not None else {})}
 
 

@@ -12,7 +12,7 @@ from agenttape_core.testing.bench import QUESTION, Bench
 from agenttape_core.testing.children import Child
 from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World
-from agenttape_core.tools.verify.target import Target, target_of
+from agenttape_core.tools.target import Target, target_of
 
 _shared: list[Child] = []
 """The child processes that serve all checks for a while, the latest last."""

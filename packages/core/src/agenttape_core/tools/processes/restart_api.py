@@ -22,7 +22,7 @@ from agenttape_core.lifecycle.restarting import Source, begin_of, source_of
 from agenttape_core.session import current_session, plain_value
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.processes.startup.agenttape_startup import ANSWERED_OTHERWISE, note
-from agenttape_core.tools.verify.target import load_object, target_of
+from agenttape_core.tools.target import load_object, target_of
 
 SESSION = "agenttape_core.tools.processes.restart_session"
 """The module whose import opens the session of the process."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from agenttape_core.tools.verify.target import load, target_of
+from agenttape_core.tools.target import load, target_of
 
 _USAGE = 2
 

@@ -1,0 +1,71 @@
+"""Experiments: a recorded program, run again and again with something varied.
+
+Each experiment is a function of the same shape, `NAME(target, ...)`, and has the same name in `agenttape lab NAME
+TARGET` and in `pytest --cassette-lab=NAME`. A strategy is a module of `agenttape_core.experiments.strategies`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agenttape_core.experiments.program import Program, program_of
+    from agenttape_core.experiments.strategies.fault_kinds import FaultKind, register_fault
+    from agenttape_core.experiments.strategies.faults import Cell, FaultMatrix, afaults, faults
+    from agenttape_core.experiments.strategies.flaky import Triage, flaky
+    from agenttape_core.experiments.strategies.mutants import Adequacy, Mutant, mutants
+    from agenttape_core.experiments.strategies.order_search import Exploration
+    from agenttape_core.experiments.strategies.orders import orders
+    from agenttape_core.experiments.strategies.shrink import Minimised, shrink
+    from agenttape_core.experiments.strategies.why import Edge, Flow, Why, flow_of, why
+
+__all__ = [
+    "Adequacy",
+    "Cell",
+    "Edge",
+    "Exploration",
+    "FaultKind",
+    "FaultMatrix",
+    "Flow",
+    "Minimised",
+    "Mutant",
+    "Program",
+    "Triage",
+    "Why",
+    "afaults",
+    "faults",
+    "flaky",
+    "flow_of",
+    "mutants",
+    "orders",
+    "program_of",
+    "register_fault",
+    "shrink",
+    "why",
+]
+
+_HOMES = {
+    "program": ("Program", "program_of"),
+    "strategies.fault_kinds": ("FaultKind", "register_fault"),
+    "strategies.faults": ("Cell", "FaultMatrix", "afaults", "faults"),
+    "strategies.flaky": ("Triage", "flaky"),
+    "strategies.mutants": ("Adequacy", "Mutant", "mutants"),
+    "strategies.order_search": ("Exploration",),
+    "strategies.orders": ("orders",),
+    "strategies.shrink": ("Minimised", "shrink"),
+    "strategies.why": ("Edge", "Flow", "Why", "flow_of", "why"),
+}
+"""The module of each name, imported when it's needed."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is needed."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the names also before they are imported."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,501 @@
+"""Programs that are replayed again and again with something changed: functions and tests, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
+
+from agenttape_core.engine import Mode
+from agenttape_core.errors import (
+    AgentTapeError,
+    AgentTapeHalt,
+    ConfigurationError,
+    SessionStateError,
+    VerificationError,
+    shown_path,
+)
+from agenttape_core.guard.caller import is_library, is_own
+from agenttape_core.interventions import GivenOutcome
+from agenttape_core.lifecycle.contained import ContainedBlock
+from agenttape_core.lifecycle.project import this_project
+from agenttape_core.lifecycle.request import Derivation, SessionRequest
+from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.schema import Outcome, Plain
+from agenttape_core.session import Session, current_session
+from agenttape_core.storage import open_cassette
+from agenttape_core.tools.target import Target, load, target_of
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The end of a program by an exception.
+
+    Args:
+        type: The class of the exception, as `module:QualName`.
+        file: The file of the innermost line of the program's own code; empty if there is none.
+        line: The number of that line.
+        function: The function that it is in.
+        message: The text of the exception, which says nothing about whether two failures are alike.
+    """
+
+    type: str
+    file: str
+    line: int
+    function: str
+    message: str
+
+    def is_like(self, other: Failure | None) -> bool:
+        """Return whether another failure is the same: an exception of this class, raised at this line."""
+        mine = (self.type, self.file, self.line, self.function)
+        return other is not None and mine == (other.type, other.file, other.line, other.function)
+
+    @property
+    def name(self) -> str:
+        """The name of the class."""
+        return self.type.rpartition(":")[2]
+
+    @property
+    def place(self) -> str:
+        """The line, as `agent.py:41 in parse`."""
+        return (
+            f"{shown_path(Path(self.file))}:{self.line} in {self.function}" if self.file else "no line of the program"
+        )
+
+    def __str__(self) -> str:
+        said = self.message.partition("\n")[0]
+        return f"{self.name} at {self.place}" + (f": {said}" if said else "")
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return the failure that an exception is. Of a group of exceptions, the first one counts.
+
+    Args:
+        error: The exception, as it was caught.
+    """
+    error = next(_leaves(error))
+    kind = type(error)
+    own = [
+        (frame.f_code.co_filename, line, frame.f_code.co_qualname)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not is_own(frame) and not is_library(frame.f_code.co_filename) and not _is_made(frame.f_code.co_filename)
+    ]
+    file, line, function = own[-1] if own else ("", 0, "")
+    return Failure(f"{kind.__module__}:{kind.__qualname__}", file, line, function, str(error))
+
+
+def _is_made(file: str) -> bool:
+    """Return whether code comes from no file, such as `<frozen importlib>` or `<string>`."""
+    return file.startswith("<")
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+class Source(NamedTuple):
+    """The place of a function or of a test.
+
+    Args:
+        module: Its module as it is imported; for a script, the name of its file.
+        file: Its file.
+        name: Its name in the module, such as `Agent.answer`.
+        is_async: Whether it is a coroutine function.
+        is_test: Whether pytest calls it.
+        fixtures: The fixtures of its module that it uses, if it is a test.
+        owner: The name of its class in the module, if it is a test that is a method.
+        case: The place of its values among those that it is parametrized with, by the name of their first argument.
+    """
+
+    module: str
+    file: Path
+    name: str
+    is_async: bool = False
+    is_test: bool = False
+    fixtures: tuple[str, ...] = ()
+    owner: str = ""
+    case: Mapping[str, int] = {}
+
+    @property
+    def root(self) -> Path | None:
+        """The folder from which the module is imported; `None` if it is installed."""
+        if is_library(str(self.file)):
+            return None
+        place = self.file.parent if self.file.name == "__init__.py" else self.file.with_suffix("")
+        parts = tuple(self.module.split("."))
+        return place.parents[len(parts) - 1] if place.parts[-len(parts) :] == parts else self.file.parent
+
+    @property
+    def importable(self) -> str:
+        """The name of the module as it is imported from the root."""
+        root = self.root
+        place = self.file.with_suffix("")
+        is_below = root is not None and place.parts[-len(self.module.split(".")) :] == tuple(self.module.split("."))
+        return self.module if root is None or is_below or self.file.name == "__init__.py" else self.file.stem
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A replay to open. Unless something is live, nothing is executed in it.
+
+    Args:
+        cassette: The cassette.
+        options: Options of `use_cassette`, in the place of those that the program has chosen.
+        outcomes: Other outcomes than the recorded ones, by the number of the interaction; their values encoded. After
+            one of them, a call that asks for something else gets the recording of its place.
+        write_to: The file of the derived cassette; `None` if none is written.
+        keeps: Whether that is written if the program fails, too.
+        origin: A note of what was done, for the header of the derived cassette.
+        live: The kinds and names of calls that are executed.
+        candidate: The models that are asked in the place of recordings, as for `use_cassette`.
+    """
+
+    cassette: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+    outcomes: Mapping[int, Outcome] = field(default_factory=dict)
+    write_to: Path | None = None
+    keeps: bool = True
+    origin: Plain = None
+    live: tuple[str, ...] = ()
+    candidate: Any = None
+
+    def applied_to(self, request: SessionRequest) -> SessionRequest:
+        """Return a request to open a session, with what is special to this replay.
+
+        Args:
+            request: The request of the program.
+        """
+        options = {**request.options, "unused": "ignore", "live": self.live, "pending": False, **self.options}
+        if self.write_to is not None:
+            options["on_error"] = "keep" if self.keeps else "discard"
+        options.pop("mode", None)
+        executes = bool(self.live) or self.candidate is not None
+        given = {number: GivenOutcome(given=outcome) for number, outcome in self.outcomes.items()}
+        return request._replace(
+            cassette=self.cassette,
+            options=options,
+            mode=Mode.NONE,
+            write_to=self.write_to,
+            derivation=Derivation(origin=lambda: self.origin) if self.write_to is not None and not executes else None,
+            changes=given if self.candidate is None else None,
+            candidate=self.candidate,
+            beyond="address",
+            judges_changes=False,
+            events=None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of one replay.
+
+    Args:
+        session: Its session, which has ended.
+        result: The value that the program returned; `None` for a test.
+        error: The exception that it raised, or that its session failed with; `None` if it ended well.
+        failed: The failures of the sessions that the program opened itself, a line each, also those that it caught.
+    """
+
+    session: Session
+    result: Any = None
+    error: BaseException | None = None
+    failed: tuple[str, ...] = ()
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of the program; `None` if it ended well, or left the recorded world."""
+        return None if self.error is None or self.left is not None else failure_of(self.error)
+
+    @property
+    def left(self) -> str | None:
+        """The first call for which there was no recording, a line; `None` if the run stayed in the recorded world."""
+        report, failure = self.session.report, self.session.failure
+        if lines := [*report.missed, *report.drift, *report.blocked]:
+            return str(lines[0])
+        if isinstance(self.error, AgentTapeError | AgentTapeHalt):
+            return str(self.error).partition("\n")[0]
+        if self.failed:
+            return self.failed[0]
+        return str(failure).partition("\n")[0] if failure is not None else None
+
+    @property
+    def calls(self) -> list[tuple[int, str, str | None]]:
+        """The served calls in the order of their numbers: the number, the address, and the rung."""
+        report = self.session.report
+        crossed = (*report.served, *report.ran_through)
+        return sorted((one.number, one.address, str(one.rung) if one.rung else None) for one in crossed)
+
+
+class Program(Protocol):
+    """A program that can be replayed many times."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages: `module:function`, or the id of a test."""
+
+    @property
+    def source(self) -> Source | None:
+        """The place of it in the source; `None` if nobody else could import it."""
+
+    @property
+    def cassette(self) -> Path | None:
+        """The file of the cassette that it has by itself; `None` if it has none."""
+
+    @property
+    def function(self) -> Callable[[], Any] | None:
+        """The function; `None` for a test, which pytest calls."""
+
+    def run(self, opening: Opening) -> Ending:
+        """Run it once with a cassette, and return how it ended.
+
+        Args:
+            opening: The replay.
+
+        Raises:
+            CassetteError: If the cassette cannot be opened or written.
+            ConfigurationError: If an option is not valid.
+        """
+
+
+def run_to_end(function: Callable[[], Any]) -> Any:
+    """Call a function, and run what it returns to its end if it is a coroutine."""
+    result = function()
+    if not inspect.iscoroutine(result):
+        return result
+
+    async def awaited() -> Any:
+        return await result
+
+    return asyncio.run(awaited())
+
+
+class FunctionProgram:
+    """A function without arguments, or a coroutine function.
+
+    Args:
+        function: The function.
+        source: The place of it in the source, if another process can import it.
+        main: The script that it stands in, which is `__main__` to recorded values of its own types.
+        options: Options of `use_cassette` that hold in each replay.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[], Any],
+        source: Source | None = None,
+        *,
+        main: ModuleType | None = None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.function = function
+        self.cassette: Path | None = None
+        """None, as one is opened around it."""
+        self._main = main
+        self._inside: bool | None = None
+        self._options = options
+        self.source = source
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        self.name = f"{source.module}:{source.name}" if source is not None else name
+
+    def run(self, opening: Opening) -> Ending:
+        """Run it once with a cassette, and return how it ended.
+
+        The session of a coroutine function may have been opened in the event loop or outside when it was recorded; the
+        runs of frameworks have other places then. The first replay finds out.
+        """
+        if not inspect.iscoroutinefunction(self.function):
+            return self._once(opening, inside=False)
+        if self._inside is not None:
+            return self._once(opening, inside=self._inside)
+        ending = self._once(opening, inside=True)
+        self._inside = True
+        if _elsewhere(ending):
+            other = self._once(opening, inside=False)
+            if _elsewhere(other) < _elsewhere(ending):
+                self._inside, ending = False, other
+        return ending
+
+    def _once(self, opening: Opening, *, inside: bool) -> Ending:
+        """Run it once, with its session opened inside the event loop of the function or not."""
+        block = ContainedBlock(opening.applied_to(use_cassette(opening.cassette, **self._options).request))
+        opened: list[Session] = []
+        result, error = None, None
+
+        async def in_loop() -> Any:
+            async with block as session:
+                opened.append(session)
+                return await self.function()
+
+        with warnings.catch_warnings(), _as_main(self._main):
+            warnings.simplefilter("ignore")  # what the program warns of, it does so in each of many runs
+            try:
+                if inside:
+                    result = asyncio.run(in_loop())
+                else:
+                    with block as session:
+                        opened.append(session)
+                        result = run_to_end(self.function)
+            except (Exception, AgentTapeHalt, SystemExit) as raised:  # noqa: BLE001 - how a program ends is the result
+                error = raised
+        if not opened:
+            assert error is not None
+            raise error
+        return Ending(opened[0], result, error, tuple(failed.line for failed in block.failed))
+
+
+def _elsewhere(ending: Ending) -> int:
+    """Return how many calls of a replay were not where they were recorded."""
+    return sum(rung != "exact" for _, _, rung in ending.calls) + (ending.left is not None)
+
+
+def program_of(function: Callable[[], Any] | str, **options: Any) -> Program:
+    """Return the program that a function is.
+
+    Args:
+        function: A function without arguments, or its name: `module:function` or `path/to/file.py:function`.
+        options: Options of `use_cassette` that hold in each replay.
+
+    Raises:
+        ConfigurationError: If there is no such function.
+        SessionStateError: If a session is open.
+    """
+    if (session := current_session()) is not None:
+        raise SessionStateError(f"a program is replayed outside of sessions, and {session.path} is open")
+    if not isinstance(function, str):
+        if not callable(function):
+            raise ConfigurationError(f"expected a function or its name, found {type(function).__name__}")
+        return FunctionProgram(function, _importable(function), options=options)
+    target = target_of(function)
+    with _as_main(sys.modules["__main__"]):
+        try:
+            loaded = load(target)
+        except (ImportError, TypeError) as error:
+            raise ConfigurationError(f"cannot load {function}: {error}") from error
+        main = None if target.module else sys.modules["__main__"]
+        return FunctionProgram(loaded, _source(target, loaded), main=main, options=options)
+
+
+def _importable(function: Callable[[], Any]) -> Source | None:
+    try:
+        return _source(target_of(function), function)
+    except ConfigurationError:
+        return None
+
+
+def _source(target: Target, function: Callable[[], Any]) -> Source | None:
+    file = target.file or getattr(sys.modules.get(target.module), "__file__", None)
+    if not file:
+        return None
+    is_async = inspect.iscoroutinefunction(function)
+    return Source(target.module or Path(file).stem, Path(file), target.qualname, is_async)
+
+
+@contextmanager
+def _as_main(module: ModuleType | None) -> Iterator[None]:
+    """Let a module be `__main__` for the duration of a block, whichever is so then."""
+    before = sys.modules["__main__"]
+    if module is not None:
+        sys.modules["__main__"] = module
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = before
+
+
+_TIMES = 3
+
+
+def steady(program: Program, opening: Opening) -> tuple[Ending, Ending]:
+    """Replay a program twice as it was recorded, and return the ends, which are alike.
+
+    Args:
+        program: The program.
+        opening: The replay, in which nothing is changed.
+
+    Raises:
+        ConfigurationError: If the cassette holds no call.
+        CassetteError: If it cannot be read.
+        VerificationError: If the replay leaves the recording, or both replays differ; with the cause, where that can
+            be found.
+    """
+    shown = shown_path(opening.cassette)
+    if not open_cassette(opening.cassette).entries:
+        raise ConfigurationError(f"{shown} holds no call, so there is nothing in it that could be changed")
+    first, second = program.run(opening), program.run(opening)
+    for ending in (first, second):
+        if ending.left is not None:
+            raise VerificationError(
+                f"{program.name} does not replay {shown} to begin with: {ending.left}\n"
+                "  record it anew, or see what has changed:  agenttape heal --plan"
+            )
+    if _are_alike(first, second):
+        return first, second
+    lines = [
+        f"{program.name} is not the same in two replays of {shown}, so nothing can be learned by changing something",
+        f"first   {first.failure or 'ended well'}, {len(first.calls)} calls",
+        f"second  {second.failure or 'ended well'}, {len(second.calls)} calls",
+        *_causes(program, opening),
+    ]
+    raise VerificationError("\n  ".join(lines))
+
+
+def _are_alike(first: Ending, second: Ending) -> bool:
+    if first.calls != second.calls:
+        return False
+    return first.failure.is_like(second.failure) if first.failure is not None else second.failure is None
+
+
+def _causes(program: Program, opening: Opening) -> list[str]:
+    """Return why replays differ, as far as `verify` finds it."""
+    source = program.source
+    if source is None or source.is_test:
+        return ["it keeps something from run to run: in a global, in a module or in a file"]
+    from agenttape_core.experiments.verify import verify
+
+    try:
+        found = verify(f"{source.file}:{source.name}", opening.cassette, times=_TIMES, timeout=60, unused="ignore")
+    except AgentTapeError as error:
+        return [f"verify could not find why: {error}"]
+    if found.first is None:
+        return [
+            "in processes of its own it is the same: it keeps something from run to run in this one, as in a global"
+        ]
+    return [f"verify: {found.first.what}: {found.first.cause.name}: {found.first.cause.why}", found.first.cause.remedy]
+
+
+def recorded(
+    target: Callable[[], Any] | str | Program, cassette: str | Path | None, options: Mapping[str, Any]
+) -> tuple[Program, Path]:
+    """Return the program that a target is, and the file of its recording.
+
+    Args:
+        target: A function without arguments, its name, or a program.
+        cassette: The recording, as `use_cassette` takes it; by default the one that the program has by itself.
+        options: Options of `use_cassette` that hold in each replay.
+
+    Raises:
+        ConfigurationError: If there is no such function, no recording, or only one elsewhere.
+        SessionStateError: If a session is open.
+    """
+    program = program_of(target, **options) if callable(target) or isinstance(target, str) else target
+    if cassette is None:
+        if program.cassette is None:
+            raise ConfigurationError(f"{program.name} has no cassette of its own\n  name one: cassette=, --cassette")
+        return program, program.cassette
+    project = this_project()
+    path = project.recording(cassette, options.get("cassette_dir") or project.settings().cassette_dir)
+    if not isinstance(path, Path):
+        raise ConfigurationError(f"{path} is no local file\n  download it")
+    return program, path

@@ -1,0 +1,401 @@
+"""Find the part of a program that makes it flaky: each varies alone, and all others are held still."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, shown_path
+from agenttape_core.experiments.program import Ending, Opening, Program, Source, recorded
+from agenttape_core.experiments.verdicts import share_of
+from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.schema import Interaction
+from agenttape_core.session import why_not_run
+from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.storage.names import stem_of
+from agenttape_core.tools.budget import Budget
+from agenttape_core.tools.reading.prices import load_prices
+from agenttape_core.tools.reading.summary import MODELS
+
+Part = Literal["code", "order", "tool", "model", "judge", "together"]
+"""The part that varies in a lane: the code and its surroundings, the order of answers, a tool, the model, the judge, or
+tools, model and judge together."""
+End = Literal["passed", "failed", "left"]
+"""The end of a sample: well, by a failure, or by leaving the recorded world."""
+
+_PARTS: dict[Part, str] = {
+    "code": "code",
+    "order": "order",
+    "tool": "tool",
+    "model": "model",
+    "judge": "judge",
+    "together": "all together",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run in a lane.
+
+    Args:
+        end: How it ended.
+        why: The first line of the failure, or the call that left the recorded world; empty if it passed.
+        moved: Whether a call asked for something else than was recorded.
+    """
+
+    end: End
+    why: str = ""
+    moved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The samples in which one part varied.
+
+    Args:
+        part: The part.
+        name: The name of the tool; empty for other parts.
+        samples: The samples.
+        skipped: The reason for which there are none, or fewer than were wanted.
+        dollars: The cost of the calls that were made, as far as it is known.
+        calls: The number of calls of models that were made.
+    """
+
+    part: Part
+    name: str = ""
+    samples: tuple[Sample, ...] = ()
+    skipped: str = ""
+    dollars: float = 0.0
+    calls: int = 0
+
+    @property
+    def title(self) -> str:
+        """The part, with the name of the tool."""
+        return f"{_PARTS[self.part]} {self.name}".strip()
+
+    def count(self, end: End) -> int:
+        """Return how many samples ended in a way."""
+        return sum(sample.end == end for sample in self.samples)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The bounds of the share of failures; each holds with a probability of 95 %."""
+        low, high = share_of(self.count("failed"), len(self.samples))
+        return round(low, 3), round(high, 3)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "part": self.part,
+            "name": self.name or None,
+            "samples": len(self.samples),
+            "passed": self.count("passed"),
+            "failed": self.count("failed"),
+            "left": self.count("left"),
+            "moved": sum(sample.moved for sample in self.samples),
+            "interval": list(self.interval),
+            "reasons": list(dict.fromkeys(sample.why for sample in self.samples if sample.why)),
+            "skipped": self.skipped or None,
+            "dollars": round(self.dollars, 6),
+            "calls": self.calls,
+        }
+
+    def __str__(self) -> str:
+        count = len(self.samples)
+        if not count:
+            return f"{self.title}: not tried, {self.skipped}"
+        failed, left, moved = self.count("failed"), self.count("left"), sum(one.moved for one in self.samples)
+        parts = [f"{failed} of {count} failed" if failed else f"none of {count} failed"]
+        if not failed:
+            parts.append(f"which leaves up to {self.interval[1]:.0%}")
+        if left:
+            parts.append(f"{left} left the recorded world")
+        if moved:
+            parts.append(f"{moved} with another answer, after which something else was asked")
+        if self.calls:
+            parts.append(f"{self.calls} calls of models for ${self.dollars:.4f}")
+        return f"{self.title}: {', '.join(parts)}" + (f"; {self.skipped}" if self.skipped else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Triage:
+    """The parts of a flaky program: the lanes, and the verdict on them.
+
+    Args:
+        program: The name of the program.
+        cassette: The cassette as a message shows it.
+        lanes: The lanes, those without a cost first.
+        seed: Of the orders that were chosen by chance.
+        notes: What has to be known besides, a line each.
+    """
+
+    program: str
+    cassette: str
+    lanes: tuple[Lane, ...]
+    seed: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def culprits(self) -> list[str]:
+        """The parts that made the program fail when they varied alone; `together` if only all of them did.
+
+        A lane in which nothing failed clears a part of nothing: it may fail more seldom than there were samples.
+        """
+        failed = [lane for lane in self.lanes if lane.count("failed")]
+        alone = [lane.title for lane in failed if lane.part != "together"]
+        return alone or ["together" for _ in failed[:1]]
+
+    @property
+    def verdict(self) -> str:
+        """The parts, in words."""
+        if found := self.culprits:
+            return "several together" if found == ["together"] else " and ".join(found)
+        return "nothing has failed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            **{name: value for name, value in asdict(self).items() if name in {"program", "cassette", "seed"}},
+            "verdict": self.verdict,
+            "culprits": self.culprits,
+            "lanes": [lane.to_dict() for lane in self.lanes],
+            "dollars": round(sum(lane.dollars for lane in self.lanes), 6),
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.program}, replayed from {self.cassette}: {self.verdict}", *map(str, self.lanes)]
+        for lane in self.lanes:
+            lines += [f"{lane.title}: {why}" for why in _reasons(lane.samples)]
+        return "\n  ".join([*lines, *self.notes])
+
+
+def _reasons(samples: Sequence[Sample]) -> list[str]:
+    return list(dict.fromkeys(sample.why for sample in samples if sample.why))[:3]
+
+
+SAMPLES = 10
+"""The samples of each lane, unless another number is given."""
+SURROUNDINGS = 3
+"""The replays in processes whose surroundings differ."""
+SEED = 7
+_ORDERS = 200
+_BY_ADDRESS = ("exact", "request", "address")
+
+
+def flaky(
+    target: Callable[[], Any] | str | Program,
+    cassette: str | Path | None = None,
+    *,
+    samples: int = SAMPLES,
+    max_usd: float | None = None,
+    tools: Collection[str] | None = None,
+    judge: str | None = None,
+    surroundings: int = SURROUNDINGS,
+    orders: int = _ORDERS,
+    seed: int = SEED,
+    on_sample: Callable[[], object] | None = None,
+    **options: Any,
+) -> Triage:
+    """Find the part of a program that makes it flaky: each part varies alone, while all others are held still.
+
+    The lanes without a cost come first: the code with everything served, in this process and in processes with other
+    surroundings; other orders of the answers to overlapping calls; each tool alone, really executed, with the recorded
+    answers of models. Then, if a limit is given, the model alone with recorded tools, the judge alone, and all of them
+    together.
+
+    Args:
+        target: The program: a function without arguments, or its name.
+        cassette: A recording of the program, as `use_cassette` takes it; by default its own.
+        samples: The samples of each lane.
+        max_usd: The most that calls of models may cost, in US dollars. Without it, none is made.
+        tools: The names of the tools that may be executed. By default those of which the recording shows that they did
+            nothing outside of the process.
+        judge: The name of the boundary that judges: it is held still while the model varies.
+        surroundings: The replays in processes of their own, of a function that these can import; 0 for none.
+        orders: The most orders that are tried.
+        seed: Of the orders that are chosen by chance.
+        on_sample: Called after each sample, to show that it goes on.
+        options: Options of `use_cassette`.
+
+    Raises:
+        CassetteError: If the cassette cannot be read.
+        ConfigurationError: If an argument is not valid, or there are no prices for a limit.
+    """
+    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+        raise ConfigurationError(f"samples={samples!r}: expected the number of samples of each lane, at least 1")
+    program, path = recorded(target, cassette, options)
+    opened = open_cassette(path)
+    if not opened.entries:
+        raise ConfigurationError(f"{shown_path(path)} holds no call, so there is nothing in it that could vary")
+    known = {row.name for row in opened.entries}
+    if unknown := sorted({*(tools or ()), *([judge] if judge else [])} - known):
+        raise ConfigurationError(
+            f"{shown_path(path)} holds no call of {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+        )
+    budget = Budget(max_usd, load_prices(project_settings().prices)) if max_usd is not None else None
+    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+        scrap = Path(folder) / f"{stem_of(path)}.yaml"
+        run = _Running(program, path, target=scrap, samples=samples, budget=budget, on_sample=on_sample or _nothing)
+        lanes = list(run.free(opened, tools, surroundings, orders, seed))
+        if not lanes[0].count("failed"):
+            lanes += run.paid(opened, tools, judge)
+    notes = ["in the lane of the code nothing varies, so what fails there needs no others"] if len(lanes) == 1 else []
+    unpriced = sum(lane.calls for lane in lanes) if not sum(lane.dollars for lane in lanes) else 0
+    if unpriced:
+        notes.append(f"the price of {unpriced} calls of models is not known: they count as nothing")
+    return Triage(program.name, str(shown_path(path)), tuple(lanes), seed, tuple(notes))
+
+
+def _nothing() -> None:
+    pass
+
+
+class _Running:
+    """Runs a program in lanes.
+
+    Args:
+        program: The program.
+        cassette: Its cassette.
+        target: A file for derived cassettes, which nobody keeps.
+        samples: The samples of each lane.
+        budget: The limit for calls of models; `None` if none may be made.
+        on_sample: Called after each sample.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        cassette: Path,
+        *,
+        target: Path,
+        samples: int,
+        budget: Budget | None,
+        on_sample: Callable[[], object],
+    ) -> None:
+        self._program = program
+        self._cassette = cassette
+        self._target = target
+        self._samples = samples
+        self._budget = budget
+        self._on_sample = on_sample
+
+    def free(
+        self, opened: Cassette, tools: Collection[str] | None, surroundings: int, orders: int, seed: int
+    ) -> Iterator[Lane]:
+        """Yield the lanes in which no model is asked; only the first if the code fails by itself."""
+        code = self._lane("code", "", {}, ())
+        if surroundings and not code.count("failed"):
+            code = self._in_surroundings(code, surroundings)
+        yield code
+        if code.count("failed"):
+            return
+        yield self._orders(orders, seed)
+        for name in sorted({row.name for row in opened.entries if row.kind == "tool"}):
+            if why := _held_back(name, opened, tools):
+                yield Lane("tool", name, skipped=why)
+            else:
+                yield self._lane("tool", name, {"match_on": _BY_ADDRESS}, (name,))
+
+    def paid(self, opened: Cassette, tools: Collection[str] | None, judge: str | None) -> Iterator[Lane]:
+        """Yield the lanes in which models are asked."""
+        names = {row.name for row in opened.entries if row.kind in MODELS and row.kind != "embeddings"}
+        kinds = tuple(sorted({row.kind for row in opened.entries if row.name in names}))
+        parts: list[tuple[Part, Mapping[str, Any], tuple[str, ...]]] = []
+        if names - {judge}:
+            parts.append(("model", {"frozen": [judge]} if judge else {}, kinds))
+        if judge:
+            parts.append(("judge", {}, (judge,)))
+        live = [row.name for row in opened.entries if row.kind == "tool" and not _held_back(row.name, opened, tools)]
+        if len(parts) + bool(live) > 1:
+            parts.append(("together", {}, (*kinds, *dict.fromkeys(live), *([judge] if judge else []))))
+        for part, options, names_live in parts:
+            if self._budget is None:
+                yield Lane(part, skipped="as models are asked only within a limit: give max_usd (--max-usd)")
+            else:
+                yield self._lane(part, "", options, names_live)
+
+    def _lane(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Lane:
+        found: list[Sample] = []
+        calls, spent, skipped = 0, self._spent(), ""
+        with self._budget.held() if live and self._budget is not None else nullcontext():
+            for _ in range(self._samples):
+                opening = Opening(
+                    self._cassette, options, write_to=self._target if live else None, keeps=False, live=live
+                )
+                ending = self._program.run(opening)
+                self._on_sample()
+                calls += sum(crossed.kind in MODELS for crossed in ending.session.report.executed)
+                if isinstance(ending.session.failure, BudgetExceededError):
+                    skipped = "the limit of the cost was reached"
+                    break
+                found.append(_sample(ending))
+        return Lane(part, name, tuple(found), skipped, self._spent() - spent, calls)
+
+    def _spent(self) -> float:
+        return self._budget.spent if self._budget is not None else 0.0
+
+    def _in_surroundings(self, code: Lane, times: int) -> Lane:
+        """Add replays in processes whose surroundings differ, for a function that these can import."""
+        source = self._program.source
+        if source is None or source.is_test:
+            return code
+        from agenttape_core.experiments.verify import verify
+
+        name = _name(source)
+        try:
+            found = verify(name, self._cassette, times=max(times, 2), timeout=120, on_replay=self._on_sample)
+        except AgentTapeError as error:
+            first = str(error).partition("\n")[0]
+            return Lane(code.part, code.name, code.samples, f"other surroundings were not tried: {first}")
+        if found.ok or found.first is None:
+            more = tuple(Sample("passed") for _ in found.runs)
+        else:
+            more = (Sample("failed", f"{found.first.what}: {found.first.cause.name}: {found.first.cause.why}"),)
+        return Lane(code.part, code.name, (*code.samples, *more))
+
+    def _orders(self, orders: int, seed: int) -> Lane:
+        function = self._program.function
+        if function is None:
+            return Lane("order", skipped="as it is for functions: of a test, pytest --cassette-lab=orders")
+        from agenttape_core.experiments.strategies.orders import orders as in_other_orders
+
+        try:
+            found = in_other_orders(function, self._cassette, runs=orders, seed=seed, on_replay=self._on_sample)
+        except AgentTapeError as error:
+            return Lane("order", skipped=str(error).partition("\n")[0])
+        if not found.overlapping and found.ok:
+            return Lane("order", skipped="as no recorded calls wait side by side")
+        if found.smallest is None:
+            return Lane("order", samples=tuple(Sample("passed") for _ in range(found.orders)))
+        failed = (Sample("failed", str(found.smallest).partition("\n")[0]),) * found.failing
+        return Lane("order", samples=(*failed, *(Sample("passed") for _ in range(found.orders - found.failing))))
+
+
+def _sample(ending: Ending) -> Sample:
+    moved = any(rung == "address" for _, _, rung in ending.calls)
+    if ending.left is not None:
+        return Sample("left", ending.left, moved)
+    failure = ending.failure
+    return Sample("passed", "", moved) if failure is None else Sample("failed", str(failure), moved)
+
+
+def _held_back(name: str, cassette: Cassette, tools: Collection[str] | None) -> str:
+    """Return why a tool is not executed; empty if it may be."""
+    if tools is not None:
+        return "" if name in tools else "as it is not among the tools that may be executed"
+    calls: Sequence[Interaction] = [
+        cassette.interaction(row.number) for row in cassette.entries if row.kind == "tool" and row.name == name
+    ]
+    acted = next((item for item in calls if item.acts != []), None)
+    if acted is None:
+        return ""
+    return f"as it may act ({why_not_run(acted.acts)}): name it if it may be executed (tools, --live {name})"
+
+
+def _name(source: Source) -> str:
+    return f"{source.file}:{source.name}"

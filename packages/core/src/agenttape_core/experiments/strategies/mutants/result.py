@@ -1,0 +1,278 @@
+"""The verdict on each mutant, the scores, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agenttape_core.errors import counted
+from agenttape_core.experiments.strategies.mutants.edits import Mutant
+from agenttape_core.experiments.strategies.mutants.facts import Facts
+from agenttape_core.experiments.strategies.mutants.process import Reply
+from agenttape_core.experiments.strategies.mutants.sites import KINDS
+
+Verdict = Literal["miss", "assertion", "unused", "raised", "did not end", "survived", "did not land"]
+"""The end of a mutant. It was noticed: by the replay, as a request is another one (*miss*); by an *assertion*, or
+another result; by recordings that were *unused*; as the program *raised*, or *did not end*. Or it *survived*. Or it
+*did not land*: no test reaches it."""
+NOTICED: tuple[Verdict, ...] = ("miss", "assertion", "unused", "raised", "did not end")
+_LAX = ("address", "ordered", "matcher", "repeated")
+
+
+def verdict_of(before: Mapping[str, Facts], reply: Reply) -> tuple[Verdict, str, str]:
+    """Return the verdict on a run with an edit, the reason in a few words, and the test that has noticed it.
+
+    Args:
+        before: The facts of the tests without an edit.
+        reply: What came of the run.
+    """
+    if reply.ended:
+        return "did not end", reply.ended, ""
+    noticed = next((found for name, one in before.items() if (found := _noticed(name, one, reply)) is not None), None)
+    if noticed is not None:
+        return noticed
+    if reply.problem:
+        return "raised", reply.problem, ""
+    if not reply.is_loaded:
+        return "did not land", "the file was imported before it could be edited", ""
+    return "survived", "; ".join(_hidden(before, reply)), ""
+
+
+def _noticed(name: str, before: Facts, reply: Reply) -> tuple[Verdict, str, str] | None:
+    """Return the verdict if a test has noticed the edit."""
+    after = reply.facts.get(name)
+    if after is None or (after.how == "passed" and after.value == before.value):
+        return None
+    if after.how == "skipped":
+        return "raised", "the test is skipped", name
+    if after.how == "passed":
+        return "assertion", f"returned {_cut(after.value)}, not {_cut(before.value)}", name
+    return after.how, after.words, name
+
+
+def _hidden(before: Mapping[str, Facts], reply: Reply) -> list[str]:
+    """Return why a run that passed did so although some of its calls were not as before."""
+    found: dict[str, None] = {}
+    for name, after in reply.facts.items():
+        if name not in before:
+            continue
+        now, then = set(after.calls), set(before[name].calls)
+        rungs = [rung for _, _, _, rung in sorted(now - then) if rung in _LAX]
+        if rungs:
+            found[f"match_on hides it: a request has changed, and was served by {rungs[0]}"] = None
+        elif after.drift != before[name].drift:
+            found['on_miss="return" hides it: a call had no recording'] = None
+        elif set(after.unused) - set(before[name].unused):
+            found[f"unused hides it: {len(after.unused)} recordings were not used, which the test allows"] = None
+        elif now != then:
+            found["calls were made elsewhere"] = None
+    return list(found)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST else f"{text[:_MOST]}…"
+
+
+_MOST = 40
+
+
+_SHOWN_TESTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict on one mutant.
+
+    Args:
+        mutant: The mutant.
+        verdict: The verdict.
+        words: Why, in a few words; empty if there is nothing to say.
+        test: The test that has noticed it; empty if none has.
+        tests: The tests that reach it.
+    """
+
+    mutant: Mutant
+    verdict: Verdict
+    words: str = ""
+    test: str = ""
+    tests: tuple[str, ...] = ()
+
+    @property
+    def is_noticed(self) -> bool:
+        """True if something has noticed it."""
+        return self.verdict in NOTICED
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        one = self.mutant
+        return {
+            "id": one.id,
+            "file": one.file,
+            "line": one.line,
+            "kind": one.kind,
+            "operator": one.operator,
+            "before": one.before,
+            "after": one.after,
+            "verdict": self.verdict,
+            "words": self.words,
+            "test": self.test or None,
+            "tests": list(self.tests),
+        }
+
+    def __str__(self) -> str:
+        said = f": {self.words}" if self.words else ""
+        by = f" by {self.test}" if self.test else ""
+        diff = "".join(f"\n    {line}" for line in self.mutant.diff.splitlines())
+        return f"{self.mutant.id}  {self.verdict}{by}{said}{diff}"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The numbers of noticed mutants and of others.
+
+    Args:
+        noticed: Those that were.
+        survived: Those that were not.
+    """
+
+    noticed: int
+    survived: int
+
+    @classmethod
+    def of(cls, judged: Iterable[Judged]) -> Score:
+        """Return the score of some mutants; those that did not land do not count."""
+        landed = [one for one in judged if one.verdict != "did not land"]
+        noticed = sum(one.is_noticed for one in landed)
+        return cls(noticed, len(landed) - noticed)
+
+    @property
+    def share(self) -> float:
+        """The share that was noticed, from 0 to 1; 1 if there was none."""
+        return self.noticed / (self.noticed + self.survived) if self.noticed + self.survived else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"noticed": self.noticed, "survived": self.survived, "score": round(self.share, 4)}
+
+    def __str__(self) -> str:
+        return f"{self.noticed} of {self.noticed + self.survived}"
+
+
+@dataclass(frozen=True, slots=True)
+class Adequacy:
+    """The edits of a program that its cassettes notice, and those that they do not.
+
+    Args:
+        program: What was run: the tests, or the function and its cassette.
+        judged: The verdicts, in the order of files and lines.
+        tests: The ids of the tests that took part.
+        excluded: Why each other test did not, by its id.
+        reachable: The number of mutants that some test reaches, of which `most` were drawn.
+        seed: Of the draw.
+        notes: What has to be known besides, a line each.
+        is_whole: Whether it came to its end.
+    """
+
+    program: str
+    judged: tuple[Judged, ...]
+    tests: tuple[str, ...]
+    excluded: dict[str, str]
+    reachable: int
+    seed: int
+    notes: tuple[str, ...] = ()
+    is_whole: bool = True
+
+    @property
+    def score(self) -> Score:
+        """The score of all mutants that landed."""
+        return Score.of(self.judged)
+
+    @property
+    def survivors(self) -> list[Judged]:
+        """The mutants that nobody noticed: holes in what the cassettes cover."""
+        return [one for one in self.judged if one.verdict == "survived"]
+
+    @property
+    def unreached(self) -> list[Judged]:
+        """The mutants that no test reaches."""
+        return [one for one in self.judged if one.verdict == "did not land"]
+
+    def by(self, key: Callable[[Mutant], str]) -> dict[str, Score]:
+        """Return the scores of groups of mutants that landed.
+
+        Args:
+            key: Returns the name of the group of a mutant.
+        """
+        groups: dict[str, list[Judged]] = {}
+        for one in self.judged:
+            if one.verdict != "did not land":
+                groups.setdefault(key(one.mutant), []).append(one)
+        return {name: Score.of(group) for name, group in groups.items()}
+
+    @property
+    def by_kind(self) -> dict[str, Score]:
+        """The scores of prompts, tools and schemas, as far as there are some."""
+        found = self.by(lambda one: one.kind)
+        return {kind: found[kind] for kind in KINDS if kind in found}
+
+    @property
+    def by_file(self) -> dict[str, Score]:
+        """The scores of the files."""
+        return self.by(lambda one: one.file)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data: survivors first, then those that did not land, then the others."""
+        order = {"survived": 0, "did not land": 1}
+        return {
+            "program": self.program,
+            **self.score.to_dict(),
+            "did_not_land": len(self.unreached),
+            "reachable": self.reachable,
+            "seed": self.seed,
+            "is_whole": self.is_whole,
+            "by_kind": {name: score.to_dict() for name, score in self.by_kind.items()},
+            "by_file": {name: score.to_dict() for name, score in self.by_file.items()},
+            "mutants": [one.to_dict() for one in sorted(self.judged, key=lambda one: order.get(one.verdict, 2))],
+            "tests": list(self.tests),
+            "excluded": dict(self.excluded),
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """Return it as text: the score, the survivors, then what no test reaches."""
+        score = self.score
+        share = f" edits noticed ({score.share:.0%})" if score.noticed + score.survived else " edits"
+        lines = [f"{self.program}: {score}{share}"]
+        lines += [f"  {name}: {each}" for name, each in self.by_kind.items()]
+        if len(self.by_file) > 1:
+            lines += [f"  {name}: {each}" for name, each in self.by_file.items()]
+        if self.survivors:
+            lines += ["survived: no cassette notices these", *_indented(self.survivors)]
+        if self.unreached:
+            lines += ["did not land: no test reaches these", *(f"  {line}" for line in _places(self.unreached))]
+        lines += [f"excluded: {test}: {why}" for test, why in self.excluded.items()]
+        return [*lines, *self.notes]
+
+
+def _indented(several: Iterable[Judged]) -> list[str]:
+    return [f"  {line}" for one in several for line in _survivor(one).splitlines()]
+
+
+def _survivor(one: Judged) -> str:
+    diff = "".join(f"\n    {line}" for line in one.mutant.diff.splitlines())
+    return f"{one.mutant.id}{diff}" + (f"\n    {one.words}" if one.words else "")
+
+
+def _places(several: Iterable[Judged]) -> list[str]:
+    """Return a line for each file and reason: the lines, and how many edits there are in them."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for one in several:
+        groups.setdefault((one.mutant.file, one.words), []).append(one.mutant.line)
+    return [
+        f"{file}:{','.join(map(str, dict.fromkeys(lines)))}  {counted(len(lines), 'edit')}, {why}"
+        for (file, why), lines in groups.items()
+    ]

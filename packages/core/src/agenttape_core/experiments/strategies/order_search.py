@@ -1,0 +1,315 @@
+"""The orders to try, one after another, and what came of them."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
+
+from agenttape_core.errors import VerificationError, counted
+from agenttape_core.scheduling import ChoicePoint
+
+Order = tuple[int, ...]
+Pick = Callable[[Sequence[int]], int]
+Run = Callable[[Order, Pick | None], Sequence[ChoicePoint]]
+"""Replays with an order, and with a choice among the calls that it does not name; returns the choices of the run."""
+
+_CHANGES = 2
+"""The moments of a random run at which a priority is lowered: races of three branches need no more."""
+
+
+class Tried(NamedTuple):
+    """One run of a search.
+
+    Args:
+        order: The calls in the order that imposes the run once more.
+        overtaken: The number of waiting calls that others have overtaken in it.
+    """
+
+    order: Order
+    overtaken: int
+
+
+class Search:
+    """A search of orders.
+
+    Args:
+        run: Replays.
+        most: The number of runs.
+        seed: Of the random runs.
+        branch_of: Returns the branch that a call belongs to; priorities are those of branches.
+    """
+
+    def __init__(self, run: Run, most: int, seed: int, branch_of: Callable[[int], Hashable]) -> None:
+        self._run = run
+        self._most = most
+        self._random = random.Random(seed)  # noqa: S311 - no secret
+        self._branch_of = branch_of
+        self.is_exhaustive = False
+        """True once all orders have been tried."""
+        self._ahead: list[tuple[int, int, int, Order]] = []
+        self._ties = itertools.count()
+        self._tried: set[Order] = set()
+
+    def runs(self) -> Iterator[Tried]:
+        """Replay in one order after another, and yield each that was not tried before when it has ended."""
+        self._push(0, ())
+        steps = 0
+        for number in range(self._most):
+            if not self._ahead:
+                self.is_exhaustive = True
+                return
+            is_near = number < (self._most + 1) // 2 or number + len(self._ahead) <= self._most
+            if is_near:
+                _, _, _, prefix = heapq.heappop(self._ahead)
+                points = self._run(prefix, None)
+                self._branch_off(prefix, points)
+            else:
+                prefix, points = (), self._run((), self._priorities(steps))
+            steps = max(steps, len(points))
+            order = tuple(point.chosen for point in points)
+            if order not in self._tried:
+                self._tried.add(order)
+                yield Tried(prefix if is_near else order, overtaken(points))
+        self.is_exhaustive = not self._ahead
+
+    def _push(self, cost: int, prefix: Order) -> None:
+        heapq.heappush(self._ahead, (cost, len(prefix), next(self._ties), prefix))
+
+    def _branch_off(self, prefix: Order, points: Sequence[ChoicePoint]) -> None:
+        """Note the other choices at the points of a run beyond those that its order has decided."""
+        cost, chosen = 0, tuple(point.chosen for point in points)
+        for place, point in enumerate(points):
+            if place >= len(prefix):
+                for index, other in enumerate(point.waiting):
+                    if other != point.chosen:
+                        self._push(cost + index, (*chosen[:place], other))
+            cost += point.overtaken
+
+    def _priorities(self, steps: int) -> Pick:
+        rng = random.Random(self._random.random())  # noqa: S311 - no secret
+        changes = {rng.randrange(max(steps, 1)) for _ in range(_CHANGES)}
+        priorities: dict[Hashable, float] = {}
+        taken = itertools.count()
+
+        def pick(waiting: Sequence[int]) -> int:
+            for number in waiting:
+                priorities.setdefault(self._branch_of(number), rng.random())
+            if next(taken) in changes:
+                first = max(waiting, key=lambda number: priorities[self._branch_of(number)])
+                priorities[self._branch_of(first)] = -rng.random()
+            return max(waiting, key=lambda number: priorities[self._branch_of(number)])
+
+        return pick
+
+
+def overtaken(points: Sequence[ChoicePoint]) -> int:
+    """Return the number of waiting calls that others have overtaken."""
+    return sum(point.overtaken for point in points)
+
+
+def smaller(order: Order, points: Sequence[ChoicePoint], fails: Callable[[Order], bool], most: int) -> Order:
+    """Return a shorter order with which a replay still fails alike.
+
+    Args:
+        order: The order.
+        points: The choices of its run.
+        fails: Replays, and returns whether that fails alike.
+        most: The number of replays at most.
+    """
+    left = itertools.count(most, -1)
+    departed = [place for place, point in enumerate(points) if point.overtaken]
+    for place in departed:  # the first departures may be enough
+        prefix = tuple(point.chosen for point in points[: place + 1])
+        if len(prefix) < len(order) and next(left) > 0 and fails(prefix):
+            order = prefix
+            break
+    only = tuple(points[place].chosen for place in departed if place < len(order))
+    if only != order and next(left) > 0 and fails(only):
+        order = only
+    place = 0
+    while place < len(order) and len(order) > 1 and next(left) > 0:
+        shorter = order[:place] + order[place + 1 :]
+        if fails(shorter):
+            order = shorter
+        else:
+            place += 1
+    return order
+
+
+What = Literal["miss", "exception", "result"]
+"""A finding: a call without a recording, another exception, or another result."""
+
+_WORDS: dict[What, str] = {
+    "miss": "a call is made that was not recorded",
+    "exception": "it raises otherwise",
+    "result": "it comes out otherwise",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A recorded call, named for people.
+
+    Args:
+        number: Its number.
+        kind: The kind of its boundary.
+        name: The name of its boundary.
+        address: Where it stands in the run.
+    """
+
+    number: int
+    kind: str
+    name: str
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.number:>4}  {self.kind} {self.name} at {self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A change of the outcome by an order, and the smallest order that was found for it.
+
+    Args:
+        what: The sort of the change.
+        told: What has come out, and for a result what comes out in the recorded order. Redacted.
+        times: How many of the orders have this change.
+        order: The calls to answer first, as `order=` takes them.
+        overtaken: How many waiting calls are overtaken by others in that order.
+        reproduce: The command that replays in that order.
+    """
+
+    what: What
+    told: str
+    times: int
+    order: str
+    overtaken: int
+    reproduce: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """The result of an exploration.
+
+    Args:
+        function: The name of what was replayed.
+        cassette: The cassette.
+        seed: The seed of the orders that were chosen by chance.
+        orders: The number of different orders that were tried.
+        is_exhaustive: Whether these are all that there are.
+        overlapping: The calls that wait side by side with another one.
+        findings: The changes of the outcome, those by the smallest orders first.
+        unstable: Why the program has no outcome to compare with; empty if it has one.
+        order: The only order that was tried; empty for a search.
+        unreachable: The calls of that order that cannot be answered when it says: they are made after others that were
+            to wait for them, or not at all.
+    """
+
+    function: str
+    cassette: str
+    seed: int
+    orders: int
+    is_exhaustive: bool
+    overlapping: Sequence[Call]
+    findings: Sequence[Finding]
+    unstable: str = ""
+    order: str = ""
+    unreachable: Sequence[int] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True if every order had the same outcome, and one that was given could be imposed."""
+        return not (self.findings or self.unstable or self.unreachable)
+
+    @property
+    def failing(self) -> int:
+        """The number of orders that change the outcome."""
+        return sum(finding.times for finding in self.findings)
+
+    @property
+    def asking(self) -> int:
+        """The number of those in which the program makes a call that was not recorded: their outcome is not known."""
+        return sum(finding.times for finding in self.findings if finding.what == "miss")
+
+    @property
+    def smallest(self) -> Finding | None:
+        """The change by the smallest order; `None` if there is none."""
+        return self.findings[0] if self.findings else None
+
+    def raise_if_different(self) -> Exploration:
+        """Return this exploration if all is well.
+
+        Raises:
+            VerificationError: If an order changes the outcome, or there is none; the message is the report.
+        """
+        if not self.ok:
+            raise VerificationError(str(self))
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return {
+            "function": self.function,
+            "cassette": self.cassette,
+            "same": self.ok,
+            "seed": self.seed,
+            "orders": self.orders,
+            "exhaustive": self.is_exhaustive,
+            "failing": self.failing,
+            "asking": self.asking,
+            "overlapping": [asdict(call) for call in self.overlapping],
+            "findings": [asdict(finding) for finding in self.findings],
+            "unstable": self.unstable,
+            "order": self.order,
+            "unreachable": list(self.unreachable),
+        }
+
+    def __str__(self) -> str:
+        if self.unstable:
+            return "\n".join([f"{self.function} cannot be explored:", *_indented(self.unstable)])
+        where = f"{self.function} over {self.cassette}:"
+        if self.order:
+            return "\n".join([f"{where} {self._of_order()}", *self._findings()])
+        if not self.overlapping:
+            return f"{where} no calls wait side by side, so there is one order only"
+        how = "all that there are" if self.is_exhaustive else f"nearest first and by chance, seed {self.seed}"
+        tried = f"{counted(self.orders, 'order')} of {counted(len(self.overlapping), 'call')} ({how})"
+        if not self.findings:
+            return f"{where} the same in {tried}"
+        return "\n".join([f"{where} {self._changes(tried)}", *self._findings()])
+
+    def _changes(self, tried: str) -> str:
+        """Return how many orders change the outcome, and how many lead to requests without a recorded answer."""
+        changing = self.failing - self.asking
+        if not changing:
+            return f"{self.asking} of {tried} change a request, so it has no recorded answer"
+        also = f"; {self.asking} more change a request, so it has no recorded answer" if self.asking else ""
+        return f"{changing} of {tried} change the outcome{also}"
+
+    def _of_order(self) -> str:
+        told = f"in the order {self.order}, " + (_WORDS[self.findings[0].what] if self.findings else "the same")
+        if not self.unreachable:
+            return told
+        calls = ", ".join(f"call {number}" for number in self.unreachable)
+        return f"{told}\n  not reachable: {calls}, made after what was to wait for it, or not at all"
+
+    def _findings(self) -> list[str]:
+        return [line for finding in self.findings for line in ("", *_indented("\n".join(self._lines(finding))))]
+
+    def _lines(self, finding: Finding) -> list[str]:
+        known = {call.number: call for call in self.overlapping}
+        first = [str(known[int(number)]) for number in finding.order.split(",") if int(number) in known]
+        return [
+            f"{_WORDS[finding.what]} in {counted(finding.times, 'order')}; in the smallest, first of all that wait:",
+            *first,
+            *_indented(finding.told),
+            f"again:  {finding.reproduce}",
+        ]
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}".rstrip() for line in text.splitlines()]

@@ -1,0 +1,286 @@
+"""Recorded outcomes as trees of plain data, which can be made smaller."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from agenttape_core.schema import Outcome, Plain
+
+Path = tuple[Any, ...]
+Way = Literal["drop", "empty"]
+"""The ways in which a part becomes smaller: it is not there, or nothing is in it."""
+JSON = "<json>"
+"""The step of a path from a text into the JSON that it holds."""
+_COVERS = frozenset({"message"})
+"""Keys of recorded objects whose value is an object that is always there."""
+_KINDS = frozenset({"type", "role", "status"})
+"""Keys of recorded objects whose text is one of a few words."""
+_STRUCTURE = frozenset({"type", "role", "id", "status", "message", "messages", "generations", "content"})
+"""Keys of recorded objects that objects of frameworks can hardly be without."""
+
+
+def in_text(text: str) -> Plain:
+    """Return the JSON that a text holds, if it is that of a list or a dict; else `None`."""
+    if text.lstrip()[:1] not in {"[", "{"} or len(text) < 2:  # noqa: PLR2004 - the two brackets
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list | dict) and found else None
+
+
+def children(plain: Plain) -> Iterator[tuple[Path, Plain]]:
+    """Yield the parts of plain data, each with its path. Those of a tagged value and of a text of JSON are inside."""
+    if isinstance(plain, dict):
+        tag = _tag(plain)
+        if tag is not None:
+            yield from (((tag, *path), part) for path, part in children(plain[tag]) if not isinstance(plain[tag], str))
+            return
+        for key, item in plain.items():
+            if key in _COVERS and isinstance(item, dict):
+                yield from (((key, *path), part) for path, part in children(item))
+            else:
+                yield (key,), item
+    elif isinstance(plain, list):
+        yield from (((number,), item) for number, item in enumerate(plain))
+    elif isinstance(plain, str) and (held := in_text(plain)) is not None:
+        yield from (((JSON, *path), part) for path, part in children(held))
+
+
+def at_depth(plain: Plain, depth: int, path: Path = ()) -> Iterator[tuple[Path, Plain]]:
+    """Yield the parts at a depth, each with its path.
+
+    Args:
+        plain: The data.
+        depth: The depth; the data itself is at 0.
+        path: The path to the data.
+    """
+    if depth == 0:
+        yield path, plain
+        return
+    for below, part in children(plain):
+        yield from at_depth(part, depth - 1, (*path, *below))
+
+
+def texts(plain: Plain, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield each text that holds no JSON, with its path."""
+    if isinstance(plain, str) and in_text(plain) is None:
+        yield path, plain
+    for below, part in children(plain):
+        yield from texts(part, (*path, *below))
+
+
+def emptied(plain: Plain) -> Plain:
+    """Return plain data of the same form with nothing in it. Numbers stay, as no number is smaller than another."""
+    if isinstance(plain, str):
+        return ""
+    if isinstance(plain, list):
+        return []
+    if not isinstance(plain, dict):
+        return plain
+    tag = _tag(plain)
+    return {} if tag is None else {tag: _emptied_in(tag, plain[tag])}
+
+
+def _emptied_in(tag: str, body: Plain) -> Plain:
+    if isinstance(body, dict):
+        return _emptied_body(body)
+    if isinstance(body, list):
+        return [emptied(item) for item in body] if tag == "$tuple" else []
+    return body
+
+
+def _emptied_body(body: Mapping[str, Plain]) -> Plain:
+    """Return the body of an object with nothing in it but its structure."""
+    kept: dict[str, Plain] = {}
+    for key, item in body.items():
+        if key in _KINDS or (key == "id" and isinstance(item, list)):
+            kept[key] = item
+        elif key == "message" and isinstance(item, dict):
+            kept[key] = _emptied_body(item)
+        elif key in _STRUCTURE and key != "id":
+            kept[key] = emptied(item)
+    return kept
+
+
+def hollow(plain: Plain) -> Plain:
+    """Return plain data with the same keys, and nothing in its texts and lists."""
+    if isinstance(plain, str):
+        held = in_text(plain)
+        return json.dumps(hollow(held)) if held is not None else ""
+    if isinstance(plain, list):
+        return []
+    if not isinstance(plain, dict):
+        return plain
+    return {key: item if _is_kind(key, item) else hollow(item) for key, item in plain.items()}
+
+
+def _is_kind(key: str, item: Plain) -> bool:
+    """Return whether a text says what a recorded object is, and not what is in it."""
+    return key in _KINDS or (key.startswith("$") and isinstance(item, str))
+
+
+def without(plain: Plain, changes: Mapping[Path, Way], path: Path = ()) -> Plain:
+    """Return plain data with some parts left out or emptied.
+
+    Args:
+        plain: The data.
+        changes: How each part becomes smaller, by its path.
+        path: The path to the data.
+    """
+    if not changes:
+        return plain
+    if changes.get(path) == "empty":
+        return emptied(plain)
+    if isinstance(plain, dict):
+        return {
+            key: without(item, changes, (*path, key))
+            for key, item in plain.items()
+            if changes.get((*path, key)) != "drop"
+        }
+    if isinstance(plain, list):
+        return [
+            without(item, changes, (*path, number))
+            for number, item in enumerate(plain)
+            if changes.get((*path, number)) != "drop"
+        ]
+    if isinstance(plain, str) and any(len(one) > len(path) and one[: len(path)] == path for one in changes):
+        held = in_text(plain)
+        return json.dumps(without(held, changes, (*path, JSON)), ensure_ascii=False) if held is not None else plain
+    return plain
+
+
+def replaced_at(plain: Plain, path: Path, text: Plain) -> Plain:
+    """Return plain data with another part at a path.
+
+    Args:
+        plain: The data.
+        path: The path.
+        text: The part.
+    """
+    if not path:
+        return text
+    step, rest = path[0], path[1:]
+    if step == JSON and isinstance(plain, str):
+        return json.dumps(replaced_at(in_text(plain), rest, text), ensure_ascii=False)
+    if isinstance(plain, list):
+        return [replaced_at(item, rest, text) if number == step else item for number, item in enumerate(plain)]
+    return {key: replaced_at(item, rest, text) if key == step else item for key, item in plain.items()}
+
+
+def may_be_dropped(path: Path) -> bool:
+    """Return whether a part may be left out, by its path in an outcome. No field, tag or structure may be."""
+    if len(path) < 2 or path[-1] == JSON or _is_fixed(path):  # noqa: PLR2004 - a field, and what is below it
+        return False
+    step = path[-1]
+    if isinstance(step, str) and step.startswith("$"):
+        return False
+    in_tag = len(path) > 1 and isinstance(path[-2], str) and path[-2].startswith("$")
+    if isinstance(step, int):
+        return not (in_tag and path[-2] == "$tuple")
+    return not (step in _STRUCTURE and _in_object(path))
+
+
+def _in_object(path: Path) -> bool:
+    """Return whether a key belongs to an object of a framework, and not to data of the program."""
+    before = path[:-1]
+    return bool(before) and (
+        (isinstance(before[-1], str) and before[-1].startswith("$"))
+        or (before[-1] == "message")
+        or (
+            isinstance(before[-1], int) and any(step in {"tool_calls", "content", "messages"} for step in before[-2:-1])
+        )
+    )
+
+
+def may_be_emptied(path: Path) -> bool:
+    """Return whether a part may be emptied, by its path in an outcome."""
+    return not _is_fixed(path) and not (len(path) > 1 and path[-1] in _KINDS and _in_object(path))
+
+
+def _is_fixed(path: Path) -> bool:
+    """Return whether a part belongs to an effect, which is there as a whole or not at all."""
+    return path[0] == "effects" and len(path) > 2  # noqa: PLR2004 - the field, and the place of the effect
+
+
+def is_empty(plain: Plain) -> bool:
+    """Return whether there is nothing in a part that could be left out."""
+    return bool(emptied(plain) == plain)
+
+
+def _tag(plain: Mapping[str, Plain]) -> str | None:
+    if len(plain) == 1:
+        (key,) = plain
+        if isinstance(key, str) and key.startswith("$") and not key.startswith("$$"):
+            return key
+    return None
+
+
+Tree = dict[str, Plain]
+"""The fields of an outcome that have content, as plain data."""
+
+_OF_ERRORS = ("message", "args", "attributes")
+
+
+def tree_of(outcome: Outcome) -> Tree:
+    """Return the fields of an outcome that can be made smaller."""
+    plain = outcome.model_dump()
+    tree: Tree = {}
+    if plain["value"] is not None:
+        tree["value"] = plain["value"]
+    if plain["chunks"] is not None:
+        tree["chunks"] = plain["chunks"]
+    if plain["effects"]:
+        tree["effects"] = plain["effects"]
+    if plain["error"] is not None:
+        tree["error"] = {name: plain["error"][name] for name in _OF_ERRORS}
+    return tree
+
+
+def outcome_with(outcome: Outcome, tree: Tree) -> Outcome:
+    """Return an outcome with other fields.
+
+    Args:
+        outcome: The recorded one.
+        tree: The fields; one that is not there stays as it is.
+
+    Raises:
+        ValidationError: If no outcome can have them.
+    """
+    plain: dict[str, Any] = outcome.model_dump()
+    plain.update({name: part for name, part in tree.items() if name != "error"})
+    plain["usage"] = None
+    if outcome.error is not None and "error" in tree:
+        plain["error"] = {**plain["error"], **tree["error"]}
+    chunks = plain["chunks"]
+    if chunks is not None:
+        plain["effects"] = [{**one, "after": min(one["after"], len(chunks))} for one in plain["effects"]]
+        plain["given_up"] = min(plain["given_up"], len(chunks)) if plain["given_up"] is not None else None
+    return Outcome.model_validate(plain)
+
+
+def emptied_tree(tree: Tree) -> Tree:
+    """Return the fields of an outcome that brings nothing: an empty message, an empty text, no documents."""
+    return _small(tree, emptied)
+
+
+def hollow_tree(tree: Tree) -> Tree:
+    """Return the fields of an outcome of the same form that brings nothing: the keys of dicts stay."""
+    return _small(tree, hollow)
+
+
+def _small(tree: Tree, smaller: Callable[[Plain], Plain]) -> Tree:
+    small: Tree = {}
+    for name, part in tree.items():
+        if name == "chunks":
+            small[name] = [smaller(chunk) for chunk in part[-1:]]  # readers of streams want at least one
+        elif name == "effects":
+            small[name] = []
+        elif name == "error":
+            small[name] = {"message": "", "args": [], "attributes": {}}
+        else:
+            small[name] = smaller(part)
+    return small

@@ -1,0 +1,337 @@
+"""From a run that fails to the smallest cassette with which it still fails alike."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agenttape_core.errors import AgentTapeError, ConfigurationError, VerificationError, shown_path
+from agenttape_core.experiments.program import Ending, Failure, Opening, Program, recorded, steady
+from agenttape_core.experiments.strategies.outcome_trees import Tree, outcome_with, tree_of
+from agenttape_core.experiments.strategies.shrinking import Shrinking, SpentError, Trees
+from agenttape_core.lifecycle.project import this_project
+from agenttape_core.schema import Outcome
+from agenttape_core.storage import open_cassette
+from agenttape_core.storage.names import stem_of
+from agenttape_core.tools.reading.summary import MODELS
+from agenttape_core.tools.rewrite.redacting import redact
+
+
+@dataclass(frozen=True, slots=True)
+class Minimised:
+    """The smallest cassette that was found with which a program fails alike.
+
+    Args:
+        cassette: The cassette.
+        source: The one that it was made of.
+        program: The name of the program.
+        failure: The failure.
+        calls: The number of calls in the source, and in the result.
+        sizes: The bytes of both files.
+        replays: How often the program was replayed.
+        is_minimal: Whether nothing more can be left out alone; if not, the search has ended early.
+        keeps: Kinds of secrets that were not looked for when the source was recorded, and that the failure needs.
+        test: The file of the test that replays it; `None` if none was written.
+    """
+
+    cassette: Path
+    source: Path
+    program: str
+    failure: Failure
+    calls: tuple[int, int]
+    sizes: tuple[int, int]
+    replays: int
+    is_minimal: bool
+    keeps: tuple[str, ...] = ()
+    test: Path | None = None
+
+    @property
+    def share(self) -> float:
+        """The size of the result in that of the source, from 0 to 1."""
+        return self.sizes[1] / self.sizes[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "cassette": shown_path(self.cassette),
+            "source": shown_path(self.source),
+            "test": shown_path(self.test) if self.test is not None else None,
+            "program": self.program,
+            "failure": {**asdict(self.failure), "file": shown_path(Path(self.failure.file))},
+            "calls": {"before": self.calls[0], "after": self.calls[1]},
+            "bytes": {"before": self.sizes[0], "after": self.sizes[1]},
+            "share": round(self.share, 4),
+            "replays": self.replays,
+            "minimal": self.is_minimal,
+            "keeps": list(self.keeps),
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.program} fails alike with {shown_path(self.cassette)}",
+            f"failure  {self.failure}",
+            f"calls    {self.calls[0]} → {self.calls[1]}",
+            f"bytes    {self.sizes[0]} → {self.sizes[1]} ({self.share:.1%})",
+            f"replays  {self.replays}" + ("" if self.is_minimal else ", as many as were allowed: not minimal yet"),
+        ]
+        if self.keeps:
+            lines.append(f"holds    what may be secret, as it fails alike only with it: {', '.join(self.keeps)}")
+        if self.test is not None:
+            lines.append(f"test     {shown_path(self.test)}")
+        return "\n  ".join(lines)
+
+
+_NUMBER = re.compile(r"\d+")
+_SHORT = 100
+"""The characters of a message that says which failure it is, and not what data it was about."""
+RESERVE = 6
+"""The replays that are left when the search ends: to write what was found, and to prove it."""
+
+
+class ReplayedRun:
+    """A run of a program that fails.
+
+    Args:
+        program: The program.
+        cassette: Its cassette.
+        failure: The failure.
+        folder: A folder for the cassettes in between.
+        name: The name of their files.
+        says_which: Whether the message of the failure is the same each time, so that it tells it from others of its
+            class at the same line.
+        options: Options of `use_cassette` for each replay.
+        limit: How often the program may be replayed.
+        on_replay: Called after each replay, with the number of replays so far.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        cassette: Path,
+        failure: Failure,
+        *,
+        folder: Path,
+        name: str,
+        says_which: bool,
+        limit: int,
+        options: Mapping[str, Any],
+        on_replay: Callable[[int], object],
+    ) -> None:
+        self._program = program
+        self._failure = failure
+        self._said = _skeleton(failure.message) if says_which else ""
+        self._folder = folder
+        self._name = name
+        self._scrap = folder / "scrap" / name  # with a file to write to, no order of threads is waited for
+        self._scrap.parent.mkdir()
+        self._limit = limit
+        self._options = options
+        self._on_replay = on_replay
+        self._kept = 0
+        self.replays = 0
+        """The number of replays so far."""
+        self._take(cassette)
+
+    def _take(self, cassette: Path) -> None:
+        opened = open_cassette(cassette)
+        self.cassette = cassette
+        """The smallest cassette so far."""
+        self._outcomes: dict[int, Outcome] = {row.number: opened.outcome(row.number) for row in opened.entries}
+        models = [row for row in opened.entries if row.kind in MODELS] or list(opened.entries)
+        last = [(row.kind, row.name) for row in models[-1:]]
+        self.like_last = [row.number for row in models if (row.kind, row.name) in last]
+        """The numbers of the calls of the boundary that answered last, in their order."""
+        self._trees: dict[int, Tree] = {number: tree_of(outcome) for number, outcome in self._outcomes.items()}
+
+    @property
+    def trees(self) -> Trees:
+        """The outcomes of its calls."""
+        return self._trees
+
+    def fails(self, changed: Trees) -> bool:
+        """Return whether it fails alike with other outcomes."""
+        if self.replays + RESERVE >= self._limit:
+            raise SpentError
+        outcomes = self._with(changed)
+        return outcomes is not None and self.is_alike(
+            self.run(self.opening(self.cassette, outcomes, self._scrap, keeps=False))
+        )
+
+    def keep(self, changed: Trees) -> bool:
+        """Write the run with these outcomes, and go on from it if it can be replayed strictly."""
+        outcomes = self._with(changed)
+        target = self._folder / str(self._kept) / self._name
+        self._kept += 1
+        target.parent.mkdir()
+        if outcomes is None or not self.is_alike(self.run(self.opening(self.cassette, outcomes, target))):
+            return False
+        if not target.is_file() or not self.is_alike(self.run(self.opening(target))):
+            return False
+        self._take(target)
+        return True
+
+    def opening(self, cassette: Path, *rest: Any, **more: Any) -> Opening:
+        """Return a replay of a cassette, with the options of each."""
+        return Opening(cassette, self._options, *rest, **more)
+
+    def run(self, opening: Opening) -> Ending:
+        """Replay it once."""
+        self.replays += 1
+        try:
+            return self._program.run(opening)
+        finally:
+            self._on_replay(self.replays)
+
+    def is_alike(self, ending: Ending) -> bool:
+        """Return whether a replay ended with the failure.
+
+        A short message says which of several failures at one line it is: it has to stay, but for its numbers. A long
+        one holds data, and an assertion's shows what it compared.
+        """
+        failure = ending.failure
+        if failure is None or not self._failure.is_like(failure):
+            return False
+        if not self._said or len(self._said) > _SHORT or self._failure.name == AssertionError.__name__:
+            return True
+        return _skeleton(failure.message) == self._said
+
+    def _with(self, changed: Trees) -> dict[int, Outcome] | None:
+        """Return the outcomes; `None` if a call can have no such outcome."""
+        try:
+            return {number: outcome_with(self._outcomes[number], tree) for number, tree in changed.items()}
+        except (ValidationError, AgentTapeError):
+            return None
+
+
+def _skeleton(message: str) -> str:
+    return _NUMBER.sub("0", message.partition("\n")[0])
+
+
+MAX_REPLAYS = 300
+"""The replays that a search may take, unless more are allowed."""
+_FEWEST = RESERVE + 4
+
+
+def shrink(
+    target: Callable[[], Any] | str | Program,
+    cassette: str | Path | None = None,
+    *,
+    to: str | Path | None = None,
+    runs: int = MAX_REPLAYS,
+    on_replay: Callable[[int], object] = lambda _: None,
+    **options: Any,
+) -> Minimised:
+    """Find the smallest cassette with which a program still fails as it does with a given one.
+
+    What was recorded is left out and emptied, piece by piece, as long as the same exception is raised at the same line
+    of the program. The program itself runs each time, so what it asks is made by its own code; nothing is executed. The
+    result can be replayed strictly. It is a run that need not be possible: its answers are tagged `edited`. The search
+    draws nothing at random: it finds the same each time.
+
+    Args:
+        target: The program: a function without arguments, or its name.
+        cassette: The cassette, as `use_cassette` takes it; by default the program's own.
+        to: The cassette to write; by default `NAME.minimal.yaml` beside the other one.
+        runs: How often the program may be replayed.
+        on_replay: Called after each replay, with the number of replays so far.
+        options: Options of `use_cassette`.
+
+    Raises:
+        CassetteError: If the cassette cannot be read, or the result cannot be written.
+        ConfigurationError: If there is nothing in it, the program does not fail, or an argument is not valid.
+        VerificationError: If the program is not the same in two replays.
+    """
+    if runs < _FEWEST:
+        raise ConfigurationError(f"runs={runs}: a search needs {_FEWEST} replays at least")
+    program, source = recorded(target, cassette, options)
+    written = _target(source, to)
+    options = _options_of(source)
+    failure, says_which = _failing(program, Opening(source, options))
+    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+        run = ReplayedRun(
+            program,
+            source,
+            failure,
+            folder=Path(folder),
+            name=f"{stem_of(source)}.yaml",
+            says_which=says_which,
+            options=options,
+            limit=runs,
+            on_replay=on_replay,
+        )
+        run.replays = 2  # those that have shown that it holds still
+        ended = Shrinking(run).shrink()
+        _write(run, source, written, failure)
+        kept = tuple(options.get("redaction_off", ()))
+        if kept and _redacted(run, written, Path(folder) / "redacted"):
+            kept = ()
+        calls = [len(open_cassette(path).entries) for path in (source, written)]
+        return Minimised(
+            cassette=written,
+            source=source,
+            program=program.name,
+            failure=failure,
+            calls=(calls[0], calls[1]),
+            sizes=(_size(source), _size(written)),
+            replays=run.replays,
+            is_minimal=ended,
+            keeps=kept,
+        )
+
+
+def _options_of(source: Path) -> dict[str, Any]:
+    """Return the options with which a cassette is replayed: kinds of secrets that it holds are not looked for."""
+    off = open_cassette(source).preface.redaction.off
+    return {"redaction_off": off} if off else {}
+
+
+def _failing(program: Program, opening: Opening) -> tuple[Failure, bool]:
+    """Return the failure, and whether its message is the same in two replays."""
+    first, ending = steady(program, opening)
+    if first.failure is None or ending.failure is None:
+        raise ConfigurationError(
+            f"{program.name} does not fail when it replays {shown_path(opening.cassette)}: it ended well\n"
+            "  name the function or the test that fails with this cassette"
+        )
+    return ending.failure, first.failure == ending.failure
+
+
+def _write(run: ReplayedRun, source: Path, target: Path, failure: Failure) -> None:
+    """Write the result, and prove that it fails alike when it is replayed strictly."""
+    origin = {"minimised": source.name, "failure": f"{failure.name} in {failure.function}"}
+    written = run.run(run.opening(run.cassette, write_to=target, origin=origin))
+    proof = run.run(run.opening(target)) if target.is_file() else written
+    if not (run.is_alike(written) and run.is_alike(proof)):
+        raise VerificationError(
+            f"{shown_path(target)} does not replay as {shown_path(source)} does: {proof.left or proof.failure}\n"
+            "  this should not happen; please report it"
+        )
+
+
+def _redacted(run: ReplayedRun, target: Path, folder: Path) -> bool:
+    """Replace secrets in the result that were kept in its source, if it fails alike without them."""
+    folder.mkdir()
+    copy = Path(shutil.copy(target, folder))
+    redact(copy, this_project().settings())
+    if not run.is_alike(run.run(Opening(copy))):
+        return False
+    shutil.copy(copy, target)
+    return True
+
+
+def _target(source: Path, to: str | Path | None) -> Path:
+    target = Path(to) if to is not None else source.with_name(f"{stem_of(source)}.minimal.yaml")
+    if target.resolve() == source.resolve():
+        raise ConfigurationError(f"{shown_path(target)} is the cassette to shrink: give the result another name")
+    return target
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size

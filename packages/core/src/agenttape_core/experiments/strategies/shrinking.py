@@ -1,0 +1,286 @@
+"""Make a run that fails smaller, step by step, as long as it fails alike."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
+
+from agenttape_core.experiments.strategies.outcome_trees import (
+    Path,
+    Tree,
+    Way,
+    at_depth,
+    emptied_tree,
+    hollow_tree,
+    is_empty,
+    may_be_dropped,
+    may_be_emptied,
+    replaced_at,
+    texts,
+    without,
+)
+
+Unit = TypeVar("Unit")
+
+_FEW = 4
+"""So many units are searched one by one, if there are more."""
+
+
+def ddmin(units: Sequence[Unit], fails: Callable[[Sequence[Unit]], bool]) -> list[Unit]:
+    """Return units that are enough to fail, none of which can be left out alone.
+
+    It is not always the smallest such set, only one in which each unit is needed. The failure is taken to happen with
+    all units; with none it is tried first, as most units matter to nothing.
+
+    Args:
+        units: The units, in their order.
+        fails: Returns whether the failure happens with some of the units, which are in their order.
+    """
+    if not units or fails([]):
+        return []
+    kept = (_few(units, fails) if len(units) > _FEW else []) or list(units)
+    parts = 2
+    while len(kept) > 1:
+        chunks = _chunks(kept, parts)
+        smaller = next((chunk for chunk in chunks if fails(chunk)), None) if parts < len(kept) or parts == 2 else None  # noqa: PLR2004
+        if smaller is not None:
+            kept, parts = smaller, 2
+            continue
+        others = None
+        if parts > 2:  # noqa: PLR2004 - of two chunks, each is the rest of the other
+            others = next((rest for rest in _rests(chunks) if fails(rest)), None)
+        if others is not None:
+            kept, parts = others, max(parts - 1, 2)
+            continue
+        if parts >= len(kept):
+            break
+        parts = min(parts * 2, len(kept))
+    return kept
+
+
+def _few(units: Sequence[Unit], fails: Callable[[Sequence[Unit]], bool]) -> list[Unit]:
+    """Return a few units that are enough to fail; none if there are many, or one hides another."""
+    found: list[int] = []
+    end = len(units)
+    while len(found) < _FEW:
+        low, high = 1, end
+        while low < high:  # the shortest start of the units that fails with those that were found
+            middle = (low + high) // 2
+            if fails([units[place] for place in (*range(middle), *found)]):
+                high = middle
+            else:
+                low = middle + 1
+        end = low - 1
+        found.insert(0, end)
+        some = [units[place] for place in found]
+        if fails(some):
+            return some
+        if not end:
+            break
+    return []
+
+
+def _chunks(units: list[Unit], parts: int) -> list[list[Unit]]:
+    size, more = divmod(len(units), parts)
+    chunks, start = [], 0
+    for number in range(parts):
+        end = start + size + (number < more)
+        chunks.append(units[start:end])
+        start = end
+    return chunks
+
+
+def _rests(chunks: list[list[Unit]]) -> list[list[Unit]]:
+    return [[unit for other in chunks if other is not left_out for unit in other] for left_out in chunks]
+
+
+Trees = Mapping[int, Tree]
+"""The outcomes of calls, by the numbers of these."""
+
+
+class Run(Protocol):
+    """A run that fails, and can be made to do so with other outcomes."""
+
+    @property
+    def trees(self) -> Trees:
+        """The outcomes of its calls."""
+
+    @property
+    def like_last(self) -> Sequence[int]:
+        """The numbers of the calls of the boundary that answered last, in their order."""
+
+    def fails(self, changed: Trees) -> bool:
+        """Return whether it fails alike with other outcomes for some of its calls.
+
+        Raises:
+            SpentError: If it has been replayed as often as it may.
+        """
+
+    def keep(self, changed: Trees) -> bool:
+        """Let the run with these outcomes take the place of this one: calls that it does not make are gone.
+
+        Returns:
+            False if that cannot be replayed strictly; then this stays as it is.
+        """
+
+
+class SpentError(Exception):
+    """The run has been replayed as often as it may."""
+
+
+class _Unit(NamedTuple):
+    number: int
+    path: Path
+    way: Way
+
+
+_PIECES = (re.compile(r"[^\n]*\n|[^\n]+"), re.compile(r"\s*\S+|\s+"), re.compile(r"(?s)."))
+"""The pieces into which a text is cut, one way after the other: lines, words, characters."""
+_ROUNDS = 4
+_DEEPEST = 40
+
+
+class Shrinking:
+    """The search for the smallest outcomes with which a run fails.
+
+    Args:
+        run: The run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._changed: dict[int, Tree] = {}
+        """The outcomes that are known to do, beside those of the run."""
+        self._known: dict[str, bool] = {}
+
+    def shrink(self) -> bool:
+        """Make the run smaller, until nothing can be left out alone.
+
+        Returns:
+            False if the run could not be replayed as often as that takes.
+        """
+        try:
+            for _ in range(_ROUNDS):
+                before = _size(self._run.trees)
+                self._tail()
+                self._calls(emptied_tree)
+                self._calls(hollow_tree)
+                self._parts()
+                self._texts()
+                if _size(self._run.trees) >= before:
+                    break
+        except SpentError:
+            self._settle()
+            return False
+        return True
+
+    def _tail(self) -> None:
+        """End the run earlier: with the last answer in the place of an earlier one of the same boundary.
+
+        The place is searched by halving, which finds one of those at which the run fails, if not always the first.
+        """
+        alike = self._run.like_last
+        if len(alike) < 2:  # noqa: PLR2004 - the last one, and one in whose place it could come
+            return
+        last, first, end = self._run.trees[alike[-1]], 0, len(alike) - 1
+        while first < end:
+            middle = (first + end) // 2
+            if self._does({alike[middle]: last}):
+                end = middle
+            else:
+                first = middle + 1
+        self._settle()
+
+    def _calls(self, smaller: Callable[[Tree], Tree]) -> None:
+        """Empty whole outcomes."""
+        small = {number: smaller(tree) for number, tree in self._run.trees.items()}
+        full = [number for number, tree in self._run.trees.items() if small[number] != tree]
+        self._needed(full, lambda gone: {number: small[number] for number in gone})
+
+    def _parts(self) -> None:
+        """Leave out and empty the parts of outcomes, one depth after the other."""
+        for depth in range(1, _DEEPEST):
+            if not any(True for tree in self._run.trees.values() for _ in _below(tree, depth)):
+                return
+            for way in ("drop", "empty"):
+                self._needed(list(self._units(depth, way)), self._without)
+
+    def _units(self, depth: int, way: Way) -> Iterator[_Unit]:
+        for number, tree in self._run.trees.items():
+            for path, part in _below(tree, depth):
+                if may_be_dropped(path) if way == "drop" else may_be_emptied(path) and not is_empty(part):
+                    yield _Unit(number, path, way)
+
+    def _without(self, gone: Sequence[_Unit]) -> Trees:
+        ways: dict[int, dict[Path, Way]] = {}
+        for unit in gone:
+            ways.setdefault(unit.number, {})[unit.path] = unit.way
+        trees = self._run.trees
+        return {number: without(trees[number], changes) for number, changes in ways.items()}
+
+    def _texts(self) -> None:
+        """Leave out lines, words and characters of texts, the longest first."""
+        found = [(number, path, text) for number, tree in self._run.trees.items() for path, text in _texts_in(tree)]
+        for number, path, whole in sorted(found, key=lambda one: -len(one[2])):
+            text = whole
+            for pieces in _PIECES:
+                cut = pieces.findall(text)
+                if len(cut) > 1:
+                    text = "".join(ddmin(cut, partial(self._fails_with, number, path)))
+        self._settle()
+
+    def _fails_with(self, number: int, path: Path, pieces: Sequence[str]) -> bool:
+        trees = {**self._changed, number: replaced_at(self._now(number), path, "".join(pieces))}
+        return self._does(trees)
+
+    def _now(self, number: int) -> Tree:
+        return self._changed.get(number, self._run.trees[number])
+
+    def _needed(self, units: Sequence[Unit], gone: Callable[[Sequence[Unit]], Trees]) -> None:
+        """Find the units that are needed, and keep the run without the others."""
+
+        def fails(kept: Sequence[int]) -> bool:
+            stay = set(kept)
+            return self._does(gone([unit for place, unit in enumerate(units) if place not in stay]))
+
+        ddmin(range(len(units)), fails)
+        self._settle()
+
+    def _does(self, trees: Trees) -> bool:
+        """Return whether the run fails with some outcomes, and if so, remember them as the best so far."""
+        if not self._fails(trees):
+            return False
+        self._changed = dict(trees)
+        return True
+
+    def _fails(self, trees: Trees) -> bool:
+        key = json.dumps(sorted(trees.items()), sort_keys=True, default=str)
+        if key not in self._known:
+            self._known[key] = self._run.fails(trees)
+        return self._known[key]
+
+    def _settle(self) -> None:
+        """Go on from what is known to do."""
+        if self._changed:
+            self._run.keep(self._changed)
+        self._changed, self._known = {}, {}
+
+
+def _below(tree: Tree, depth: int) -> Iterator[tuple[Path, object]]:
+    """Yield the parts of an outcome at a depth, of which its fields are the first."""
+    for name, part in tree.items():
+        yield from at_depth(part, depth - 1, (name,))
+
+
+def _texts_in(tree: Tree) -> Iterator[tuple[Path, str]]:
+    for name, part in tree.items():
+        for path, text in texts(part, (name,)):
+            if text and may_be_emptied(path):
+                yield path, text
+
+
+def _size(trees: Trees) -> int:
+    return len(json.dumps(list(trees.values()), default=str))

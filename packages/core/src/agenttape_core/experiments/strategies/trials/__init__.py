@@ -1,0 +1,21 @@
+"""Another model on what was recorded, tried several times: samples in lanes, and what they are worth."""
+
+from agenttape_core.experiments.strategies.trials.judging import Judgement, Sample, Trial, judged, parts_at
+from agenttape_core.experiments.strategies.trials.kept import read_trials, trial_of
+from agenttape_core.experiments.strategies.trials.reading import drift_inside, sample_of
+from agenttape_core.experiments.strategies.trials.tables import lines_of, markdown_of, plain_of
+
+__all__ = [
+    "Judgement",
+    "Sample",
+    "Trial",
+    "drift_inside",
+    "judged",
+    "lines_of",
+    "markdown_of",
+    "parts_at",
+    "plain_of",
+    "read_trials",
+    "sample_of",
+    "trial_of",
+]

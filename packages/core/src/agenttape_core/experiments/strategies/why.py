@@ -1,0 +1,348 @@
+"""The recorded answers that have moved a call, each tested by replaying with that answer changed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from agenttape_core.errors import ConfigurationError, counted, shown_path
+from agenttape_core.experiments.program import Ending, Opening, Program, recorded, steady
+from agenttape_core.experiments.strategies.perturbing import Change, holds, longer, perturbed, replacing, turned
+from agenttape_core.schema import IndexRow, Interaction, Outcome
+from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.storage.names import stem_of
+from agenttape_core.tools.reading.summary import MODELS
+
+RESULT = 0
+"""The number of what the program returns or raises, which no call has."""
+
+Way = Literal["data", "route"]
+"""The way in which an answer moves a request: it is in it, or the program takes another way and makes no such call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An answer that moves a request: shown by a replay in which it was another one.
+
+    Args:
+        source: The number of the call that answered.
+        target: The number of the call whose request moves; `RESULT` for what the program returns.
+        way: The way in which it moves.
+        at: The places of the request that were others, such as `messages[2].content`.
+    """
+
+    source: int
+    target: int
+    way: Way
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The edges between the calls of a run.
+
+    Args:
+        calls: The calls, by number.
+        edges: The edges, by source and target.
+        fixed: The numbers of calls with nothing in their answer that could be another.
+    """
+
+    calls: Mapping[int, IndexRow]
+    edges: Sequence[Edge]
+    fixed: Sequence[int] = field(default=())
+
+    def into(self, target: int) -> list[Edge]:
+        """Return the edges into a call, those of data first."""
+        return sorted((edge for edge in self.edges if edge.target == target), key=lambda edge: (edge.way, edge.source))
+
+    def behind(self, target: int) -> list[Edge]:
+        """Return the edges on all paths that lead into a call, nearest first; each once."""
+        found: dict[tuple[int, int], Edge] = {}
+        waiting = [target]
+        while waiting:
+            for edge in self.into(waiting.pop(0)):
+                key = (edge.source, edge.target)
+                if key not in found:
+                    found[key] = edge
+                    if edge.source not in waiting and edge.source != target:
+                        waiting.append(edge.source)
+        return list(found.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "calls": [
+                {"number": row.number, "kind": row.kind, "name": row.name, "address": row.address}
+                for row in self.calls.values()
+            ],
+            "edges": [
+                {"from": edge.source, "to": edge.target, "way": edge.way, "at": list(edge.at)} for edge in self.edges
+            ],
+            "fixed": list(self.fixed),
+        }
+
+
+_PLACES = 3
+_ALONE = "no recorded answer moves its request: that follows from the program and its input alone"
+_ITSELF = "no other recorded answer has brought the text to its request: it comes from this call itself"
+_MODEL = "that a model's answer follows from its request is not tested here: it is likely, and not shown"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answers that have moved a call.
+
+    Args:
+        cassette: The cassette.
+        program: The name of the program.
+        call: The call in question.
+        text: The text in question, if one was given: then only its occurrences were changed.
+        flow: All edges between calls that were found.
+        replays: How often the program was replayed.
+    """
+
+    cassette: Path
+    program: str
+    call: Interaction
+    text: str | None
+    flow: Flow
+    replays: int
+
+    @property
+    def links(self) -> list[Edge]:
+        """The edges on all paths that lead into the call, nearest first."""
+        return self.flow.behind(self.call.number)
+
+    @property
+    def sources(self) -> list[int]:
+        """The numbers of the calls from which all of it comes: into those, no recorded answer leads."""
+        into = {edge.target for edge in self.flow.edges}
+        return sorted({edge.source for edge in self.links} - into)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "cassette": shown_path(self.cassette),
+            "program": self.program,
+            "call": {"number": self.call.number, **_plain(self.call.kind, self.call.name, self.call.address)},
+            "text": self.text,
+            "links": [
+                {"from": edge.source, "to": edge.target, "way": edge.way, "at": list(edge.at)} for edge in self.links
+            ],
+            "sources": self.sources,
+            "flow": self.flow.to_dict(),
+            "replays": self.replays,
+        }
+
+    def __str__(self) -> str:
+        asked = f", and the text {self.text!r}" if self.text is not None else ""
+        lines = [f"{self._named(self.call.number)} of {shown_path(self.cassette)}{asked}"]
+        lines += self._tree(self.call.number, "  ", {self.call.number})
+        if len(lines) == 1:
+            lines.append(f"  {_ALONE if self.text is None else _ITSELF}")
+        elif self.call.kind in MODELS:
+            lines.append(f"  {_MODEL}")
+        return "\n".join(lines)
+
+    def _tree(self, number: int, indent: str, above: set[int]) -> Iterator[str]:
+        """Yield the lines of the calls whose answers lead into a call, each with those that lead into it."""
+        for edge in self.flow.into(number):
+            if edge.source in above:
+                continue
+            at = ", ".join(edge.at[:_PLACES]) + (", …" if len(edge.at) > _PLACES else "")
+            how = f"in {at}" if edge.way == "data" else "through a route: with another answer the call is not made"
+            yield f"{indent}← {self._named(edge.source)}: {how}"
+            above.add(edge.source)
+            yield from self._tree(edge.source, f"{indent}  ", above)
+
+    def _named(self, number: int) -> str:
+        if number == RESULT:
+            return "the result"
+        row = self.flow.calls[number]
+        return f"{number} {row.kind} {row.name} at {row.address}"
+
+
+def _plain(kind: str, name: str, address: str) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "address": address}
+
+
+MAX_REPLAYS = 500
+"""The replays that a question may take, unless more are allowed."""
+_CHANGES: tuple[Change, ...] = (turned, longer)
+"""Each answer is changed in both ways: a program may look only at the form of a value, or only at what it says."""
+_STEADY = 2
+_SHOWN = 5
+
+OnReplay = Callable[[int, int], object]
+"""Called after each replay, with the number of replays so far, and of all that there will be."""
+
+
+def _nothing(*_: int) -> None:
+    pass
+
+
+def why(
+    target: Callable[[], Any] | str | Program,
+    cassette: str | Path | None = None,
+    *,
+    call: int | None = None,
+    text: str | None = None,
+    runs: int = MAX_REPLAYS,
+    on_replay: OnReplay = _nothing,
+    **options: Any,
+) -> Why:
+    """Find which recorded answers have moved a call, each link tested and not guessed.
+
+    Each recorded answer is changed once, and the program replayed: a later request that is another one then depends on
+    that answer. That is exact for code, reducers, routing and prompts, as they really run. What a model has made of its
+    request is not tested by this: its answers are the recorded ones. Nothing is executed.
+
+    Args:
+        target: The program: a function without arguments, or its name.
+        cassette: The cassette, as `use_cassette` takes it; by default the program's own.
+        call: The number of the call in question; by default the last one whose answer holds the text, or the last
+            answer of a model.
+        text: A text in question: only its occurrences in the recorded answers are changed.
+        runs: How often the program may be replayed.
+        on_replay: Called after each replay.
+        options: Options of `use_cassette`.
+
+    Raises:
+        CassetteError: If the cassette cannot be read.
+        ConfigurationError: If there is no such call, the text is nowhere, it would take too many replays, or an
+            argument is not valid.
+        VerificationError: If the program is not the same in two replays.
+    """
+    program, path = recorded(target, cassette, options)
+    opened = open_cassette(path)
+    asked = opened.interaction(_target(opened, call, text))
+    flow, replays = _traced(path, program, text, runs, on_replay)
+    return Why(path, program.name, asked, text, flow, replays)
+
+
+def flow_of(
+    target: Callable[[], Any] | str | Program,
+    cassette: str | Path | None = None,
+    *,
+    text: str | None = None,
+    runs: int = MAX_REPLAYS,
+    on_replay: OnReplay = _nothing,
+    **options: Any,
+) -> Flow:
+    """Return which recorded answers move which requests of a program. Takes and raises what `why` does."""
+    program, path = recorded(target, cassette, options)
+    if text is not None:
+        _target(open_cassette(path), None, text)
+    return _traced(path, program, text, runs, on_replay)[0]
+
+
+def _traced(path: Path, program: Program, text: str | None, runs: int, on_replay: OnReplay) -> tuple[Flow, int]:
+    opened = open_cassette(path)
+    changes = (replacing(text),) if text is not None else _CHANGES
+    tries = {row.number: _others(opened.outcome(row.number), changes) for row in opened.entries}
+    total = _STEADY + sum(map(len, tries.values()))
+    if total > runs:
+        raise ConfigurationError(
+            f"{shown_path(path)} holds {counted(len(tries), 'call')}: that takes {total} replays, and {runs} "
+            "are allowed\n  allow more: runs=..., --runs, or name a text, so that only answers that hold it are changed"
+        )
+    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+        _, before = steady(program, Opening(path))
+        tracer = _Tracer(program, path, Path(folder) / f"{stem_of(path)}.yaml", before)
+        done = _STEADY
+        for number, others in tries.items():
+            for other in others:
+                tracer.change(number, other)
+                done += 1
+                on_replay(done, total)
+    fixed = [number for number, others in tries.items() if not others]
+    return Flow({row.number: row for row in opened.entries}, tracer.edges(), fixed), done
+
+
+class _Tracer:
+    """Replays a program with one answer changed, and notes what has moved.
+
+    Args:
+        program: The program.
+        cassette: Its cassette.
+        scrap: A file to write to: a replay with one waits for no order of threads that may not come.
+        before: The end of a replay in which nothing was changed.
+    """
+
+    def __init__(self, program: Program, cassette: Path, scrap: Path, before: Ending) -> None:
+        self._program = program
+        self._cassette = cassette
+        self._scrap = scrap
+        self._before = before
+        self._made = {number for number, _, _ in before.calls}
+        self._served = {crossed.number for crossed in before.session.report.served}
+        self._found: dict[tuple[int, int], Edge] = {}
+
+    def change(self, number: int, other: Outcome) -> None:
+        """Replay with another answer of a call."""
+        if number not in self._served:
+            return  # its code was run through, or it is inside of another call
+        ending = self._program.run(Opening(self._cassette, {}, {number: other}, self._scrap, keeps=False))
+        report = ending.session.report
+        made = {one for one, _, _ in ending.calls}
+        for departure in report.departed:
+            if departure.what == "moved" and departure.number is not None:
+                self._note(Edge(number, departure.number, "data", tuple(path for path, _, _ in departure.differences)))
+        for target in sorted(self._made - made - self._inside(number)):
+            self._note(Edge(number, target, "route"))
+        if self._ended(ending) != self._ended(self._before):
+            way = "route" if ending.left is not None or self._made != made else "data"
+            self._note(Edge(number, RESULT, way))  # type: ignore[arg-type]
+
+    def _inside(self, number: int) -> set[int]:
+        """Return the number of a call, and those of the calls inside it, which are not made when it is served."""
+        around = {number}
+        for row in open_cassette(self._cassette).entries:
+            if row.parent in around:
+                around.add(row.number)
+        return around
+
+    def _note(self, edge: Edge) -> None:
+        if edge.target == edge.source:
+            return
+        known = self._found.get((edge.source, edge.target))
+        if known is None or (known.way == "route" and edge.way == "data"):
+            self._found[edge.source, edge.target] = edge
+
+    def _ended(self, ending: Ending) -> object:
+        error = ending.error
+        return (type(error), str(error)) if error is not None else repr(ending.result)
+
+    def edges(self) -> list[Edge]:
+        """Return what was found, in the order of the calls."""
+        return [self._found[key] for key in sorted(self._found)]
+
+
+def _others(outcome: Outcome, changes: Sequence[Change]) -> list[Outcome]:
+    return [other for change in changes if (other := perturbed(outcome, change)) is not None]
+
+
+def _target(cassette: Cassette, call: int | None, text: str | None) -> int:
+    """Return the number of the call in question."""
+    rows: Sequence[IndexRow] = cassette.entries
+    shown = shown_path(cassette.path)
+    if not rows:
+        raise ConfigurationError(f"{shown} holds no call, so there is nothing in it to ask about")
+    numbers = [row.number for row in rows]
+    if text is not None and not text:
+        raise ConfigurationError("text='': expected a text that stands in an answer")
+    held = [row.number for row in rows if text is not None and holds(cassette.outcome(row.number), text)]
+    if text is not None and not held:
+        raise ConfigurationError(
+            f"no recorded answer of {shown} holds {text!r}: the program has it from its own code, or from its input"
+        )
+    if call is not None:
+        if call not in numbers:
+            some = ", ".join(f"{row.number} {row.kind} {row.name}" for row in rows[:_SHOWN])
+            raise ConfigurationError(f"{shown} holds {counted(len(rows), 'call')}, and none is number {call}: {some}")
+        return call
+    models = [row.number for row in rows if row.kind in MODELS]
+    return held[-1] if held else (models or numbers)[-1]

@@ -1,0 +1,297 @@
+"""Replay a run with something changed, and get an account of what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError, shown_path
+from agenttape_core.experiments.program import run_to_end
+from agenttape_core.interventions import Beyond, Change, Changes
+from agenttape_core.lifecycle.contained import ContainedBlock
+from agenttape_core.lifecycle.running_test import FailedBlock
+from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.schema import PURE_KINDS
+from agenttape_core.session import Crossed, Departure, Landed, Report, Session
+
+_SHOWN = 10
+_LONG = 200
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """An account of a replay in which something was changed.
+
+    Args:
+        cassette: The cassette.
+        changes: The changes in words, by the number of the recorded call.
+        report: The report of the session: the fate of each call.
+        landed: The attempts that were served otherwise, in the order of the run.
+        moved: The calls that asked for something else than was recorded at their place, and got that recording.
+        new: The calls that had no recording: they were stopped (`missed`) or `executed`.
+        unused: The recordings that were not asked for, and need not be inside of what was served.
+        retried: The recordings that answered a further attempt, of a changed call or of others around it.
+        written: The derived cassette; `None` if none was written.
+        result: What the run returned; `None` if it raised.
+        raised: What the run raised; `None` if it returned.
+        failed: The failures of sessions that the run opened itself, a line each, also those that it caught.
+    """
+
+    cassette: Path | str
+    changes: Mapping[int, str]
+    report: Report
+    landed: tuple[Landed, ...]
+    moved: tuple[Departure, ...]
+    new: tuple[Departure, ...]
+    unused: tuple[Crossed, ...]
+    retried: tuple[Crossed, ...]
+    written: Path | str | None = None
+    result: Any = None
+    raised: BaseException | None = None
+    failed: tuple[str, ...] = ()
+
+    @property
+    def unlanded(self) -> tuple[int, ...]:
+        """The numbers of the calls that were to be changed, and were not made: the run shows nothing about those."""
+        landed = {one.number for one in self.landed}
+        return tuple(number for number in self.changes if number not in landed)
+
+    @property
+    def first_divergence(self) -> Departure | None:
+        """The first call of the run that was not as recorded; `None` if all calls that it made were.
+
+        A run that ends early, or is answered otherwise, diverges nowhere if it asks for nothing else.
+        """
+        return next(iter(self.report.departed), None)
+
+    @property
+    def is_same(self) -> bool:
+        """True if the run made the calls that were recorded, no other and all of them, besides further attempts."""
+        return not (self.report.departed or self.unused or self.failed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data; the result and the error as texts."""
+        first = self.first_divergence
+        return {
+            "cassette": shown_path(self.cassette),
+            "changes": {str(number): words for number, words in self.changes.items()},
+            "result": None if self.raised is not None else _text(self.result),
+            "raised": None if self.raised is None else _error(self.raised),
+            "landed": [_plain(one) for one in self.landed],
+            "did_not_land": list(self.unlanded),
+            "moved": [_departure(one) for one in self.moved],
+            "new": [_departure(one) for one in self.new],
+            "unused": [_plain(one) for one in self.unused],
+            "failed": list(self.failed),
+            "retried": [_plain(one) for one in self.retried],
+            "first_divergence": None if first is None else _departure(first),
+            "written": None if self.written is None else shown_path(self.written),
+        }
+
+    def __str__(self) -> str:
+        counts = [f"{len(self.landed)} landed"]
+        named: Sequence[tuple[str, Sequence[object]]] = (
+            ("retried", self.retried),
+            ("moved", self.moved),
+            ("new", self.new),
+            ("unused", self.unused),
+            ("failed", self.failed),
+        )
+        counts += [f"{len(items)} {word}" for word, items in named if items]
+        end = f"raised     {_error(self.raised)}" if self.raised is not None else f"returned   {_text(self.result)}"
+        lines = [f"{shown_path(self.cassette)}: {', '.join(counts)}", *_lines("landed", self.landed)]
+        lines += [f"no landing {number:>4}  {self.changes[number]}" for number in islice(self.unlanded, _SHOWN)]
+        for word, items in named:
+            lines += _lines(word, items)
+        return "\n  ".join([*lines, end])
+
+
+def account_of(
+    session: Session, changes: Mapping[int, object], result: Any = None, raised: BaseException | None = None
+) -> WhatIf:
+    """Return the account of a session that has ended.
+
+    Args:
+        session: The session.
+        changes: Its changes, by the number of the recorded call.
+        result: What the run returned.
+        raised: What the run raised, if it did.
+    """
+    report = session.report
+    seen: set[int] = set()
+    retried = []
+    for one in report.served:
+        if one.number in seen and one.kind not in PURE_KINDS:
+            retried.append(one)
+        seen.add(one.number)
+    return WhatIf(
+        cassette=session.path,
+        changes={number: str(change) for number, change in sorted(changes.items())},
+        report=report,
+        landed=report.landed,
+        moved=tuple(one for one in report.departed if one.what == "moved"),
+        new=tuple(one for one in report.departed if one.what != "moved"),
+        unused=report.judged,
+        retried=tuple(retried),
+        written=session.written,
+        result=result,
+        raised=raised,
+    )
+
+
+def _lines(word: str, items: Sequence[object]) -> list[str]:
+    more = [f"{word:<10}      and {len(items) - _SHOWN} more"] if len(items) > _SHOWN else []
+    return [*(f"{word:<10} {item}" for item in items[:_SHOWN]), *more]
+
+
+def _plain(one: Crossed | Landed) -> dict[str, Any]:
+    plain = {"number": one.number, "kind": one.kind, "name": one.name, "address": one.address}
+    return {**plain, "change": one.change} if isinstance(one, Landed) else plain
+
+
+def _departure(one: Departure) -> dict[str, Any]:
+    differences = [{"path": path, "recorded": old, "asked": new} for path, old, new in one.differences]
+    plain = {"what": one.what, "kind": one.kind, "name": one.name, "address": one.address, "number": one.number}
+    return {**plain, "differences": differences}
+
+
+def _text(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+
+
+def _error(error: BaseException) -> str:
+    first = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def what_if(
+    cassette: str | Path,
+    function: Callable[[], Any],
+    changes: Changes,
+    *,
+    beyond: Beyond = "stop",
+    to: str | Path | None = None,
+    **options: Any,
+) -> WhatIf:
+    """Replay a run with recorded calls changed, and return an account of what came of it.
+
+    It begins as a strict replay, and without a change it is one. A change is made where the run makes the call: the
+    first attempt gets it, and the next one what was recorded. No call is executed whose kind or name is not in
+    `beyond`.
+
+    Args:
+        cassette: The recorded run, as `use_cassette` takes it.
+        function: Makes the run again, without arguments; a coroutine function is run to its end.
+        changes: What comes of recorded calls, by the number, address, kind or name of the call, or a pattern of places.
+        beyond: What a call without a recording gets once a change has landed: a stop, the recording at its address
+            (`"address"`), or a real call, if its kind or name is among those that are given.
+        to: The derived cassette to write; by default one is written only if something may be executed.
+        options: More options of `use_cassette`.
+
+    Raises:
+        CassetteError: If the cassette is not there, or cannot be read.
+        ConfigurationError: If a change selects no call, or cannot be made.
+    """
+    if not inspect.iscoroutinefunction(function):
+        return _around(cassette, function, changes, beyond, to, options)
+    inside = asyncio.run(awhat_if(cassette, function, changes, beyond=beyond, to=to, **options))
+    if not _elsewhere(inside) or inside.report.executed or inside.written is not None:
+        return inside
+    around = _around(cassette, function, changes, beyond, to, options)
+    return around if _elsewhere(around) < _elsewhere(inside) else inside
+
+
+def _elsewhere(found: WhatIf) -> int:
+    """Return how many calls found no recording, or that of another place.
+
+    The session of a coroutine function may have been opened in the event loop or around it when it was recorded; calls
+    have other places then. The first replay finds out.
+    """
+    return sum(one.rung == "request" for one in found.report.served) + len(found.new)
+
+
+def _around(  # noqa: PLR0917 - private, and called twice
+    cassette: str | Path,
+    function: Callable[[], Any],
+    changes: Changes,
+    beyond: Beyond,
+    to: str | Path | None,
+    options: dict[str, Any],
+) -> WhatIf:
+    """Replay with the session opened around the function, and around its event loop if it needs one."""
+    block = _block(cassette, changes, beyond, to, options)
+    ran = _Ran()
+    try:
+        with block as ran.session:
+            ran.changes = {number: one.change for number, one in block.in_use.changes.items()}
+            with ran:
+                ran.result = run_to_end(function)
+    except (AgentTapeError, AgentTapeHalt) as error:
+        ran.came_out(error)
+    return ran.account(block.failed)
+
+
+async def awhat_if(
+    cassette: str | Path,
+    function: Callable[[], Any],
+    changes: Changes,
+    *,
+    beyond: Beyond = "stop",
+    to: str | Path | None = None,
+    **options: Any,
+) -> WhatIf:
+    """Do what `what_if` does, for a function that returns something to await."""
+    block = _block(cassette, changes, beyond, to, options)
+    ran = _Ran()
+    try:
+        async with block as ran.session:
+            ran.changes = {number: one.change for number, one in block.in_use.changes.items()}
+            with ran:
+                ran.result = await function()
+    except (AgentTapeError, AgentTapeHalt) as error:
+        ran.came_out(error)
+    return ran.account(block.failed)
+
+
+class _Ran:
+    """A run, and what came of it. As a context manager it takes what the run raises."""
+
+    def __init__(self) -> None:
+        self.session: Any = None
+        self.changes: Mapping[int, Change] = {}
+        self.result: Any = None
+        self.raised: BaseException | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        self.raised = error if isinstance(error, Exception | AgentTapeHalt) else None
+        return isinstance(error, Exception)  # what stops a run has to pass the session
+
+    def came_out(self, error: BaseException) -> None:
+        """Take what the session raised at its end, or raise it, where that is no outcome of the run."""
+        if self.session is None or isinstance(error, ConfigurationError):
+            raise error
+        self.raised = self.raised or error
+
+    def account(self, failed: Sequence[FailedBlock]) -> WhatIf:
+        """Return the account, with the failures of sessions that the run opened itself."""
+        result = self.result if self.raised is None else None
+        return replace(
+            account_of(self.session, self.changes, result, self.raised), failed=tuple(block.line for block in failed)
+        )
+
+
+def _block(
+    cassette: str | Path, changes: Changes, beyond: Beyond, to: str | Path | None, options: dict[str, Any]
+) -> ContainedBlock:
+    request = use_cassette(cassette, changes=changes, beyond=beyond, to=to, **options).request
+    given = {"on_error": "keep", **request.options}  # a run that raises is an outcome, too
+    return ContainedBlock(request._replace(judges_changes=False, options=given))
