@@ -109,6 +109,26 @@ def test_rungs() -> None:
     assert take(recordings, request("f"), "b") is None
 
 
+def test_a_plain_answer_is_taken_in_one_step() -> None:
+    """A recording of the same request is taken as it would be found and used: its own first, each once."""
+    rows = [row(1, "f", "a"), row(2, "f", "b")]
+    recordings = RecordingIndex(rows)
+    assert recordings.take(request("f"), "b") == Candidate(2, "exact")
+    assert recordings.take(request("f"), "b") == Candidate(1, "request")
+    assert recordings.take(request("f"), "b") is None
+    assert recordings.unused([1, 2]) == []
+
+
+def test_more_to_decide_on_is_not_taken() -> None:
+    """What is lossy, or has code to step into, stays for a decision; so does all where a matcher has a say."""
+    rows = [row(1, "f", "a"), row(2, "g", "b")._replace(parent=1), row(3, "h", "c")]
+    recordings = RecordingIndex(rows, fidelity_note=lambda number: "lossy" if number == 3 else "")
+    assert [recordings.take(request(f), "a") for f in "fh"] == [None, None]
+    assert recordings.unused([1, 2, 3]) == [1, 2, 3]
+    recordings.also_match([lambda asked, recorded: False])
+    assert recordings.take(request("g"), "b") is None
+
+
 def test_other_requests_only_when_asked() -> None:
     """Another request at the same address, or the next in order, is served only to who asks for that, and says so."""
     rows = [row(1, "f", "a"), row(2, "g", "b")]

@@ -121,6 +121,8 @@ def plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
 
 def _value(call: Call, crossing: Crossing) -> Any:
     if crossing.is_served:
+        if call.serving is _directly and call.unpack is as_it_is:
+            return serve(crossing, call.apply)
         return call.serving(lambda: call.unpacked(crossing, serve(crossing, call.apply)))
     if call.is_recorded_as_it_is:
         return intercept(crossing, call.real)
@@ -154,6 +156,8 @@ def coroutine(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
 
 async def _awaited(call: Call, crossing: Crossing) -> Any:
     if crossing.is_served:
+        if call.serving is _directly and call.unpack is as_it_is:
+            return await aserve(crossing, call.aapply)
 
         async def serve_it() -> Any:
             return call.unpacked(crossing, await aserve(crossing, call.aapply))
@@ -197,10 +201,14 @@ def chunks_of(call: Call, crossing: Crossing) -> Iterator[Any]:
 
 
 def _served(call: Call, crossing: Crossing) -> Iterator[Any]:
+    on_chunk = call.on_chunk
+    if call.unpack is as_it_is and on_chunk is None:
+        return serve_stream(crossing, call.apply)
+
     def receive(recorded: Any) -> Any:
-        chunk = call.unpacked(crossing, recorded)
-        if call.on_chunk is not None:
-            call.on_chunk(chunk)
+        chunk = recorded if call.unpack is as_it_is else call.unpacked(crossing, recorded)
+        if on_chunk is not None:
+            on_chunk(chunk)
         return chunk
 
     return serve_stream(crossing, call.apply, receive)

@@ -27,6 +27,10 @@ Rung = Literal["exact", "request", "address", "ordered", "matcher", "repeated"]
 """The way a recording was found: one of the ways above, the user's matcher, or again after exhaustion."""
 
 
+_EXACT: Rung = "exact"
+_REQUEST: Rung = "request"
+
+
 class Asked(NamedTuple):
     """A call as a matcher sees it.
 
@@ -215,6 +219,32 @@ class RecordingIndex:
                 self._repeats[candidate.sequence] = candidate.repeats + 1
             return is_next
 
+    def take(self, request: CanonicalRequest, address: str) -> Candidate | None:
+        """Use up the recording that plainly answers a call, and return it; `None` if there is more to decide on.
+
+        It's that of the same request, it is exact, and there is no code to step into. In one step, as no user's code
+        runs: most calls of a replay need no more.
+
+        Args:
+            request: The request of the call.
+            address: Where the call is made.
+        """
+        fingerprint, rung = request.fingerprint, _EXACT
+        with self._lock:
+            if self._match_on != STRICT:
+                return None
+            if fingerprint not in self._indexed:
+                self._cover(fingerprint)
+            number = self._exact.first_free((fingerprint, address), self._used)
+            if number is None:
+                rung, number = _REQUEST, self._by_fingerprint.first_free(fingerprint, self._used)
+            if number is None or number in self._with_calls:
+                return None
+            if self._fidelity_note is not None and self._fidelity_note(number):
+                return None
+            self._used.add(number)
+        return Candidate(number, rung)
+
     def give_back(self, numbers: Iterable[int]) -> None:
         """Let recordings be found again: the run goes back to before it used them. They count as used."""
         with self._lock:
@@ -245,11 +275,15 @@ class RecordingIndex:
         if way != "exact":
             return self._others[way], _key(way, request.kind, request.name, address)
         fingerprint = request.fingerprint
-        if fingerprint not in self._indexed:  # the first time that this request is made
-            self._indexed.add(fingerprint)
-            for number in self._by_fingerprint.numbers.get(fingerprint, ()):
-                self._exact.add((fingerprint, self._rows[number].address), number)
+        if fingerprint not in self._indexed:
+            self._cover(fingerprint)
         return self._exact, (fingerprint, address)
+
+    def _cover(self, fingerprint: str) -> None:
+        """Index the recordings of a request by their addresses, the first time that it's made."""
+        self._indexed.add(fingerprint)
+        for number in self._by_fingerprint.numbers.get(fingerprint, ()):
+            self._exact.add((fingerprint, self._rows[number].address), number)
 
     def _accepted(self, matcher: Matcher, request: CanonicalRequest, address: str) -> int | None:
         """Return the first free recording that the user's own code accepts. It runs without the lock."""

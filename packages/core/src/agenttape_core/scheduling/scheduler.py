@@ -165,6 +165,13 @@ class Scheduler:
         if self.threads.is_on:
             self.threads.begin_call()
 
+    def comes_at_once(self) -> bool:
+        """Return True if what comes reaches the caller's thread right away, as no order of threads is imposed."""
+        if not self.threads.is_free:
+            return False
+        self.threads.makes_calls.add(threading.get_ident())
+        return True
+
     def serves(self, number: int) -> None:
         """Note that a recording answers a call of the caller, where somebody chooses the order of calls.
 
@@ -223,8 +230,7 @@ class Arrivals:
             number: The number of its recording; `None` if it has none.
             takes_time: Whether it waits for a recorded time inside.
         """
-        if self._scheduler.threads.is_free:
-            self._scheduler.threads.makes_calls.add(threading.get_ident())
+        if self._scheduler.comes_at_once():
             return _AT_ONCE
         return self._coming(number, takes_time=takes_time)
 

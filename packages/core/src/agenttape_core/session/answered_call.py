@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from agenttape_core.errors import DriftError, counted
+from agenttape_core.errors import AgentTapeError, DriftError, counted
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, IdMap, Position
 from agenttape_core.scheduling import RIGHT_AWAY, Awaited, Ending
@@ -67,6 +67,38 @@ class AnsweredCall(Call):
         """The number of the recording that answers it; 0 if none does."""
         self._outcome = None if found is not None else _NOT_RECORDED
         self._raises: Exception | None = None
+
+    # -- directly ----------------------------------------------------------------------------------------------
+
+    def direct_outcome(self) -> Outcome | None:
+        """Return the outcome if nothing stands between it and the answer, as for most calls of a replay.
+
+        The session only replays, the call did nothing besides returning or streaming, to its end, and no ids of the
+        call are in its answer. When it may come is the scheduler's to say.
+        """
+        if not self.session.only_replays or self.found is None or self.request.ids:
+            return None
+        outcome = self._outcome or self.outcome()
+        if outcome.status != "returned" and (outcome.status != "streamed" or outcome.ended != "exhausted"):
+            return None
+        return None if outcome.effects or outcome.given_up is not None or outcome.arguments else outcome
+
+    def value(self, outcome: Outcome) -> Any:
+        """Return the value of a call that returned, a fresh object."""
+        session = self.session
+        waiting = session.answering.calls
+        waiting.append(None)
+        try:
+            return session.codec.decode(session.redactor.rehydrate(outcome.value))
+        except AgentTapeError as error:
+            session.latch.keep(error)
+            raise
+        finally:
+            waiting.pop()
+
+    def chunks(self, outcome: Outcome) -> Iterator[Any]:
+        """Return the chunks of a stream, each a fresh object when its reader comes to it."""
+        return map(self.session.codec.decode, self.session.redactor.rehydrate_chunks(outcome.chunks or []))
 
     # -- when its answer comes ---------------------------------------------------------------------------------
 
@@ -237,15 +269,20 @@ class AnsweredCall(Call):
 
     def outcome(self) -> Outcome:
         """Return what was recorded, as it stands in the cassette, or was chosen instead; it is read once."""
-        if self._outcome is None:
-            with self.session.latch:
-                source, number = self.session.source, self.recording
-                change = source.change_of(number) if isinstance(source, Edited) else None
-                if change is not None and isinstance(source, Edited):
-                    self._outcome, self._raises = changed_outcome(self, number, source, change)
-                else:
-                    self._outcome = source.outcome(number)
-        return self._outcome
+        if self._outcome is not None:
+            return self._outcome
+        source, number = self.session.source, self.recording
+        change = source.change_of(number) if isinstance(source, Edited) else None
+        try:
+            if change is not None and isinstance(source, Edited):
+                outcome, self._raises = changed_outcome(self, number, source, change)
+            else:
+                outcome = source.outcome(number)
+        except AgentTapeError as error:
+            self.session.latch.keep(error)
+            raise
+        self._outcome = outcome
+        return outcome
 
     @property
     def recorded(self) -> Any:

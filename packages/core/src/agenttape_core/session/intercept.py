@@ -8,9 +8,10 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from itertools import count
 from typing import Any, Literal
 
+from agenttape_core.errors import AgentTapeError
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling import Awaited, answering
-from agenttape_core.schema import Plain, Usage
+from agenttape_core.schema import Outcome, Plain, Usage
 from agenttape_core.session.answered_call import AnsweredCall
 from agenttape_core.session.call import answered
 from agenttape_core.session.crossing import Crossing
@@ -32,6 +33,11 @@ def serve(call: Crossing, apply: Apply | None = None) -> Any:
         apply: Does again what else the call did. What it raises takes the place of the answer.
     """
     assert call.is_served, _EXECUTED
+    outcome = call.direct_outcome()
+    if outcome is not None and outcome.status == "returned" and call.session.scheduler.comes_at_once():
+        value = call.value(outcome)
+        answered(call)
+        return value
     paced, arrivals = call.paced(), call.arrivals
     try:
         with arrivals.coming(call.recording or None, takes_time=paced is not None):
@@ -51,6 +57,12 @@ def serve(call: Crossing, apply: Apply | None = None) -> Any:
 async def aserve(call: Crossing, apply: AsyncApply | None = None) -> Any:
     """Like `serve`, for a coroutine. One that was cancelled waits until it is cancelled again."""
     assert call.is_served, _EXECUTED
+    outcome = call.direct_outcome()
+    if outcome is not None and outcome.status == "returned":
+        with call.awaiting() as awaited:
+            await awaited.next()
+            answered(call)
+            return call.value(outcome)
     paced = call.paced()
     with call.awaiting() as awaited:
         if call.was_cancelled or awaited.knows_effects:  # one that was cancelled may be from here on
@@ -107,6 +119,25 @@ def serve_stream(
             call, as a provider would do it.
     """
     assert call.is_served, _EXECUTED
+    outcome = call.direct_outcome()
+    if outcome is not None and outcome.status == "streamed" and call.session.scheduler.comes_at_once():
+        return _at_once(call, outcome, receive)
+    return _when_due(call, apply, receive)
+
+
+def _at_once(call: AnsweredCall, outcome: Outcome, receive: Callable[[Any], Any] | None) -> Iterator[Any]:
+    """Yield the chunks of a stream of which nothing waits for anything."""
+    try:
+        for chunk in call.chunks(outcome):
+            yield chunk if receive is None else receive(chunk)
+    except AgentTapeError as error:
+        call.session.latch.keep(error)
+        raise
+    answered(call)
+
+
+def _when_due(call: AnsweredCall, apply: Apply | None, receive: Callable[[Any], Any] | None) -> Iterator[Any]:
+    """Yield the chunks of a stream, each when it is due."""
     chunks, paced = call.replay_chunks(), call.paced()
     arrivals, takes_time, may_be_late = call.arrivals, paced is not None, False
     for number in count():

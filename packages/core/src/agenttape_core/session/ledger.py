@@ -43,7 +43,8 @@ class Ledger:
         self._sink = sink
         self._revise = revise
         self._events = events
-        self._numbers = itertools.count(1)
+        self.next_number = itertools.count(1).__next__
+        """Returns the number of a call that begins."""
         self._kept: list[tuple[Order, Interaction, Timing]] = []
         self._watched: list[tuple[Order, Step]] | None = None
         self._lock = Lock()
@@ -58,10 +59,6 @@ class Ledger:
         """
         self.served_at.setdefault(recorded, order)
         self.standing_for[number] = recorded
-
-    def next_number(self) -> int:
-        """Return the number of a call that begins."""
-        return next(self._numbers)
 
     def close(self) -> None:
         """End the run."""

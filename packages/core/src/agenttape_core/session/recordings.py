@@ -11,6 +11,19 @@ from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import ATTEMPTS, Edited, original
 
 
+def only_replays(setup: Setup) -> bool:
+    """Return True if a session answers all calls, each by its recording as it is, as soon as they are made.
+
+    Nothing is live, run by name or tried; nothing is changed, paced or told; and nothing is written.
+    """
+    policy, source = setup.policy, setup.source
+    if not policy.offline or policy.frozen or policy.through or policy.executable is not None:
+        return False
+    rare = (setup.candidates, setup.pace, setup.events, setup.sink)
+    is_as_it_is = policy.lossy == "refuse" and not setup.notes_departures and not isinstance(source, Edited)
+    return is_as_it_is and all(each is None for each in rare)
+
+
 class Recordings:
     """The recordings of a session, each of which answers one call. Thread-safe.
 

@@ -26,7 +26,7 @@ from agenttape_core.session.latch import Latch
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.listening import Listener
 from agenttape_core.session.plain_requests import canonicaliser
-from agenttape_core.session.recordings import Recordings
+from agenttape_core.session.recordings import Recordings, only_replays
 from agenttape_core.session.report import Crossed, Report, answered_without, why_not_run
 from agenttape_core.session.served_writes import ServedWrite, note_served_write, served_write_on
 from agenttape_core.session.setup import Setup
@@ -102,6 +102,8 @@ class Session:
         self.scheduler = setup.scheduler
         self.scheduler.belongs_to(self)
         self.recordings = Recordings(setup)
+        self.only_replays = only_replays(setup)
+        """True if all calls are answered, each by its recording as it is, as soon as they are made."""
         self.ledger = Ledger(setup.sink, setup.revise, setup.events)
         self.latch = Latch()
         """The first failure: a session that has one fails, even if user code caught it."""
@@ -289,22 +291,22 @@ class Session:
         for listener in self.listeners:
             listener.begins(boundary.kind, name)
         self.scheduler.begins_call()
-        if (frozen := self.frozen_here()) is not None:
+        inside = executing()
+        frozen = self.frozen if inside is None else self.frozen_here()
+        if frozen is not None:
             frozen.progressed()
-        waiting = self.answering.calls
+        candidate, waiting = None, self.answering.calls
         waiting.append(None)  # what waits for the decision takes no frozen time
         try:
             request = self.canonical.request(boundary.kind, name, body, ids, ids_around)
-            parent = parent if parent is not None and parent.session is self else around(self, position)
+            if parent is None or parent.session is not self:
+                parent = inside if inside is not None and inside.session is self else around(self, position)
             position = position if position is not None else self._position(name, parent)
-            candidate = self._candidate(boundary, request, position)
-            decision = self.recordings.decide(
-                self._policy_of(boundary),
-                request,
-                position.address,
-                is_tried=candidate is not None,
-                is_idempotent=is_idempotent,
-            )
+            found = self.recordings.index.take(request, position.address) if self.only_replays else None
+            if found is not None:
+                decision: Decision = Serve(found)
+            else:
+                decision, candidate = self._decided(boundary, request, position, is_idempotent=is_idempotent)
         except AgentTapeError as error:
             self.latch.keep(error)  # an agent that eats it must not end green
             raise
@@ -343,6 +345,16 @@ class Session:
         """Return where a call is made that no framework knows the place of."""
         base = parent.position if parent is not None else self.root
         return base.child(name, branch=task_branch(base))
+
+    def _decided(
+        self, boundary: Boundary, request: CanonicalRequest, position: Position, *, is_idempotent: bool
+    ) -> tuple[Decision, Candidate | None]:
+        """Decide what happens on a call, and return the candidate that is asked, if there is one."""
+        candidate = self._candidate(boundary, request, position)
+        is_tried, policy = candidate is not None, self._policy_of(boundary)
+        recordings = self.recordings
+        decided = recordings.decide(policy, request, position.address, is_tried=is_tried, is_idempotent=is_idempotent)
+        return decided, candidate
 
     def _candidate(self, boundary: Boundary, request: CanonicalRequest, position: Position) -> Candidate | None:
         """Return the candidate that is asked in the place of the program's own model, if there is one."""
