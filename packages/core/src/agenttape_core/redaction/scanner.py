@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.anchors import without_anchors
-from agenttape_core.redaction.detection.arguments import find_placed
 from agenttape_core.redaction.detection.assignments import find_assignments
 from agenttape_core.redaction.detection.blocks import find_pem, find_schemes, find_url_passwords
 from agenttape_core.redaction.detection.commands import find_command_passwords
-from agenttape_core.redaction.detection.credentials import find_handed_over
+from agenttape_core.redaction.detection.credentials import find_signatures
 from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.fields import find_fields
 from agenttape_core.redaction.detection.findings import Finding, without_overlaps
@@ -21,6 +20,7 @@ from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
 from agenttape_core.redaction.detection.runs import find_keys
+from agenttape_core.redaction.detection.tables import TABLES
 from agenttape_core.redaction.detection.tags import find_tags
 from agenttape_core.redaction.detection.views import LONG, View
 from agenttape_core.redaction.memo import Memo
@@ -108,7 +108,7 @@ class Scanner:
         if named := self._by_name(view):
             yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
             yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own), met)
-        if found := [*find_handed_over(view), *find_command_passwords(view), *find_logins(view), *find_placed(view)]:
+        if found := [*find_signatures(view), *find_command_passwords(view), *find_logins(view), *TABLES.find(view)]:
             yield from self._unspared(text, found, met)
         if len(view.text) >= LONG and view.long_runs:
             yield from self._encoded(view, met)

@@ -21,6 +21,7 @@ from agenttape_core.redaction.places import Places, Writing
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of
 from agenttape_core.redaction.recognition import unsparing_scanner
 from agenttape_core.redaction.rehydration import Rehydrator
+from agenttape_core.redaction.walk import TELLING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -154,7 +155,7 @@ class TextRedactor:
         """Return the kind of all values under a name, or `None` if the name is not denied."""
         kind = self._denied(name)
         # The key `value` is judged by its neighbours, a suspicious one by its value; see `walk.denied_kind`.
-        harmless = kind is None and name != "value" and demand_of(name) is None
+        harmless = kind is None and name != "value" and name not in TELLING and demand_of(name) is None
         if harmless and len(self.harmless_keys) < _MAX_KEYS and self.text(name) is name:
             self.harmless_keys.add(name)
         return kind

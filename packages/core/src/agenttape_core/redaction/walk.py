@@ -23,7 +23,8 @@ from agenttape_core.redaction.detection.described import (
 )
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.names import Demand, demand_of, words_of
+from agenttape_core.redaction.detection.names import MAX_NAME, Demand, demand_of, words_of
+from agenttape_core.redaction.detection.tables.code import IS_FIELD
 from agenttape_core.redaction.detection.values import satisfies
 from agenttape_core.redaction.pseudonyms import PSEUDONYM
 from agenttape_core.redaction.tokens import are_tokens, cut, token_of, with_token
@@ -58,6 +59,10 @@ _AUTH = ("auth",)
 """The last word of what HTTP clients take a tuple of user and password by."""
 _TOKEN = ("token",)
 """A name that lexers and models have for a word, too."""
+_NAMED = frozenset({"label", "field", "placeholder", "target", "ParameterKey"})
+TELLING = _NAMED | {"selector", "element", "locator", "xpath", "css", "sensitive"}
+"""Keys of items that tell of the item beside them: the field of a page into which a text is typed, a parameter."""
+_TYPED_IN = frozenset({"text", "value", "keys", "input", "ParameterValue"})
 _COOKIES = (("cookies",), ("cookie",))
 _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 
@@ -137,9 +142,27 @@ def _redact_dict(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
             redacted = redact_denied(item, kind, redactor, key) if kind else redact_value(item, redactor)
         if redacted is not item:
             changes[key] = redacted
-    if changes or not harmless.issuperset(plain):
-        return _changed(plain, changes, redactor)
-    return plain
+    if harmless.issuperset(plain):
+        return _changed(plain, changes, redactor) if changes else plain
+    return _changed(plain, _told(plain, redactor) | changes, redactor)
+
+
+def _told(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
+    """Return what changes in a dict of which one item says that another is a secret."""
+    if not any(_tells_of_secret(key, plain[key]) for key in TELLING.intersection(plain)):
+        return {}
+    return {
+        key: redactor.whole(plain[key], SECRET) for key in _TYPED_IN.intersection(plain) if isinstance(plain[key], str)
+    }
+
+
+def _tells_of_secret(key: str, item: Any) -> bool:
+    """Return True if an item of a dict says that another one is a secret: `{"selector": "#password", "text": "x"}`."""
+    if item is True:
+        return key == "sensitive"
+    if not isinstance(item, str) or len(item) > MAX_NAME * 2:
+        return False
+    return demand_of(item) is Demand.NOTHING if key in _NAMED else IS_FIELD.search(item) is not None
 
 
 def _changed(plain: dict[str, Any], changes: dict[str, Any], redactor: Replacer) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from bisect import bisect_right
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.detection.arguments import ANCHORS as PLACED
 from agenttape_core.redaction.detection.assignments import may_be_given
 from agenttape_core.redaction.detection.columns import may_head_column
 from agenttape_core.redaction.detection.commands import OPTION, may_take_password
@@ -25,6 +24,7 @@ from agenttape_core.redaction.detection.logins import ANY_PORT, LOGINS
 from agenttape_core.redaction.detection.normal import Normal, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.runs import may_be_key
+from agenttape_core.redaction.detection.tables import TABLES
 from agenttape_core.redaction.detection.tags import ANCHORS as TAGS
 from agenttape_core.redaction.detection.views import View
 from agenttape_core.redaction.detection.vocabulary import STEMS
@@ -44,16 +44,10 @@ _FORMS = (
 """Literals of secrets, each with a character that is cheaper to look for: no text that lacks it has the literal."""
 _FOLDED = (
     (b"0", b"bearer"),
-    (b"-", b"curl"),
-    (b"0'\"", b"identified "),
     (b"'\"", INTO),
     (b"\t", COPY),
-    (b"-", b"securestring "),
-    (b";", b"wifi:"),
     *((b":(", literal) for literal in LOGINS),
-    (b":", b"::add-mask::"),
     (b"0+=", b"basic"),
-    *PLACED,
 )
 """Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
 _ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=", *TAGS)
@@ -158,6 +152,8 @@ class _Marked:
         for given, literal in _FOLDED:
             if any(sign in view.shape for sign in given):
                 self._mark(view.low, literal)
+        for literal in TABLES.literals(view):
+            self._mark(view.low, literal.lower())
         for searched, literals in (
             (view.raw, (ANY_PORT,)),
             (view.low, _ASSIGNED if b"=" in view.raw else ()),

@@ -121,7 +121,8 @@ def find_value(view: View, found: Assignment) -> Finding | None:
         return view.finding(found.value, number, NUMBER, found.close or "")
     if words_of(found.name)[-1] in HEADERS and (scheme := _SCHEME.match(text, start, end)):
         start = scheme.end()
-    if end <= start or is_placeholder(text[start:end]) or _is_model_token(text, found, start, end):
+    is_key_to_press = end - start == 1 and found.name.lower() == "accesskey"  # an attribute of HTML
+    if end <= start or is_key_to_press or is_placeholder(text[start:end]) or _is_model_token(text, found, start, end):
         return None
     if found.sep in _ARROWS and not is_alternating(text[start:end]):
         return None

@@ -22,7 +22,7 @@ from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
 from agenttape_core.redaction.detection.nested import Nested
 from agenttape_core.redaction.detection.values import is_alternating, is_opaque
-from agenttape_core.redaction.detection.vocabulary import HEADERS, PASSWORDS, STEMS
+from agenttape_core.redaction.detection.vocabulary import HEADERS, MARKS, PASSWORDS, STEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,23 +34,23 @@ _NAME = string.ascii_letters + string.digits + "_-."
 _MAX_LEFT = 48
 _TAIL = Lazy(
     r"""(?x)
-    (?P<rest>[\w-]{0,48}+)
+    (?P<rest>[\w\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e-]{0,48}+)
     (?:\*\*|__)? (?P<close>\\{0,7}["'`])? (?:\*\*|__)? \]? [ \t]{0,8}
     (?: (?P<typed>:[ \t]{0,4}(?:str|bytes|string|String|SecretStr|&(?:'static[ ])?str|Optional\[str\]|str[ ]\|[ ]None)
           [ \t]{0,4}=(?!=) | string[ \t]{1,4}=(?!=))
       | (?P<sep>=>|:=|={1,2}|:|>|->|\u2192) )
     (?:\*\*|__)? (?P<gap>[ \t]{0,8}) (?:Secret(?:Str|Bytes)?\((?=\\{0,7}["']))?"""
 )
-_REST = Lazy(r"[\w-]{0,48}+")
+_REST = Lazy(rf"[\w{MARKS}-]{{0,48}}+")
 _BEHIND = frozenset("*\\\"'`] \t:=>,(\r\n\u2192")
 """All that can follow a name of which the value is given."""
-_SAYS = "is|was|ist|war|lautet|est|es|\xe9"
-"""Words between a name and its value in prose: English, German, French, Spanish, Portuguese."""
+_SAYS = "is|was|ist|war|lautet|est|es|\xe9|to|là|है|हैं"
+"""Words between a name and its value in prose, in the languages of the names."""
 _FOR = r"[ ](?:for|to|of|f\u00fcr|para|pour|de|da|do|del|du)(?:[ ][\w.@'-]{1,40}){1,4}?"
 """The purpose of a password: `the password for the portal is`."""
 _LOOSE = Lazy(
     rf"""(?x)
-    (?P<rest>[\w-]{{0,48}}+)
+    (?P<rest>[\w{MARKS}-]{{0,48}}+)
     (?: (?:{_FOR})?[ ](?P<said>{_SAYS})(?:[ ]set[ ]to)?:?[ ]{{1,4}}
       | {_FOR}(?P<whose>:)[ ]{{1,4}}
       | (?P<block>["'])[ \t]{{0,4}}\{{[^{{}}]{{0,400}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,8}}(?=")
@@ -58,7 +58,7 @@ _LOOSE = Lazy(
         (?P<pair>\\{{0,7}}["']?[Vv]alue\\{{0,7}}["']?[ \t]{{0,4}}[:=][ \t]{{0,8}})
       | (?P<listed>\\{{0,7}}["'],)[ \t\r\n]{{0,8}}(?=\\{{0,7}}["'][^-])
       | (?P<called>\()[ ]?(?=\\{{0,3}}["'])
-      | (?P<blank>[ \t]{{1,4}})(?!-) )"""
+      | (?P<blank>[ \t]{{1,40}})(?!-) )"""
 )
 """Names whose value follows no separator: said in prose, the default of a block (Terraform), a `value` of its own, the
 next argument, the only one, or the next word."""
@@ -103,6 +103,8 @@ _COMMAND = Lazy(
     r"(?:\A|[\n;&|]|\\n)[ \t+-]{0,16}(?:ENV|ARG|setx|(?:[\w.-]{1,24}[ ]){1,3}set)[ \t]{1,4}\Z", re.IGNORECASE
 )
 """A command that takes a name and a value: `ENV DB_PASSWORD x`, `aws configure set aws_secret_access_key x`."""
+_CELL = Lazy(r"[ ]{2,40}[^\s]{4,256}[ \t]{0,8}(?=\r?\n|\\n|\Z)")
+"""The last column of an output: two blanks or more, and one word up to the end of the line."""
 _COMMANDS = frozenset(["env", "arg", "setx", "set"])
 """The last words of these; a look-up is cheaper than a search."""
 _TOLD = Lazy(r"""[ ](?:(?:provided|given|supplied|used)[ ]?)?:?[ ]?[("'`]?(?P<key>[A-Za-z0-9_-]{20,256})(?![\w-])""")
@@ -113,7 +115,7 @@ _LISTED = Lazy(
 )
 _FIRST_WORDS = frozenset(
     ("api", "access", "secret", "private", "master", "license", "encryption", "signing", "seed", "recovery",
-     "verification", "security", "connection", "de", "palavra")
+     "verification", "security", "connection", "de", "palavra", "mật", "كلمة")
 )  # fmt: skip
 """First words of a name that prose writes as two, or as three: `API key`, `mot de passe`."""
 _PUNCTUATION = "\"'`*(["
@@ -287,8 +289,10 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
     if loose["called"] or loose["listed"]:
         return _as_argument(text, before, found, loose)
-    is_first = before[-1:] in ("", "\n")
-    is_cell = is_first and loose["blank"].endswith("\t")
+    is_first = before[-1:] in ("", "\n") or before.endswith("\\n")
+    is_cell = is_first and (
+        loose["blank"].endswith("\t") or _CELL.match(text, found.value - len(loose["blank"])) is not None
+    )
     if is_cell or (is_first and found.name in _DIRECTIVES) or _is_after_command(before):
         return found._replace(sep=":" if is_cell else "=", gap=" " if is_cell else found.gap)
     return found if _is_next_word(text, before, found) else None
@@ -312,13 +316,19 @@ def _is_next_word(text: str, before: str, found: Assignment) -> bool:
         return True
     if found.name == "password" and _LOGIN.search(before):
         return True
-    if before.endswith(":") and _LISTED.match(text, found.value):
-        return True  # the keyword of a map in a Lisp
+    if _LISTED.match(text, found.value) and (before.endswith(":") or _is_directive(before, found)):
+        return True  # the keyword of a map in a Lisp, or a line of a configuration
     is_flag = _FLAG.match(found.name) is not None
     match = _MADE_UP.match(text, found.value) if is_flag or words_of(found.name)[-1] in PASSWORDS else None
     if match is None:
         return False
     return is_flag or _SPECIAL.search(match["word"]) is not None or _USER.search(before) is not None
+
+
+def _is_directive(before: str, found: Assignment) -> bool:
+    """Return True if a name begins a line, and is nothing but a name of a password: `AuthLDAPBindPassword "x"`."""
+    is_first = not before.rpartition("\n")[2].rpartition("\\n")[2].strip()
+    return is_first and found.demand is Demand.NOTHING and words_of(found.name)[-1] in PASSWORDS
 
 
 def _login(text: str, found: Assignment) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection import vocabulary
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.vocabulary import STEMS
+from agenttape_core.redaction.detection.vocabulary import MARKS, STEMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,10 +25,11 @@ _RUN_TOGETHER = Lazy(
     r"(?:(?:password|passwd|passphrase|apikey|accesskey|secretkey|privatekey|clientsecret|setcookie)s?"
     r"|(?:auth|access|refresh|session|bearer|api|id|identity|registry|csrf|xsrf)token)\Z"
 )
-_WORD = Lazy(r"[A-Z]+(?![a-zß-ÿ])|[A-Z]?[a-zß-ÿ]+|[0-9]+|[^\W\d_]+")
+_SMALL = rf"(?:[^\W\d_A-Z]|[{MARKS}])"
+_WORD = Lazy(rf"[A-Z]+(?!{_SMALL})|[A-Z]?{_SMALL}+|[0-9]+")
 _FOLDERS = frozenset({"PWD", "OLDPWD"})
 _OF_RAILS = ("secret", "key", "base")
-_BLOB = Lazy(r"[^\w.\- ]")
+_BLOB = Lazy(rf"[^\w.\- {MARKS}]")
 
 
 class Demand(enum.Enum):

@@ -1,31 +1,45 @@
-r"""A text as it reads: without colours, invisible characters and full-width forms, and a way back to its positions.
+r"""A text as it reads: without colours, invisible characters, full-width forms and escapes, and a way back.
 
 Agents read coloured terminals, and people copy keys from chats and web pages: `\x1b[31mghp_...`, a key with a soft
-hyphen in it, a full-width colon. All detectors search the normal text; what they find is told in the positions of the
+hyphen in it, a full-width colon. Tools return JSON in ASCII, in which `\u5bc6\u7801` is a password, and pages with
+quotes such as `&quot;` or `%22`. All detectors search the normal text; what they find is told in the positions of the
 original.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.lazy import Lazy
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Mapping
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _LIKE_ASCII = _FULL_WIDTH | {0xA0: 32, 0x3000: 32, 0x2007: 32, 0x202F: 32, 0x2010: 45, 0x2011: 45}
 """Characters that stand for one of ASCII (Unicode, Halfwidth and Fullwidth Forms; no-break blanks and hyphens)."""
+_LIKE = {chr(code): chr(like) for code, like in _LIKE_ASCII.items()}
 _UNSEEN = Lazy(
     r"(?x) \x1b\[ [0-9;:?]{0,32} [\ -/]{0,4} [@-~]"  # ECMA-48, 5.4
     r"| \x1b\] [^\x07\x1b]{0,1024} (?:\x07|\x1b\\)"
     r"| \\(?:u001[bB]|x1[bB]|033|e)\[ [0-9;]{0,32} [mK]"
     r"| \\u(?:00[aA][dD]|200[b-fB-F]|2060|[fF][eE][fF][fF])"
-    r"| [\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]"
+    r"| [\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+    r"| (?P<letter>(?<!\\) \\{1,7} u (?P<code> (?!00[0-7]|[dD][89a-fA-F]) [0-9a-fA-F]{4}))"
+    r"| (?P<sign> &(?:quot|apos|\#0?3[49]|\#[xX]2[27]); | %(?:2[27]|3[ADad]))"
 )
 """Text that a terminal or a browser does not show, also as JSON and programs escape it."""
-_ESCAPED = Lazy(r"\\(?:u(?:001[bB]\[|00[aA][dD]|200|2060|[fF][eE][fF][fF])|x1[bB]\[|033\[|e\[)")
+_ESCAPED = Lazy(r"\\(?:u(?:001[bB]\[|(?!00[0-7]|[dD][89a-fA-F])[0-9a-fA-F]{4})|x1[bB]\[|033\[|e\[)")
+_SIGNS = {"%22": '"', "%27": "'", "%3a": ":", "%3d": "="}
+_ENTITIES = ("&quot;", "&#34;", "&#034;", "&#x22;", "&#X22;")
+_COLON = "%22%3"
+"""A quote, and the colon or the equals sign behind it, in an address: without it, `%22` and `%3A` stay."""
 _ODD = Lazy(
-    r"[\xa0\xad\u2007\u2010\u2011\u202f\u3000\uff01-\uff5e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
+    r"[\xa0\xad\u2007\u2010\u2011\u202f\u3000\uff01-\uff5e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff"
+    r"\U000e0000-\U000e007f]"
 )
 """All characters that are looked for: one pass for a text that has none."""
 
@@ -40,11 +54,13 @@ class Normal(NamedTuple):
         text: The text.
         starts: Where its unbroken parts begin, in order; empty if every position is that of the original.
         origins: Where the same parts begin in the original.
+        widths: The length in the original of the parts that are an escape there, by where they begin.
     """
 
     text: str
     starts: tuple[int, ...] = ()
     origins: tuple[int, ...] = ()
+    widths: Mapping[int, int] = MappingProxyType({})
 
     def origin(self, at: int) -> int:
         """Return where the character at a position of this text stands in the original."""
@@ -61,7 +77,9 @@ class Normal(NamedTuple):
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the part of the original that a part of this text stands for, with what is unseen inside of it."""
-        return (self.origin(start), self.origin(end - 1) + 1) if end > start else (self.origin(start),) * 2
+        if end <= start:
+            return (self.origin(start),) * 2
+        return self.origin(start), self.origin(end - 1) + self.widths.get(end - 1, 1)
 
 
 def normalised(text: str) -> Normal:
@@ -88,23 +106,51 @@ def is_normal(text: str) -> bool:
 
 
 def _holds_unseen(text: str) -> bool:
-    return "\x1b" in text or ("\\" in text and _ESCAPED.search(text) is not None)
+    if "\x1b" in text or ("\\" in text and _ESCAPED.search(text) is not None):
+        return True
+    return ("&" in text and ("&quot;" in text or "&#" in text or "&apos;" in text)) or _holds_quotes(text)
+
+
+def _holds_quotes(text: str) -> bool:
+    """Return True if a text has quotes as an address has them, around a name."""
+    return "%" in text and _COLON in text
 
 
 def _without_unseen(text: str) -> Normal:
     pieces: list[str] = []
     starts: list[int] = []
     origins: list[int] = []
+    widths: dict[int, int] = {}
     at = length = 0
+    is_quoted = _holds_quotes(text)
     for unseen in _UNSEEN.finditer(text):
+        seen = _shown(unseen)
+        if unseen["sign"] and unseen["sign"][0] == "%" and not is_quoted:
+            continue
         if unseen.start() > at:
             starts.append(length)
             origins.append(at)
             pieces.append(text[at : unseen.start()])
             length += unseen.start() - at
+        if seen:
+            starts.append(length)
+            origins.append(unseen.start())
+            pieces.append(seen)
+            widths[length] = unseen.end() - unseen.start()
+            length += 1
         at = unseen.end()
     if not at:
         return Normal(text)
     starts.append(length)
     origins.append(at)
-    return Normal("".join([*pieces, text[at:]]), tuple(starts), tuple(origins))
+    return Normal("".join([*pieces, text[at:]]), tuple(starts), tuple(origins), widths)
+
+
+def _shown(escape: re.Match[str]) -> str:
+    """Return the character that an escape stands for; none if it is not seen."""
+    if code := escape["code"]:
+        character = chr(int(code, 16))
+        return "" if _ODD.search(character) and character not in _LIKE else _LIKE.get(character, character)
+    if sign := escape["sign"]:
+        return _SIGNS.get(sign.lower()) or ('"' if sign.lower() in _ENTITIES else "'")
+    return ""

@@ -72,6 +72,11 @@ _CLOUDS = (
     ),  # of Okta: https://developer.okta.com/docs/guides/create-an-api-token
     token("password_hash", "$2a$ $2b$ $2y$", r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}(?![./A-Za-z0-9])", near="around"),
 )
+_WALLETS = (
+    token("wallet", "xprv yprv zprv tprv", r"[xyzt]prv[1-9A-HJ-NP-Za-km-z]{100,112}" + AFTER),  # BIP 32
+    token("nostr", "nsec1", r"nsec1[02-9ac-hj-np-z]{58}" + AFTER),  # NIP 19
+    token("asana", "/12", r"[12]/12\d{8,18}:[0-9a-f]{32}" + AFTER, back=1, near="lead"),
+)
 _GITLEAKS = (
     token("onepassword", "A3-", r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}" + AFTER),
     token("adobe", "p8e-", r"p8e-[A-Za-z0-9]{32}" + AFTER),
@@ -113,5 +118,5 @@ _GITLEAKS = (
     token("yandex", "AQVN", r"AQVN[\w-]{35,38}(?![\w-])"),
 )
 
-SERVICE_KEYS = _AGENTS + _CLOUDS + _GITLEAKS
+SERVICE_KEYS = _AGENTS + _CLOUDS + _WALLETS + _GITLEAKS
 """Each of these secrets holds an unbroken run of `views.LONG` token characters, or stands near one."""

@@ -24,6 +24,7 @@ _PLACEHOLDER = Lazy(
     | none | null | nil | true | false | undefined | n/?a | string | str
     | (?:your|insert|enter|replace)[-_ ].* | changeme | change[-_]me | placeholder | redacted | hidden
     | pass | value | required | optional | unset | empty | default | dummy
+    | [\u2581\u0120].* | \#\#[a-z]+
     )"""
 )
 _VARIABLE = Lazy(r"\$(?:[A-Z_][A-Z0-9_]*|[a-z_]+)")
@@ -40,6 +41,8 @@ _RUN = Lazy(r"(?=(?:[A-Za-z]*[0-9]){3})(?=[0-9]*[A-Za-z][0-9]*[A-Za-z])[A-Za-z0-
 _ALTERNATING = Lazy(r"(?![0-9a-fA-F]+\Z)(?=\w{6})[A-Za-z0-9]*[A-Za-z][0-9]+[A-Za-z][A-Za-z0-9]*")
 _PART = Lazy(r"[A-Za-z0-9]+")
 _DIGITS = Lazy(r"[-+]?[0-9]+(?:[.,][0-9]+)?")
+_PIN = Lazy(r"(?i:gpio)_?\d{1,3}|[A-Z]{1,2}\d{1,2}")
+"""A pin of a board: `GPIO17`, `D13`, `PB12`."""
 _VERSION = Lazy(r"v?[0-9]{1,4}(?:\.[0-9]{1,4}){1,3}")
 _FOLDER = Lazy(r"[/~.$]|[A-Za-z]:[\\/]")
 _MADE_UP = Lazy(r"(?=\S*[0-9])(?=\S*[^\W\d_])\S{6,128}")
@@ -94,7 +97,9 @@ def _is_text(value: str) -> bool:
 
 def _is_number_of_people(value: str) -> bool:
     stripped = value.strip()
-    return len(stripped) >= _MIN_DIGITS and stripped.lower() not in STATES and not _VERSION.fullmatch(stripped)
+    if len(stripped) < _MIN_DIGITS or stripped.lower() in STATES:
+        return False
+    return not _VERSION.fullmatch(stripped) and not _PIN.fullmatch(stripped)
 
 
 def is_opaque(value: str) -> bool:

@@ -22,6 +22,8 @@ _SHAPES = bytes.maketrans(
     (string.digits + string.ascii_uppercase).encode(), b"0" * len(string.digits) + b"A" * len(string.ascii_uppercase)
 )
 _LONG_RUN = b"a" * LONG
+_LETTERS = (string.ascii_letters + string.digits + "_").encode()
+_OF_WORDS = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(256)).lower()
 
 
 class View:
@@ -31,7 +33,7 @@ class View:
         normal: The text as it reads, see `normalised`; it holds no pseudonym.
     """
 
-    __slots__ = ("_normal", "long_runs", "low", "raw", "runs", "shape", "text")
+    __slots__ = ("_normal", "long_runs", "low", "raw", "runs", "shape", "text", "words")
 
     low: bytes
     """Small letters for capitals."""
@@ -41,6 +43,8 @@ class View:
     """Digits as `0`, capitals as `A`, the rest as it is."""
     long_runs: list[int]
     """The start of each long run of token characters; most texts have none."""
+    words: list[bytes]
+    """All words, with digits and underscores, in small letters."""
 
     def __init__(self, normal: Normal) -> None:
         self._normal = normal
@@ -58,6 +62,8 @@ class View:
             made = self.raw.translate(_RUNS)
         elif name == "long_runs":
             made = _starts(self.runs)
+        elif name == "words":
+            made = _words(self.raw)
         else:
             raise AttributeError(name)
         setattr(self, name, made)
@@ -77,6 +83,13 @@ class View:
         if self._normal.starts:
             start, end = self._normal.span(start, end)
         return Finding(start, end, kind, quote)
+
+
+def _words(raw: bytes) -> list[bytes]:
+    if b"\\" in raw:  # a line break of JSON is no letter of the word behind it
+        for escape in (rb"\n", rb"\r", rb"\t"):
+            raw = raw.replace(escape, b" ")
+    return raw.translate(_OF_WORDS).split()
 
 
 def _starts(runs: bytes) -> list[int]:

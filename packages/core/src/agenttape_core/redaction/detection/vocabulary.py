@@ -18,15 +18,23 @@ PASSWORDS = _words(
     "password passwords passwd passwds passw pwd pw passphrase passcode passwort passwörter kennwort losungswort "
     "wachtwoord contraseña contrasena clave senha senhas parola lösenord passord adgangskode salasana şifre sifre "
     "requirepass masterauth "
-    "parolă heslo jelszó hasło hasła пароль пароля 密码 密碼 口令 パスワード 暗証番号 비밀번호 암호"
+    "parolă heslo jelszó hasło hasła slaptažodis пароль пароля лозинка 密码 密碼 口令 パスワード 暗証番号 "
+    "비밀번호 암호 पासवर्ड รหัสผ่าน סיסמה"
 )
 """Last words whose value is chosen by people, so it may be short or all digits."""
+_LAST_OF_PHRASES = frozenset({"khẩu", "المرور", "السر"})
 FOREIGN = tuple(
-    word for word in sorted(PASSWORDS) if not word.isascii() and len(word.encode("latin-1", "ignore")) < len(word)
+    word
+    for word in sorted(PASSWORDS | _LAST_OF_PHRASES)
+    if not word.isascii() and len(word.encode("latin-1", "ignore")) < len(word)
 )
 """Those of them that Latin-1 cannot hold: a text has to be searched for each."""
-PHRASES = frozenset([("de", "passe"), ("de", "passo"), ("palavra", "passe")])
-"""Two last words that mean the same: French, Galician and European Portuguese."""
+PHRASES = frozenset(
+    [("de", "passe"), ("de", "passo"), ("palavra", "passe"), ("mật", "khẩu"), ("كلمة", "المرور"), ("كلمة", "السر")]
+)
+"""Two last words that mean the same: French, Galician, European Portuguese, Vietnamese and Arabic."""
+MARKS = "\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e"
+"""Vowels and accents that are characters of their own, and that Python takes for no letters: Hindi, Tamil, Thai."""
 
 HEADERS = frozenset({"authorization", "cookie", "cookies"})
 """Last words of headers whose value goes on to the end of the line."""
@@ -41,6 +49,7 @@ WHATEVER_PAIRS = PHRASES | frozenset(
     [
         ("seed", "phrase"), ("recovery", "phrase"), ("secret", "phrase"), ("backup", "phrase"), ("mnemonic", "phrase"),
         ("connect", "sid"),
+        ("secret", "string"), ("secret", "binary"), ("secret", "text"),
         ("id", "rsa"), ("id", "dsa"), ("id", "ecdsa"), ("client", "assertion"), ("secret", "answer"),
         ("access", "tokens"), ("refresh", "tokens"), ("auth", "tokens"), ("api", "tokens"), ("bearer", "tokens"),
         ("session", "tokens"), ("device", "tokens"), ("personal", "tokens"),

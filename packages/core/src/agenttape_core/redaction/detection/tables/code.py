@@ -1,0 +1,175 @@
+"""Secrets in the calls of code: fields of pages that are filled in, keys of ciphers, passwords that are hashed."""
+
+from __future__ import annotations
+
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.tables.row import QUOTED, SPACE, TEXT, Row, has_digit_or_sign, is_made_up, row
+from agenttape_core.redaction.detection.values import is_opaque
+
+FIELD = (
+    r"(?i:passw|passcode|passphrase|\bpass\b|pwd\b|\bpin\b|\botp\b|secret|api[-_ ]?key|\btoken|\bcv[vc]\b"
+    r"|security[-_ ]code|kennwort|contrase|mot[ ]de[ ]passe|senha)"
+)
+"""What the field of a page is called into which people type a secret."""
+IS_FIELD = Lazy(FIELD)
+_SELECTOR = (
+    rf"""\\{{0,3}}(?:"(?=[^"\n]{{0,120}}?{FIELD})[^"\n]{{0,200}}+"|'(?=[^'\n]{{0,120}}?{FIELD})[^'\n]{{0,200}}+'"""
+    rf"""|`(?=[^`\n]{{0,120}}?{FIELD})[^`\n]{{0,200}}+`)"""
+)
+_TYPES = (
+    *(".fill(", ".type(", ".presssequentially(", ".press_sequentially(", ".setvalue(", ".set_value("),
+    *(".send_keys(", ".sendkeys(", ".settext(", ".set_text(", ".enter_text(", ".entertext(", ".input_text("),
+)
+"""The methods that type into a page, of Playwright, Selenium, Puppeteer, Cypress, WebdriverIO and Appium."""
+_KEY = r"""\\{0,7}["'](?:text|value|keys|input|input_text)\\{0,7}["']\s{0,8}:\s{0,8}"""
+_PLAIN = r"(?:\{[^{}\n]{0,200}\}|[^,()\n{}]{1,120})"
+"""An argument that is no call."""
+_BYTES = r"(?:[bB](?=[\\\"']))?"
+_LEAST_SALT = 24
+
+
+def _is_salt(value: str) -> bool:
+    return len(value) >= _LEAST_SALT and has_digit_or_sign(value) and " " not in value
+
+
+def _is_long(value: str) -> bool:
+    return is_opaque(value.removeprefix("0x"))
+
+
+CODE: tuple[Row, ...] = (
+    row(
+        _TYPES,
+        rf"[ ]?{_SELECTOR},[ ]?{QUOTED}",
+        'page.fill("#password", "⟦playWr1ght⟧")',
+        'page.fill("#user", "bob"); page.click("#password")',
+    ),
+    row(
+        _TYPES,
+        rf"[ ]?{QUOTED}[ ]?[,)]",
+        "page.getByLabel('Password').fill('⟦playWr1ght⟧')",
+        "page.getByLabel('Password').click(); page.getByLabel('Name').fill('Bob')",
+        before=rf"""["'`][^"'`\n]{{0,120}}?{FIELD}[^()\n]{{0,80}}\){{1,3}}(?:\.\w{{1,16}}(?:\(\d?\))?)?""",
+    ),
+    row(
+        _TYPES,
+        rf"[ ]?{QUOTED}[ ]?[,)]",
+        'self.password_input.send_keys("⟦s3lenium77⟧")',
+        'self.user_input.send_keys("bob77")',
+        before=r"(?i:passw|passcode|pwd)\w{0,20}(?:\(\))?",
+    ),
+    row(
+        ("selector", "element", "locator", "xpath"),
+        rf"""\\{{0,7}}["']\s{{0,8}}:\s{{0,8}}{_SELECTOR},(?:[^{{}}]{{0,160}}?,)?\s{{0,40}}{_KEY}{QUOTED}""",
+        '{"element": "Password textbox", "ref": "e12", "text": "⟦playWr1ght⟧"}',
+        '{"element": "Search textbox", "ref": "e12", "text": "playWr1ght"}',
+    ),
+    row(
+        "sensitive",
+        rf"""\\{{0,7}}"\s{{0,8}}:\s{{0,8}}true\s{{0,8}},(?:[^{{}}]{{0,160}}?,)?"""
+        rf"""\s{{0,40}}\\{{0,7}}"value\\{{0,7}}"\s{{0,8}}:\s{{0,8}}{QUOTED}""",
+        '"db_root": {"sensitive": true, "type": "string", "value": "⟦Zq7v-Lammer⟧"}',
+        '"region": {"sensitive": false, "type": "string", "value": "eu-west-1"}',
+    ),
+    row(
+        ("jwt.encode(", "jwt.decode(", "jwt.sign(", "jwt.verify("),
+        rf"{SPACE}{_PLAIN},{SPACE}{_BYTES}{QUOTED}",
+        'jwt.encode(payload, "⟦jwtHmacKey77⟧", algorithm="HS256")',
+        'jwt.decode(token, public_key, algorithms=["RS256"])',
+        words="jwt",
+    ),
+    row(
+        ("createhmac(", "createcipheriv(", "createdecipheriv(", "pbkdf2_hmac("),
+        rf"{SPACE}{TEXT},{SPACE}{_BYTES}{QUOTED}",
+        "crypto.createHmac('sha256', '⟦hmacKey77xx⟧')",
+        "crypto.createHmac('sha256', process.env.KEY)",
+    ),
+    row(
+        ("hash_hmac(", "openssl_encrypt(", "openssl_decrypt("),
+        rf"{SPACE}{_PLAIN},{SPACE}{_PLAIN},{SPACE}{QUOTED}",
+        "hash_hmac('sha256', $data, '⟦hmacKey77xx⟧')",
+        "hash_hmac('sha256', $data, $key)",
+    ),
+    row(
+        ("aes.encrypt(", "aes.decrypt(", "hmacsha256(", "hmacsha1(", "hmacsha512("),
+        rf"{SPACE}{_PLAIN},{SPACE}{QUOTED}",
+        'CryptoJS.AES.encrypt(text, "⟦aesKey77xx⟧")',
+        "CryptoJS.AES.encrypt(text, key)",
+        words="aes hmacsha256 hmacsha1 hmacsha512",
+    ),
+    row(
+        ("hmac.new(", "aes.new(", "fernet(", "timedserializer(", "urlsafeserializer(", "cookieparser("),
+        rf"(?:key=)?{_BYTES}{QUOTED}",
+        'hmac.new(b"⟦hmacKey77xx⟧", message, hashlib.sha256)',
+        "hmac.new(key, message, hashlib.sha256)",
+        words="hmac aes fernet timedserializer urlsafetimedserializer urlsafeserializer cookieparser",
+    ),
+    row(
+        "secretkeyspec(",
+        rf"{QUOTED}\.getBytes",
+        'new SecretKeySpec("⟦aesKey77xx⟧".getBytes(UTF_8), "AES")',
+        'new SecretKeySpec(bytes, "AES")',
+    ),
+    row(
+        ("bcrypt.hashpw(", "bcrypt.checkpw(", "bcrypt.hash(", "bcrypt.compare(", "argon2.hash("),
+        rf"{SPACE}{_BYTES}{QUOTED}",
+        'bcrypt.hashpw(b"⟦bobsPass77⟧", bcrypt.gensalt())',
+        "bcrypt.hashpw(password, bcrypt.gensalt())",
+        words="bcrypt argon2",
+    ),
+    row(
+        ("password_hash(", "password_verify(", "make_password(", "check_password_hash(", "hash_password("),
+        rf"{SPACE}{QUOTED}",
+        "generate_password_hash('⟦bobsPass77⟧')",
+        "generate_password_hash(entered, method='scrypt')",
+        words="password_hash generate_password_hash get_password_hash check_password_hash password_verify "
+        "make_password hash_password",
+    ),
+    row(
+        ("ethers.wallet(", "account.from_key(", "privatekeytoaccount(", "new wallet("),
+        QUOTED,
+        'Account.from_key("⟦0x4c0883a69102937d6231471b5dbb6204fe512961708279f1d4f3c8a1b2e7d9c5⟧")',
+        'Account.from_key("key.json")',
+        is_secret=_is_long,
+        words="wallet from_key privatekeytoaccount",
+    ),
+    row(
+        "define(",
+        rf"""{SPACE}["']\w{{0,24}}(?:_SALT|_KEY)["'],\s{{0,24}}{QUOTED}""",
+        "define('NONCE_SALT', '⟦k3x9pz-2v7w8qm4n.b6c_d5fg1hj+k3x9pz2v7w⟧');",
+        "define('CACHE_KEY', 'pages');",
+        is_secret=_is_salt,
+    ),
+    row(
+        ("getconnection(", "mysqli(", "mysqli_connect(", "new pdo("),
+        rf"{SPACE}(?:{TEXT}|[\w.$>\[\]-]{{1,80}}),{SPACE}(?:\d{{1,5}},{SPACE})?{TEXT},{SPACE}{QUOTED}",
+        'DriverManager.getConnection(url, "bob", "⟦t1gerLily⟧")',
+        'DriverManager.getConnection(url, "bob", "secret")',
+        is_secret=has_digit_or_sign,
+    ),
+    row(
+        ".connect(",
+        rf"{SPACE}(?:{TEXT}|[\w.$>\[\]-]{{1,80}}),{SPACE}(?:\d{{1,5}},{SPACE})?{TEXT},{SPACE}{QUOTED}",
+        'ftp.connect("ftp.example.org", "bob", "⟦t1gerLily7⟧")',
+        'bus.connect("a", "b", "channel-2")',
+        is_secret=is_made_up,
+    ),
+    row(
+        "db.auth(",
+        rf"{TEXT},{SPACE}{QUOTED}",
+        'db.auth("bob", "⟦mong0Pass⟧")',
+        'db.auth("bob", passwordPrompt())',
+    ),
+    row(
+        ("keypassword ", "storepassword "),
+        QUOTED,
+        "keyPassword '⟦andr0idKey⟧'",
+        "keyPassword System.getenv('KEY')",
+    ),
+    row(
+        "{noop}",
+        r"(?P<secret>[^\s\"'<>`,;{}()\\]{3,256})",
+        '<user name="bob" word="{noop}⟦s3cret77⟧"/>',
+        '"{noop}${PASSWORD}"',
+    ),
+)
+"""Calls of code, of all languages."""

@@ -1,0 +1,246 @@
+"""Secrets in the lines of commands: an option of a cloud's tool, or a text that is piped into a command."""
+
+from __future__ import annotations
+
+from agenttape_core.redaction.detection.tables.row import WORD, Row, has_digit_or_sign, is_no_number, row
+
+_ARGUMENT = r"""(?!-)[^\s"'\\;|&<>()`]{1,256}"""
+_REST = r"[^\n|;&]{0,200}?"
+"""Other arguments of the same command."""
+_PIPED = (
+    r"""(?:echo|printf)[ ](?:-\w{1,2}[ ])?(?:\\{0,3}["']%s(?:\\n)?\\{0,3}["'][ ])?(?P<quote>\\{0,3}["'])?"""
+    r"""(?P<secret>(?(quote)[^"'\\\n]{1,256}|[^\s"'\\;|&<>()`$]{3,256}))(?(quote)(?P=quote))[ ]{0,4}\|[ ]{0,4}"""
+)
+_COMMUNITIES = frozenset({"public", "private"})
+
+
+def _is_of_oracle(secret: str) -> bool:
+    return has_digit_or_sign(secret) or secret in ("tiger", "manager")
+
+
+COMMAND_LINES: tuple[Row, ...] = (
+    row(
+        "curl",
+        r"""[^\n]{0,400}?\s(?:-u|--user|-U|--proxy-user)[ =]?(?P<quote>\\{0,3}["'])?[^\s:"'\\]{1,128}:"""
+        r"""(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\]){1,256})""",
+        "curl -s -u bob:⟦x7Yz9⟧ https://example.org",
+        "curl -u bob https://example.org",
+        is_secret=is_no_number,
+    ),
+    row(
+        "curl",
+        r"""[^\n]{0,400}?\s(?:-b|--cookie)[ =]?(?P<quote>\\{0,3}["'])?[\w.-]{1,64}="""
+        r"""(?P<secret>[^\s"'\\;]{6,2048})""",
+        'curl -b "sid=⟦k3x9pz2v7w8qm4nb6cd5⟧" https://x.example.org',
+        "curl -b cookies.txt https://x.example.org",
+        is_secret=has_digit_or_sign,
+    ),
+    row(
+        "::add-mask::",
+        r"""(?P<secret>[^\s"'\\]{1,256})""",
+        'echo "::add-mask::⟦Zq7jCIej⟧"',
+        'echo "::add-mask::$TOKEN"',
+        is_secret=is_no_number,
+    ),
+    row(
+        "net use ",
+        r"""(?:[A-Za-z*]:?[ ])?["']?\\{2,8}[^\s"']{1,200}["']?[ ](?:/user:[^\s]{1,128}[ ])?(?![/*])"""
+        r"""(?P<secret>[^\s"'/]{3,256})""",
+        "net use Z: \\\\srv1\\share ⟦w1nShare⟧ /user:bob",
+        "net use Z: \\\\srv1\\share /persistent:yes",
+        words="net",
+        is_secret=is_no_number,
+    ),
+    row(
+        "net user ",
+        rf"""[\w.-]{{1,64}}[ ](?![/*]){WORD}["']?[ ]/(?:add|domain|y)\b""",
+        "net user bob ⟦W1nterIsHere⟧ /add",
+        "net user bob /delete",
+        words="net",
+    ),
+    row(
+        "securestring ",
+        r"""[ ]{0,3}(?:-string[ ]{1,4})?(?P<quote>\\{0,3}["'])(?P<secret>[^"'\\\n$]{3,256})(?P=quote)""",
+        'ConvertTo-SecureString "⟦w1nPass⟧" -AsPlainText -Force',
+        "ConvertTo-SecureString $text -AsPlainText",
+        words="securestring",
+        is_secret=is_no_number,
+    ),
+    row(
+        "chpasswd",
+        "",
+        "echo 'root:⟦Ch4ng3dIt⟧' | chpasswd",
+        "cat users | chpasswd",
+        before=r"""(?:echo|printf)[ ](?:-\w{1,2}[ ])?\\{0,3}["']?[\w.$-]{1,32}:(?P<secret>[^\s"'\\|]{3,256})"""
+        r"""\\{0,3}["']?[ ]?\|[ ]?(?:sudo[ ])?""",
+    ),
+    row(
+        "chpasswd",
+        r"""[ ]{0,2}<<<[ ]{0,2}["']?[\w.$-]{1,32}:(?P<secret>[^\s"'\\|]{3,256})""",
+        'chpasswd <<< "root:⟦Ch4ng3dIt⟧"',
+        'chpasswd <<< "$line"',
+    ),
+    row(
+        ("gh secret set ", "secrets versions add ", "secret put ", "docker secret create ", "luksopen ", "luksformat "),
+        "",
+        'echo -n "⟦s3cr3tText⟧" | gcloud secrets versions add db --data-file=-',
+        "cat key.txt | gcloud secrets versions add db --data-file=-",
+        words="echo printf",
+        before=_PIPED + r"(?:[\w.-]{1,24}[ ]){0,3}",
+    ),
+    row(
+        "mysqladmin ",
+        rf"{_REST}\bpassword[ ]{WORD}",
+        "mysqladmin -u root password '⟦r00tPass77⟧'",
+        "mysqladmin -u root status",
+    ),
+    row(
+        "psexec",
+        rf"(?:64)?(?:\.exe)?[ ]{_REST}-p[ ]{WORD}",
+        "PsExec.exe \\\\srv1 -u corp\\svc -p ⟦ps3xecPw⟧ cmd",
+        "psexec \\\\srv1 -s cmd",
+        words="psexec psexec64",
+    ),
+    row(
+        ("snmpwalk ", "snmpget ", "snmpset ", "snmpbulkwalk ", "snmpbulkget ", "snmptable ", "snmptrap "),
+        rf"{_REST}-A[ ]{WORD}",
+        "snmpwalk -v3 -u bob -l authPriv -A ⟦authPass123⟧ -x AES 10.0.0.1",
+        "snmpwalk -v3 -u bob -a SHA 10.0.0.1",
+    ),
+    row(
+        ("snmpwalk ", "snmpget ", "snmpset ", "snmpbulkwalk ", "snmpbulkget ", "snmptable ", "snmptrap "),
+        rf"{_REST}-X[ ]{WORD}",
+        "snmpget -v3 -u bob -x AES -X ⟦privPass123⟧ 10.0.0.1",
+        "snmpget -v3 -u bob -x AES 10.0.0.1",
+    ),
+    row(
+        ("snmpwalk ", "snmpget ", "snmpset ", "snmpbulkwalk ", "snmpbulkget ", "snmptable ", "snmptrap "),
+        rf"{_REST}-c[ ]{WORD}",
+        "snmpget -v2c -c ⟦s3cretComm⟧ 10.0.0.1 sysName.0",
+        "snmpget -v2c -c public 10.0.0.1 sysName.0",
+        is_secret=lambda value: value not in _COMMUNITIES,
+    ),
+    row(
+        "ssh-keygen ",
+        rf"{_REST}-[NP][ ]{WORD}",
+        'ssh-keygen -t ed25519 -f id -N "⟦keyPhrase77⟧"',
+        'ssh-keygen -t ed25519 -f id -N ""',
+    ),
+    row(
+        "ssm put-parameter ",
+        rf"(?=[^\n]{{0,300}}?(?i:securestring|pass|secret|token|key))[^\n]{{0,300}}?--value[ =]{WORD}",
+        "aws ssm put-parameter --name /prod/db/password --type SecureString --value ⟦ssmPass77⟧",
+        "aws ssm put-parameter --name /prod/region --type String --value eu-west-1",
+    ),
+    row(
+        "--secret-string",
+        rf"[ =]{WORD}",
+        "aws secretsmanager create-secret --name db --secret-string '⟦smString77⟧'",
+        "aws secretsmanager create-secret --secret-string file://db.json",
+        is_secret=lambda value: not value.startswith("file:"),
+    ),
+    row(
+        "keyvault secret set ",
+        rf"[^\n]{{0,300}}?--value[ =]{WORD}",
+        "az keyvault secret set --vault-name v --name db --value ⟦kvPass77⟧",
+        "az keyvault secret set --vault-name v --name db --file db.txt",
+        words="keyvault",
+    ),
+    row(
+        "gh secret set ",
+        rf"[^\n]{{0,200}}?(?:--body|-b)[ =]{WORD}",
+        'gh secret set DEPLOY --body "⟦x7Yz9k2⟧"',
+        "gh secret set DEPLOY < key.txt",
+        words="gh",
+    ),
+    row(
+        "wandb login ",
+        r"(?:--relogin[ ])?(?P<secret>(?:local-)?[0-9a-f]{40})\b",
+        "wandb login ⟦8f3c9a1d27b7e4c1f9a552b6d80e1f4a8f3c9a1d⟧",
+        "wandb login --relogin",
+    ),
+    row(
+        "etcdctl ",
+        rf"""{_REST}--user[ =]["']?[\w.-]{{1,64}}:(?P<secret>[^\s"'\\]{{3,256}})""",
+        "etcdctl --user root:⟦etcdPw77⟧ get /",
+        "etcdctl --user root get /",
+    ),
+    row(
+        "parameterkey=",
+        r"""\w{0,60}(?i:pass|secret|token|key)\w{0,20},ParameterValue=(?P<secret>[^\s"'\\,]{3,256})""",
+        "ParameterKey=DbPassword,ParameterValue=⟦cfnPass77⟧",
+        "ParameterKey=InstanceType,ParameterValue=t3.micro",
+    ),
+    row(
+        "rabbitmqctl ",
+        rf"(?:add_user|change_password|authenticate_user)[ ][\w.-]{{1,64}}[ ]{WORD}",
+        "rabbitmqctl add_user bob ⟦r4bbitPw⟧",
+        "rabbitmqctl list_users",
+    ),
+    row(
+        "wpa_passphrase ",
+        rf"""(?:"[^"\n]{{1,64}}"|[\w.-]{{1,64}})[ ]{WORD}""",
+        "wpa_passphrase HomeNet ⟦w1fiHome77⟧",
+        "wpa_passphrase HomeNet",
+    ),
+    row(
+        "schtasks ", rf"[^\n]{{0,300}}?/rp[ ]{WORD}", "schtasks /create /tn x /ru bob /rp ⟦t4skPw77⟧", "schtasks /query"
+    ),
+    row("rclone obscure ", WORD, "rclone obscure ⟦rcl0nePw⟧", "rclone obscure -"),
+    row(
+        "encrypt_string ",
+        r"""[^\n'"]{0,80}(?P<quote>["'])(?P<secret>[^"'\n]{3,256})(?P=quote)""",
+        "ansible-vault encrypt_string --name db '⟦4nsiblePw⟧'",
+        "ansible-vault encrypt_string --stdin-name db",
+    ),
+    row(
+        "pdftk ",
+        rf"[^\n]{{0,300}}?(?:user_pw|owner_pw)[ ]{WORD}",
+        "pdftk a.pdf output b.pdf user_pw ⟦pdfPw77⟧",
+        "pdftk a.pdf output b.pdf",
+    ),
+    row(
+        ("-passin pass:", "-passout pass:", "-pass pass:"),
+        r"""(?P<secret>[^\s"'\\]{3,256})""",
+        "openssl rsa -in k.pem -passin pass:⟦rsaPw77⟧",
+        "openssl rsa -in k.pem -passin pass:$PW",
+    ),
+    row(
+        ("sqlplus ", "expdp ", "impdp ", "sqlldr ", "rman target "),
+        r"""(?:-\w{1,8}[ ]){0,3}["']?[\w.$#-]{1,64}/(?P<secret>[^\s@"'/\\;]{3,128})(?=[@\s"';]|\Z)""",
+        "expdp system/⟦Manag3r9⟧ schemas=hr",
+        "sqlplus scripts/load.sql",
+        is_secret=lambda value: _is_of_oracle(value) and not value.endswith(".sql"),
+    ),
+    row(
+        "sqlplus ",
+        r"""(?:-\w{1,8}[ ]){0,3}[\w.$#-]{1,64}/(?P<secret>[^\s@"'/\\]{3,128})@""",
+        "sqlplus scott/⟦tigerlily⟧@//db:1521/XE",
+        "sqlplus scott@//db:1521/XE",
+        is_secret=is_no_number,
+    ),
+    row(
+        "htpasswd -",
+        r"(?<=htpasswd -)(?=(?:[\w-]{1,16}[ ]-){0,4}?[A-Za-z0-9]{0,8}b)"
+        r"(?:(?=(?:[\w-]{1,16}[ ]-){0,4}?[A-Za-z0-9]{0,8}n)|(?P<file>))"
+        rf"[\w-]{{1,16}}(?:[ ]\d{{1,2}}(?=[ ]))?(?:[ ]-[\w-]{{1,16}}(?:[ ]\d{{1,2}}(?=[ ]))?){{0,4}}+"
+        rf"(?(file)[ ]{_ARGUMENT})[ ]{_ARGUMENT}[ ]{{1,4}}{WORD}",
+        "htpasswd -b .htpasswd bob ⟦ht4ccess⟧",
+        "htpasswd -c .htpasswd bob",
+    ),
+    row(
+        "alias set ",
+        rf"""{_ARGUMENT}[ ]\\{{0,3}}["']?https?://{_ARGUMENT}\\{{0,3}}["']?[ ]{_ARGUMENT}[ ]{{1,4}}{WORD}""",
+        "mc alias set minio https://s3.example.org admin ⟦m1nioPw⟧",
+        "mc alias set minio https://s3.example.org",
+        words="alias",
+    ),
+    row(
+        "freerdp",
+        rf"\d?(?:\.exe)?[ ](?:{_REST}[ ])?/g?p:{WORD}",
+        "xfreerdp /v:srv1 /u:bob /p:⟦rdpPw77⟧",
+        "xfreerdp /v:srv1 /u:bob",
+        words="freerdp xfreerdp wlfreerdp sdl_freerdp xfreerdp3 wlfreerdp3",
+    ),
+)
+"""Commands and their arguments."""

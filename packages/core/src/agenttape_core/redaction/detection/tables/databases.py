@@ -1,0 +1,72 @@
+"""Secrets in SQL: keys of encrypted databases, passwords of users, and arguments of functions."""
+
+from __future__ import annotations
+
+from agenttape_core.redaction.detection.tables.row import QUOTED, SPACE, Row, has_digit_or_sign, is_no_number, row
+
+_PLAIN = r"[^,()\n]{1,120}"
+
+DATABASES: tuple[Row, ...] = (
+    row(
+        "identified ",
+        r"""(?ix) (?:with[ ][\w"'`]{1,64}[ ])? (?:by|as)[ ]
+        (?: (?P<quote>\\{0,3}["']) | (?=[\w$\#]{0,64}[0-9]) (?=[\w$\#]{6,64}(?:;|\s*\Z)) )
+        (?P<secret>(?(quote)[^"'\\\n]|[\w$\#]){1,256}) (?(quote)(?P=quote))""",
+        "CREATE USER bob IDENTIFIED BY '⟦n0tMine⟧';",
+        "It can be identified by its colour.",
+        is_secret=is_no_number,
+    ),
+    row(
+        ("pragma key", "pragma rekey"),
+        rf"[ ]?=[ ]?{QUOTED}",
+        "PRAGMA key = '⟦sqlc1pherKey⟧';",
+        "PRAGMA key_size = 256;",
+        words="pragma",
+    ),
+    row(
+        "pgp_sym_",
+        rf"(?i:(?:en|de)crypt)\w{{0,8}}\({SPACE}{_PLAIN},{SPACE}{QUOTED}",
+        "SELECT pgp_sym_decrypt(ssn, '⟦pgpSymKey77⟧') FROM people",
+        "SELECT pgp_sym_decrypt(ssn, current_setting('app.key'))",
+        words="pgp_sym_encrypt pgp_sym_decrypt pgp_sym_encrypt_bytea pgp_sym_decrypt_bytea",
+    ),
+    row(
+        "crypt(",
+        rf"{SPACE}{QUOTED},{SPACE}(?i:gen_salt|pass)",
+        "INSERT INTO accounts VALUES ('bob', crypt('⟦bobsPass77⟧', gen_salt('bf')))",
+        "SELECT crypt(entered, password)",
+    ),
+    row(
+        ("aes_encrypt(", "aes_decrypt("),
+        rf"{SPACE}(?:{_PLAIN}|\\{{0,3}}'[^'\n]{{0,120}}'),{SPACE}{QUOTED}",
+        "SELECT AES_DECRYPT(card, '⟦mysqlKey77⟧')",
+        "SELECT AES_DECRYPT(card, @key)",
+    ),
+    row(
+        ("encryptbypassphrase(", "decryptbypassphrase("),
+        rf"{SPACE}N?{QUOTED}",
+        "SELECT ENCRYPTBYPASSPHRASE('⟦mssqlPhrase7⟧', card)",
+        "SELECT ENCRYPTBYPASSPHRASE(@phrase, card)",
+    ),
+    row(
+        "attach database ",
+        rf"[^\n;]{{1,160}}?(?i:\bKEY)[ ]{QUOTED}",
+        "ATTACH DATABASE 'a.db' AS a KEY '⟦sqlc1pherKey⟧'",
+        "ATTACH DATABASE 'a.db' AS a",
+        words="attach",
+    ),
+    row(
+        "set password",
+        rf"[^\n;=]{{0,120}}=[ ]?(?i:PASSWORD\()?{QUOTED}",
+        "SET PASSWORD FOR 'bob'@'%' = PASSWORD('⟦r00tPass77⟧')",
+        "SET PASSWORD FOR bob = @hash",
+    ),
+    row(
+        "connect ",
+        r"""[\w.$#]{1,64}/(?P<secret>[^\s@"'/\\;.]{3,128})(?:@|;|[ ]as[ ]sys)""",
+        "CONNECT scott/⟦t1gerLily⟧@orcl",
+        "connect src/main2 and src/lib",
+        is_secret=has_digit_or_sign,
+    ),
+)
+"""Statements of SQL, of all databases."""

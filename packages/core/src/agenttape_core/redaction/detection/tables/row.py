@@ -1,0 +1,199 @@
+r"""A row of a table: a literal, the text around it, and the secret in that text.
+
+To add a row, find the literal that each such text holds, write the pattern of what follows it, and give one example
+with the secret in `⟦⟧` and one that looks like it and stays. The examples are the row's tests.
+
+A text is split into words once, for all rows: a row is looked at only if one of its words is among them. Digits and
+underscores are part of a word; `View.words` has them in small letters.
+
+Patterns are linear: each repetition has a bound, and no two that may match the same characters stand side by side.
+`\\{0,3}` before a quote is the escape of JSON within JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.literals import places
+from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from agenttape_core.redaction.detection.findings import Finding
+    from agenttape_core.redaction.detection.views import View
+
+QUOTED = r"""\\{0,3}(?P<quote>["'`])(?P<secret>(?:(?!(?P=quote))[^\\\n]){1,256}+)\\{0,3}(?P=quote)"""
+"""A secret in quotes."""
+TEXT = r"""\\{0,3}(?:"[^"\n]{0,200}+"|'[^'\n]{0,200}+')"""
+"""Another text in quotes."""
+WORD = r"""(?P<quote>\\{0,3}["'])?(?P<secret>(?(quote)[^"'\\\n]{1,256}|(?!-)[^\s"'\\;|&<>()`]{3,256}))"""
+"""A secret as a word of a command, in quotes or not."""
+SPACE = r"(?:\s|\\n){0,40}"
+"""Blanks and line breaks in code, which JSON may have escaped."""
+
+_REACH = 240
+"""How far `before` sees."""
+_SIGN, _DIGIT_OR_SIGN = Lazy("[!@#$%^&*?]"), Lazy("[0-9!@#$%^&*?]")
+_STANDARD = Lazy(r"[A-Z]{2,8}-?\d{1,5}|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*|\S*(?:://|\.\w{2,4}/)\S*")
+"""`RFC-4226`, a date, or an address."""
+_LEAST_DIGITS = 3
+_WORD = re.compile(rb"[a-z0-9_]+")
+
+
+class Row(NamedTuple):
+    """One way in which text gives a secret away.
+
+    Args:
+        literals: Each such text holds one of them; in small letters, unless `exact`.
+        after: What follows the literal. The secret is the group `secret` in it, or in `before`.
+        before: What stands before the literal, up to its end, within 240 characters; nothing in particular by default.
+        is_secret: Whether what was found is a secret. Placeholders never are.
+        words: The literals to look for, by the words of which each such text has one.
+        exact: Whether the literals are meant as they are written, in capitals.
+        found: A text with the secret in `⟦⟧`.
+        kept: A text that looks like it, and has none.
+    """
+
+    literals: tuple[bytes, ...]
+    after: Lazy
+    before: Lazy | None
+    is_secret: Callable[[str], bool]
+    words: Mapping[bytes, frozenset[bytes]]
+    exact: bool
+    found: str
+    kept: str
+
+    def near(self, words: Iterable[bytes]) -> list[bytes]:
+        """Return the literals that a text may have that has some words."""
+        known = frozenset().union(*(self.words[word] for word in words if word in self.words))
+        return [literal for literal in self.literals if literal in known]
+
+    def find(self, view: View, literals: Iterable[bytes]) -> Iterator[Finding]:
+        """Find the secrets of this row in a text.
+
+        Args:
+            view: The text.
+            literals: Those of the row's literals that are looked for.
+        """
+        for literal in literals:
+            done = 0
+            for at in places(view.raw if self.exact else view.low, literal):
+                behind = self.after.match(view.text, at + len(literal)) if at >= done else None
+                span = None if behind is None else self._secret(view.text, at, behind)
+                if behind is None or span is None:
+                    continue
+                secret = view.text[slice(*span)]
+                if not is_placeholder(secret) and self.is_secret(secret):
+                    done = behind.end()
+                    yield view.finding(*span, SECRET)
+
+    def _secret(self, text: str, at: int, behind: re.Match[str]) -> tuple[int, int] | None:
+        if self.before is None:
+            return behind.span("secret")
+        first = max(0, at - _REACH)
+        ahead = self.before.search(text[first:at])
+        if ahead is None:
+            return None
+        if "secret" in behind.re.groupindex:
+            return behind.span("secret")
+        return first + ahead.start("secret"), first + ahead.end("secret")
+
+
+def row(
+    literals: str | tuple[str, ...],
+    after: str,
+    found: str,
+    kept: str,
+    *,
+    before: str = "",
+    is_secret: Callable[[str], bool] | None = None,
+    words: str = "",
+    exact: bool = False,
+) -> Row:
+    """Return a row; see `Row`.
+
+    Args:
+        literals: As in `Row`.
+        after: Likewise, as a regular expression.
+        found: Likewise.
+        kept: Likewise.
+        before: Likewise, as a regular expression.
+        is_secret: Likewise; whatever stands there by default.
+        words: Words of which each such text has one, separated by blanks; by default the longest of each literal.
+        exact: As in `Row`.
+    """
+    literals = (literals,) if isinstance(literals, str) else literals
+    encoded = tuple(literal.encode("latin-1") for literal in literals)
+    of_word: dict[bytes, frozenset[bytes]] = dict.fromkeys(map(str.encode, words.split()), frozenset(encoded))
+    for literal in () if words else encoded:
+        word = max(_WORD.findall(literal.lower()), key=len)
+        of_word[word] = of_word.get(word, frozenset()) | {literal}
+    return Row(
+        encoded, Lazy(after), Lazy(before + r"\Z") if before else None, is_secret or is_any, of_word, exact, found, kept
+    )
+
+
+class Tables:
+    """Rows, by the words of which their texts have one.
+
+    Args:
+        rows: The rows.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows = tuple(rows)
+        self._of_word: dict[bytes, list[Row]] = {}
+        for each in self.rows:
+            for word in each.words:
+                self._of_word.setdefault(word, []).append(each)
+        self._words = frozenset(self._of_word)
+
+    def near(self, view: View) -> Iterator[tuple[Row, list[bytes]]]:
+        """Yield the rows of which a text has a word, with the literals that it may have."""
+        if self._words.isdisjoint(view.words):
+            return
+        known = self._words.intersection(view.words)
+        for each in {id(each): each for word in known for each in self._of_word[word]}.values():
+            yield each, each.near(known)
+
+    def literals(self, view: View) -> Iterator[bytes]:
+        """Yield the literals of all rows that a text may have."""
+        for _, literals in self.near(view):
+            yield from literals
+
+    def find(self, view: View) -> Iterator[Finding]:
+        """Find the secrets of all rows in a text."""
+        for each, literals in self.near(view):
+            yield from each.find(view, literals)
+
+
+def is_any(_: str) -> bool:
+    """Return True: whatever stands there is a secret."""
+    return True
+
+
+def has_digit_or_sign(secret: str) -> bool:
+    """Return True if there is a digit or a sign, as no word has."""
+    return _DIGIT_OR_SIGN.search(secret) is not None
+
+
+def is_no_number(secret: str) -> bool:
+    """Return True if there is more than digits: a port, a date, a count."""
+    return not secret.isdigit()
+
+
+def is_made_up(secret: str) -> bool:
+    """Return True if letters and digits alternate, or if there is a digit and a sign."""
+    return is_alternating(secret) or (has_digit_or_sign(secret) and _SIGN.search(secret) is not None)
+
+
+def is_said(secret: str) -> bool:
+    """Return True if a word of a sentence is no English: `Zebra-4471`, but not `SHA-256`, `v2.1` or a date."""
+    bare = secret.rstrip(".!?)")
+    if any(map(is_type_name, bare.split("-"))) or _STANDARD.fullmatch(bare) or not any(map(str.isalpha, bare)):
+        return False
+    return is_made_up(bare) or sum(map(str.isdigit, bare)) >= _LEAST_DIGITS

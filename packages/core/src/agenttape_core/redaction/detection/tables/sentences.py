@@ -1,0 +1,98 @@
+"""Secrets in sentences: a password that somebody tells, a code that a service sends, the words of a wallet."""
+
+from __future__ import annotations
+
+from agenttape_core.redaction.detection.tables.row import Row, has_digit_or_sign, is_said, row
+
+_CODE = r"(?P<secret>\d{3}[ -]\d{3}|\d{4,8})"
+_NO_CODES = (
+    r"(?!(?:[\w'&.-]{1,24}[ ]){0,4}(?:discount|promo|coupon|voucher|zip|postal|post|area|country|booking|order|product"
+    r"|tracking|error|status|exit|room|dress|bar|qr|source|dial|sort)[ -])"
+)
+_TOLD = r"""["'`*]{0,2}(?P<secret>[^\s"'`,;*]{5,64})"""
+_PAIR = (
+    r"""[*_`"']{0,3}[ ]?(?:is|are|:|=)[ ]{0,2}[*_`"']{0,3}[\w.@+-]{1,64}[ ]?[/:|][ ]?(?P<secret>[^\s"'`<>,;]{4,64})"""
+)
+_WORDS = r"[a-z]{3,8}(?:[ ,]{1,2}[a-z]{3,8}){11,23}"
+
+SENTENCES: tuple[Row, ...] = (
+    row(
+        ("password ", "passwd ", "passcode ", "passphrase ", " pw "),
+        rf"(?:[A-Za-z']{{1,12}}[ ]){{0,5}}?(?:is|was|to|as|be)(?:[ ]now)?:?[ ]{_TOLD}",
+        "the password I set was ⟦Zebra-4471⟧ yesterday",
+        "the password hashing was SHA-256 until 2024-01-05",
+        is_secret=is_said,
+    ),
+    row(
+        "pw is ",
+        _TOLD,
+        "pw is ⟦Zebra4471⟧",
+        "The pw is RFC-4226",
+        is_secret=is_said,
+    ),
+    row(
+        (" as the password", " as password", " as my password", " as your password", " as the passphrase"),
+        "",
+        "Use ⟦Zebra-4471⟧ as the password.",
+        "Use user-4471@example.org/x as the login",
+        words="password passphrase",
+        before=r"""(?:\A|[\s"'`*])(?P<secret>[^\s"'`,;*]{5,64})["'`*]{0,2}""",
+        is_secret=is_said,
+    ),
+    row(
+        ("with password ", "using password ", "with the password ", "using the password "),
+        _TOLD,
+        "Log in as bob with password ⟦Zebra-4471⟧",
+        "Log in with password reset-links",
+        words="password",
+        is_secret=is_said,
+    ),
+    row(
+        ("user/pass", "login/pass", "username/pass"),
+        r"(?:word)?" + _PAIR,
+        "user/pass: admin/⟦Zebra4471⟧",
+        "user/password are: see/below",
+        words="user login username",
+        is_secret=has_digit_or_sign,
+    ),
+    row(
+        " is your ",
+        _NO_CODES + r"(?:[\w'&.-]{1,24}[ ]){0,4}?(?i:one-time[ ]\w{1,10}|passcode|otp|pin|code)\b",
+        "⟦482913⟧ is your Acme security code",
+        "482913 is your order code",
+        words="code passcode otp pin",
+        before=r"(?<![\w.#-])(?:[A-Z]{1,3}-)?" + _CODE,
+    ),
+    row(
+        ("code ", "enter "),
+        rf"(?:the[ ]code[ ])?{_CODE}[ ](?:to|for)[ ](?:finish[ ]|complete[ ])?"
+        r"(?i:log|sign|verif|confirm|authenticat|reset)",
+        "Use code ⟦482913⟧ to log in to Acme. Never share it.",
+        "exit code 4829 for signals",
+        before=r"(?:\A|[\s\"'(>:])(?<!exit )(?<!error )(?<!status )",
+    ),
+    row(
+        ("igungscode", "heitscode", "code de v\xe9rif", "digo de verif", "codice di verifica", "digo de seguran"),
+        rf"[^\d\n]{{0,40}}{_CODE}(?!\d)",
+        "Ihr Best\xe4tigungscode lautet ⟦482913⟧",
+        "Ihr Best\xe4tigungscode kommt per SMS",
+        words="tigungscode sicherheitscode rification verificaci verifica seguridad seguran",
+    ),
+    row(
+        ("seed phrase", "recovery phrase", "seed words", "secret phrase", "mnemonic"),
+        rf"""[^\n:.]{{0,24}}?(?:is|are|was|:)[:\s]{{1,3}}["'`]?(?P<secret>{_WORDS})\b""",
+        "my seed phrase is: ⟦legal winner thank year wave sausage worth useful legal winner thank yellow⟧",
+        "my seed phrase is: in the drawer",
+        words="phrase words mnemonic",
+    ),
+    row(
+        ("recovery codes", "backup codes"),
+        r"[^\n:]{0,24}:?(?:\s|\\n|[*-][ ]|\d[.)][ ]){1,8}(?P<secret>[a-z0-9]{4,6}-[a-z0-9]{4,6}"
+        r"(?:(?:\s|\\n|,[ ]?){1,3}[a-z0-9]{4,6}-[a-z0-9]{4,6}){0,15})",
+        "Recovery codes:\n⟦a1b2c-3d4e5\nf6g7h-8i9j0⟧",
+        "Recovery codes:\nnone-left",
+        words="codes",
+        is_secret=has_digit_or_sign,
+    ),
+)
+"""Sentences of people and of services."""

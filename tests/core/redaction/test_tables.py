@@ -1,0 +1,120 @@
+"""The rows of the tables, each by its own examples, and what stands in spellings and in dicts that tools produce."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agenttape_core.redaction import Redactor
+from agenttape_core.redaction.detection.normal import Normal
+from agenttape_core.redaction.detection.tables import TABLES
+from agenttape_core.redaction.detection.tables.row import Row
+from agenttape_core.redaction.detection.views import View
+
+SECRET = "Zq7jCIejlCJr"
+
+
+def unmarked(marked: str) -> tuple[str, int, int]:
+    """Return a text without the marks around its secret, and where that starts and ends."""
+    text = marked.replace("⟦", "").replace("⟧", "")
+    return text, marked.index("⟦"), marked.index("⟧") - 1
+
+
+@pytest.mark.parametrize("each", TABLES.rows, ids=lambda each: each.found[:40])
+def test_row_finds_its_example(redactor: Redactor, each: Row) -> None:
+    """A row finds the secret of its example, and nothing around it."""
+    text, start, end = unmarked(each.found)
+    view = View(Normal(text))
+    literals = next(literals for row, literals in TABLES.near(view) if row is each)
+    assert [(one.start, one.end) for one in each.find(view, literals)] == [(start, end)]
+    redacted = redactor.text(text)
+    assert text[start:end] not in redacted
+    assert redacted.startswith(text[:start])
+    assert redacted.endswith(text[end:])
+
+
+@pytest.mark.parametrize("each", TABLES.rows, ids=lambda each: each.kept[:40])
+def test_row_keeps_what_looks_like_it(redactor: Redactor, each: Row) -> None:
+    """A row leaves what only looks like its example."""
+    assert list(each.find(View(Normal(each.kept)), each.literals)) == []
+    assert redactor.text(each.kept) == each.kept
+
+
+@pytest.mark.parametrize("each", TABLES.rows, ids=lambda each: each.found[:40])
+def test_what_is_foreseen_to_be_plain_holds_no_example(redactor: Redactor, each: Row) -> None:
+    """An example among many plain texts is still found."""
+    text, start, end = unmarked(each.found)
+    texts = [*(f"This is sentence number {number} of a talk." for number in range(20)), text]
+    redactor.foresee(texts)
+    assert text[start:end] not in redactor.text(text)
+
+
+SPELLED = [
+    '{{"\\u5bc6\\u7801": "{}"}}',
+    '{{"note": "Passwort f\\u00fcr das VPN: {}"}}',
+    "&quot;password&quot;: &quot;{}&quot;",
+    "&#34;password&#34;: &#34;{}&#34;",
+    "https://example.org/?q=%7B%22password%22%3A%22{}%22%7D",
+    "hasło: {}",
+    "Mật khẩu: {}",
+    "mật khẩu là {}",
+    "पासवर्ड: {}",
+    "รหัสผ่าน: {}",
+    "password           {}\nusername           bob",
+    '  AuthLDAPBindPassword "{}"',
+    '{{"Name": "db", "SecretString": "{}"}}',
+]
+
+
+@pytest.mark.parametrize("text", SPELLED)
+def test_names_are_known_in_all_spellings(redactor: Redactor, text: str) -> None:
+    """A name counts as it reads: in escapes, entities, other languages and columns; nothing else is changed."""
+    text = text.format(SECRET)
+    redacted = redactor.text(text)
+    before, _, after = text.partition(SECRET)
+    assert SECRET not in redacted
+    assert redacted.startswith(before)
+    assert redacted.endswith(after)
+
+
+def test_a_secret_in_escapes_is_replaced_whole(redactor: Redactor) -> None:
+    """A value that ends in an escape is replaced up to the end of the escape."""
+    redacted = redactor.text('{"password": "Zq7j\\u00e9", "user": "bob"}')
+    assert "Zq7j" not in redacted
+    assert redacted.endswith('", "user": "bob"}')
+    assert "00e9" not in redacted
+
+
+TYPED: list[tuple[dict[str, Any], str]] = [
+    ({"selector": "#password", "text": SECRET}, "text"),
+    ({"element": "Password textbox", "ref": "e12", "text": SECRET}, "text"),
+    ({"label": "Password", "value": SECRET}, "value"),
+    ({"sensitive": True, "type": "string", "value": SECRET}, "value"),
+    ({"ParameterKey": "DbPassword", "ParameterValue": SECRET}, "ParameterValue"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "key"), TYPED, ids=[str(arguments)[:40] for arguments, _ in TYPED])
+def test_an_item_tells_of_the_one_beside_it(redactor: Redactor, arguments: dict[str, Any], key: str) -> None:
+    """What a tool types into the field of a password is replaced, also where the dict is a text of JSON."""
+    redacted = redactor.value(arguments)
+    assert redacted == {**arguments, key: redacted[key]}
+    assert redacted[key] != SECRET
+
+
+LOOK_ALIKES = [
+    '"token": "▁the"',
+    '{"token": "Ġthe", "id": 3}',
+    "pin: GPIO17",
+    '<a accesskey="k">',
+    '{"label": "Token count", "value": "512 per call"}',
+    '{"sensitive": false, "value": "eu-west-1"}',
+    "\\u5bc6\\u7801 is a word",
+]
+
+
+@pytest.mark.parametrize("text", LOOK_ALIKES)
+def test_look_alikes_stay(redactor: Redactor, text: str) -> None:
+    """Tokens of models, pins of boards, keys to press and counts are no secrets."""
+    assert redactor.text(text) == text
