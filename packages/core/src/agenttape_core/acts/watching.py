@@ -13,7 +13,7 @@ from agenttape_core.acts.places import Place, innermost, place_of
 from agenttape_core.acts.words import DRAWING, EVENTS, IN_MEMORY, WITHIN_SHUTIL, draw, words_of
 from agenttape_core.guard.attempts import CONNECTING, NEW_INTERPRETER
 from agenttape_core.guard.caller import in_socketpair
-from agenttape_core.guard.handovers import HANDOVERS, Handover, to_interpreter, wrap_loaded
+from agenttape_core.guard.handovers import HANDOVERS, Handover, to_interpreter
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.lookups import LOOKUPS
 from agenttape_core.guard.patching import Wrappers
@@ -164,7 +164,6 @@ def watching_deeds(watcher: Watcher) -> Iterator[None]:
             raises. One deed may be shown more than once.
     """
     with _watching.watchers.including(watcher):
-        wrap_loaded()
         yield
 
 

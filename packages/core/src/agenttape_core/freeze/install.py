@@ -21,9 +21,9 @@ from agenttape_core.freeze import (
 )
 from agenttape_core.freeze.frozen import Lookup
 from agenttape_core.freeze.frozen_function import Replacement, installed
-from agenttape_core.freeze.imports import ImportFinder
 from agenttape_core.freeze.modules import Places, Table
 from agenttape_core.freeze.seams import Seams
+from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.locks import RLock
 from agenttape_core.schema.freeze_kinds import check_kinds, family
 

@@ -9,7 +9,7 @@ that is open already. So while somebody watches, these are wrapped, in `multipro
 - `Connection`, to which all else comes down: pipes, simple queues, managers' proxies;
 - the functions that run code in another interpreter of this process, or exchange data with one.
 
-Nothing is imported for this: a module that isn't loaded hasn't started a process yet.
+Nothing is imported for this: a module is wrapped when the program has imported it.
 
 A pipe by itself leads nowhere. So one that's older than a session counts only if this process has a child that's older,
 too. A process that `multiprocessing` has started may therefore open a session and report to its parent.
@@ -29,6 +29,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from agenttape_core.guard.caller import is_library, is_own
+from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.guard.patching import Wrappers
 from agenttape_core.guard.watchers import Watchers
 
@@ -110,47 +111,57 @@ def to_interpreter(verb: str) -> Handover:
 
 
 class _Wrapped:
-    """The modules that are wrapped."""
+    """The modules that are wrapped: those that are there, and each that the program imports while somebody watches."""
 
     def __init__(self) -> None:
         self._wrappers = Wrappers()
         self._modules: dict[str, Any] = {}
+        self._finder = ImportFinder(lambda name: name in _WRAPS, self._wrap)
 
     def install(self, wrappers: Wrappers) -> None:
         self._wrappers = wrappers
         for name in ("fork", "forkpty"):
             if hasattr(os, name):
                 wrappers.patch(os, name, _forking)
-        wrappers.exchange(self.look, _forked.clear)
+        wrappers.exchange(self._look, self._leave)
 
-    def look(self) -> None:
-        """Wrap what has been loaded since the last look: each watcher that begins may find more."""
+    def _look(self) -> None:
+        sys.meta_path.insert(0, self._finder)
         modules = sys.modules
-        for name, wrap in _WRAPS.items():
+        for name in _WRAPS:
+            # What another thread imports right now does not have all of its parts yet.
             module = modules.get(name)
-            if module is not None and self._modules.get(name) is not module:  # another one, if it was loaded anew
-                self._modules[name] = module
-                wrap(module, self._wrappers.patch)
+            if module is not None and not getattr(module.__spec__, "_initializing", False):
+                self._wrap(name)
+
+    def _leave(self) -> None:
+        if self._finder in sys.meta_path:  # else a test tool has put the list back
+            sys.meta_path.remove(self._finder)
+        _forked.clear()
+
+    def _wrap(self, name: str) -> None:
+        module = sys.modules[name]
+        if self._modules.get(name) is not module:  # another one, if it was loaded anew
+            self._modules[name] = module
+            _WRAPS[name](module, self._wrappers.patch)
 
 
-_wrapped = _Wrapped()
-HANDOVERS: Watchers[Watcher] = Watchers(_wrapped.install)
+HANDOVERS: Watchers[Watcher] = Watchers(_Wrapped().install)
 """Each of them is shown all that's handed to other processes and interpreters. It doesn't happen if one raises."""
-wrap_loaded = _wrapped.look
-"""Wrap what has been loaded since: to be called whenever a session begins while another one watches already."""
 
 
 def _connections(module: Any, patched: Callable[..., None]) -> None:
     patched(module._ConnectionBase, "__init__", _noting)  # noqa: SLF001 - it is that of all of them
-    for cls in filter(None, (vars(module).get("Connection"), vars(module).get("PipeConnection"))):
-        for name, verb in (("_send_bytes", "send to"), ("_recv_bytes", "receive from"), ("_poll", "wait for")):
-            patched(cls, name, partial(_through, verb))
+    # Each way to send or receive asks one of these first. Later there is a buffer: Python 3.12 crashes if the garbage
+    # collector finds one in the traceback of a refusal.
+    for name, verb in (("_check_writable", "send to"), ("_check_readable", "receive from")):
+        patched(module._ConnectionBase, name, partial(_through, verb))  # noqa: SLF001
     if "SocketClient" in vars(module):
         patched(module, "SocketClient", _connecting)
 
 
 def _queues(module: Any, patched: Callable[..., None]) -> None:
-    for cls in (module.Queue, module.JoinableQueue):
+    for cls in (module.Queue, module.JoinableQueue, module.SimpleQueue):
         patched(cls, "put", _putting)
 
 
@@ -248,7 +259,7 @@ def _through(verb: str, real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _putting(real: Callable[..., None]) -> Callable[..., None]:
-    """Wrap the method of a queue that lets a thread send."""
+    """Wrap the method of a queue that lets a thread send, or puts what it sends into a buffer first."""
 
     def put(self: Any, *args: Any, **kwargs: Any) -> None:
         if HANDOVERS.all and _is_of_program():

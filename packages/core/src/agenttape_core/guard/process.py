@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.errors import NetworkBlockedError, shown_path
 from agenttape_core.guard.attempts import (
     EVENTS,
+    NEW_INTERPRETER,
     Attempt,
     attempt_of,
     hand_over,
@@ -24,7 +25,7 @@ from agenttape_core.guard.attempts import (
     start_of,
 )
 from agenttape_core.guard.caller import caller
-from agenttape_core.guard.handovers import HANDOVERS, Handover, wrap_loaded
+from agenttape_core.guard.handovers import HANDOVERS, Handover
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.late import how_to_end
 from agenttape_core.guard.let_through import is_let_through
@@ -184,9 +185,18 @@ def _hook_for(
         if event in events and guards.all:
             attempt = recognise(event, args)
             if attempt is not None:
-                _judge(attempt)
+                try:
+                    _judge(attempt)
+                except NetworkBlockedError:
+                    if event not in _UNSTOPPABLE:
+                        raise  # else the session has been told, and fails
 
     return hook
+
+
+_UNSTOPPABLE = frozenset({NEW_INTERPRETER} if sys.version_info[:2] == (3, 12) else ())
+"""The events that must not be refused: Python 3.12 uses the interpreter that it did not get, and crashes. Its modules
+are wrapped, so only code in C and functions that were imported by name come here."""
 
 
 def _judge(attempt: Attempt) -> None:
@@ -257,5 +267,4 @@ def guarding(guard: Guard, exempt: Callable[[], bool]) -> Iterator[None]:
             telemetry, a `ConnectionRefusedError` instead.
     """
     with _guards.including(_Opened(guard, exempt)):
-        wrap_loaded()
         yield

@@ -11,7 +11,7 @@ from itertools import chain
 from threading import local
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError
-from agenttape_core.freeze.imports import ImportFinder
+from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.locks import RLock
 from agenttape_core.on_demand import load_late
 

@@ -9,7 +9,7 @@ from functools import reduce
 from types import ModuleType
 from typing import Any
 
-from agenttape_core.freeze.imports import ImportFinder
+from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.guard.patching import Wrappers
 from agenttape_core.locks import RLock
 

@@ -1,6 +1,7 @@
 """`ImportFinder`: notices when a module is imported, and says so once the module has run.
 
-Sessions watch for modules whose clocks and ids are to be frozen, and for frameworks whose integration is to connect.
+Sessions watch for modules whose clocks and ids are to be frozen, or by which work is handed to other processes, and for
+frameworks whose integration is to connect.
 A finder is a `meta_path` hook (https://docs.python.org/3/reference/import.html#import-hooks).
 """
 
