@@ -34,6 +34,8 @@ OUTSIDE = {
 _HOMES = {uri: path for path, uri in OUTSIDE.items()}
 _FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+_SOURCE = re.compile(r"\[(?P<name>[^\]]*)\]\((?:\.\./)*packages/[^)\s]+\.py\)")
+"""A link to a module, which is no page of the site: the name stays."""
 _SETTINGS = re.compile(r"^(?P<fence> *```\w+) \{(?P<settings>.*)\}$", re.MULTILINE)
 _FILE = re.compile(r'\bfile="(?P<file>[^"]+)"')
 
@@ -75,7 +77,7 @@ def linked_from(uri: str, text: str) -> str:
         target = OUTSIDE.get(meant, meant.removeprefix("docs/"))
         return f"]({relpath(target, PurePosixPath(uri).parent)}{link['anchor'] or ''})"
 
-    return _LINK.sub(led, text)
+    return _LINK.sub(led, _SOURCE.sub(r"\g<name>", text))
 
 
 def _titled(fence: re.Match[str]) -> str:

@@ -56,6 +56,18 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors_of(linked), f"{name_of(page)} links to #{anchor}, which {name_of(linked)} lacks"
 
 
+def test_names_are_where_their_links_lead() -> None:
+    """A name that is linked to a module is a function or a class of it: pages that walk through the code stay true."""
+    seen = 0
+    for page in PAGES:
+        for name, target in re.findall(r"\[`([\w.]+)`\]\(([^)\s]+\.py)\)", page.read_text(encoding="utf-8")):
+            text = (page.parent / target).resolve().read_text(encoding="utf-8")
+            for part in name.split("."):
+                assert re.search(rf"^ *(?:async )?(?:def|class) {part}\b", text, re.MULTILINE), f"{name} in {target}"
+            seen += 1
+    assert seen
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_make_verbs_exist(page: Path) -> None:
     """Each `make` command that a page names is a target of the Makefile."""
