@@ -225,9 +225,10 @@ def _scheduler(
         loops=volatile.scheduled(), threads=volatile.threads, unordered=volatile.loose, admissions=volatile.admissions
     )
     recorded = recorded if keeps_order else Order()
+    times = Times(source.entries, prepared.timings) if goes_by_times and source.has_step(GAP) else None
     if choices is None and not is_timed:
         is_noted, is_paced = notes and request.is_current, tempo is not None
-        on_trial = admitting_scheduler(recorded, imposes=imposes, notes=is_noted, is_paced=is_paced)
+        on_trial = admitting_scheduler(recorded, imposes=imposes, notes=is_noted, is_paced=is_paced, times=times)
         if on_trial is not None:
             return on_trial
     return Scheduler(
@@ -236,7 +237,7 @@ def _scheduler(
         notes_loops=notes and request.is_current,
         notes_threads=notes and not (policy.offline and imposes),
         choices=choices,
-        times=Times(source.entries, prepared.timings) if goes_by_times and source.has_step(GAP) else None,
+        times=times,
         is_paced=tempo is not None,
         is_virtual=choices is not None or is_timed,
     )

@@ -19,13 +19,15 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agenttape_core.scheduling.scheduler import Order, Scheduler
+    from agenttape_core.scheduling.scheduler import Order, Scheduler, Times
 
 
-def admitting_scheduler(order: Order, *, imposes: bool, notes: bool, is_paced: bool) -> Scheduler | None:
+def admitting_scheduler(
+    order: Order, *, imposes: bool, notes: bool, is_paced: bool, times: Times | None
+) -> Scheduler | None:
     """Return such a scheduler, see `AdmittingScheduler`; `None` where the other one is used."""
     if os.environ.get("TAPE_SCHEDULER") != "admission":
         return None
     from agenttape_core.scheduling.admission.scheduler import AdmittingScheduler
 
-    return AdmittingScheduler(order, imposes=imposes, notes=notes, is_paced=is_paced)
+    return AdmittingScheduler(order, imposes=imposes, notes=notes, is_paced=is_paced, times=times)

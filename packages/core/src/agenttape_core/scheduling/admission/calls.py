@@ -44,12 +44,12 @@ class AdmittedArrivals(Arrivals):
     def coming(self, number: int | None, *, takes_time: bool) -> AbstractContextManager[None]:  # noqa: ARG002
         """See `Arrivals`."""
         if self._scheduler.turn.is_on and not in_loop():
-            return self._arriving()
+            return self._arriving(self._scheduler.base_of(number))
         self._scheduler.threads.calling.add(threading.get_ident())
         return nullcontext()
 
     @contextmanager
-    def _arriving(self) -> Iterator[None]:
+    def _arriving(self, base: str) -> Iterator[None]:
         threads = self._scheduler.threads
         one = threads.mine()
         if one is not None:
@@ -57,7 +57,7 @@ class AdmittedArrivals(Arrivals):
         try:
             yield
         finally:
-            threads.gate()
+            threads.yields(base)
 
     def executing(self, *, leaves: bool, is_real: bool) -> AbstractContextManager[None]:
         """See `Arrivals`."""
@@ -65,6 +65,11 @@ class AdmittedArrivals(Arrivals):
         leaves = leaves or (is_real and is_outside_program(EXECUTING.get()))
         context: AbstractContextManager[None] = self._scheduler.threads.inside(None, leaves=leaves, is_real=is_real)
         return context
+
+    def next(self) -> None:
+        """See `Arrivals`. Also the end of code that had the turn is an arrival: a replay may answer the call."""
+        if not in_loop():
+            self._scheduler.threads.yields()
 
     def effect(self) -> None:
         """See `Arrivals`."""
@@ -87,15 +92,15 @@ class AdmittedArrivals(Arrivals):
         address: str,
         *,
         answers: int = 0,
-        is_opening: bool = False,
+        is_opening: bool = False,  # noqa: ARG002
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> _Context:
         """See `Arrivals`."""
         room = self._room()
         if room is None:
             return _AT_ONCE
-        base = f"{address}^" if is_opening else address
-        return nullcontext(ServedPlace(room, base, during, knows_effects=0 < answers < self._scheduler.times(base)))
+        knows_effects = 0 < answers < self._scheduler.times(address)
+        return nullcontext(ServedPlace(room, address, during, knows_effects=knows_effects))
 
     def awaiting_code(self, call: Any, address: str) -> _Context:
         """See `Arrivals`."""

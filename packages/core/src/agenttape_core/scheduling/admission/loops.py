@@ -200,6 +200,10 @@ class Room:
         """Return whether other participants go on, which may put something into the loop."""
         return any(one is not self.owner and one.state != BLOCKING for one in self.turn.live.values())
 
+    def live_timers(self) -> list[Key]:
+        """Return the timers of the program that are not due."""
+        return [key for key, timer in self.timers.items() if not timer.cancelled()] if self.owner.rests else []
+
     def next_timer(self) -> Key | None:
         """Return the timer that is due first."""
         live = {key: timer.when() for key, timer in self.timers.items() if not timer.cancelled()}
@@ -217,6 +221,7 @@ class Room:
         with self.turn.lock:
             key = self.turn.key(base)
             came = self.turn.count
+            self.turn.strategy.is_set(key, when - self.loop.time())
 
         def due() -> None:
             self.timers.pop(key, None)
@@ -269,7 +274,12 @@ class Rooms:
         """Return the room of a loop, by default of the one that runs here; `None` if it can't be followed."""
         if loop is None:
             loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
-        if loop is None or self._turn.is_over or not hasattr(loop, "_selector") or not hasattr(loop, "_ready"):
+        if (
+            loop is None
+            or not self._participants.is_on
+            or not hasattr(loop, "_selector")
+            or not hasattr(loop, "_ready")
+        ):
             return None
         found = self._rooms.get(loop)
         if found is None:

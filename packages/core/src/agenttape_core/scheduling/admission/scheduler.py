@@ -11,13 +11,14 @@ from weakref import ref
 from agenttape_core.scheduling.admission.calls import AdmittedArrivals
 from agenttape_core.scheduling.admission.loops import Rooms
 from agenttape_core.scheduling.admission.seams import following_loops
-from agenttape_core.scheduling.admission.strategies import AsTheyCome, Recorded
+from agenttape_core.scheduling.admission.strategies import AsTheyCome, ByTime, Recorded
 from agenttape_core.scheduling.admission.threads import Participants
-from agenttape_core.scheduling.admission.turn import Key, Turn
+from agenttape_core.scheduling.admission.turn import Key, Strategy, Turn
 from agenttape_core.scheduling.admission.unordered import Unordered
-from agenttape_core.scheduling.scheduler import Order, Scheduler
+from agenttape_core.scheduling.loose import BETWEEN_ANSWERS
+from agenttape_core.scheduling.scheduler import Order, Scheduler, Times
 from agenttape_core.scheduling.strand_seams import TURNS
-from agenttape_core.schema import Admissions
+from agenttape_core.schema import Admissions, Timing
 
 
 class AdmittingScheduler(Scheduler):
@@ -28,18 +29,22 @@ class AdmittingScheduler(Scheduler):
         imposes: Whether it's kept.
         notes: Whether the order of this run is noted.
         is_paced: Whether calls take the time that they took in the recording.
+        times: The recorded times, if the run was only observed.
     """
 
-    def __init__(self, order: Order, *, imposes: bool, notes: bool, is_paced: bool) -> None:
+    def __init__(self, order: Order, *, imposes: bool, notes: bool, is_paced: bool, times: Times | None) -> None:
         self.recorded = order
         self.is_paced = is_paced
         self.arrivals = AdmittedArrivals
         self._choices = None
         self._session: Any = lambda: None
         self.notes_loops = notes
+        self._rows = times
         keys = keys_of(order.admissions) if imposes and order.admissions is not None else ()
         self._times = Counter(key.base for key in keys)
-        strategy = Recorded(keys, self._note) if keys else AsTheyCome()
+        strategy: Strategy = Recorded(keys, self._note) if keys else AsTheyCome()
+        if times is not None:
+            strategy = ByTime(self._by_address, self._is_unseen)
         is_replay = imposes and bool(keys or order.unordered)
         self._unordered = Unordered(order.unordered, is_replay=is_replay, is_noted=notes, tell=self._note)
         self.turn = Turn(strategy, is_noted=notes, stalled=self._unordered.stalled)
@@ -51,6 +56,20 @@ class AdmittingScheduler(Scheduler):
 
     def _current(self) -> Any:
         return self._session()
+
+    def _by_address(self) -> dict[str, Timing]:
+        timings = self._rows.timings() if self._rows is not None else {}
+        rows = self._rows.rows if self._rows is not None else ()
+        return {row.address: timings[row.number] for row in rows if row.number in timings}
+
+    def _is_unseen(self) -> None:
+        self._note_unseen(BETWEEN_ANSWERS)
+
+    def base_of(self, number: int | None) -> str:
+        """Return the origin of the answer of a call in a thread: its address, where answers come by their times."""
+        if self._rows is None or not number:
+            return ""
+        return next((row.address for row in self._rows.rows if row.number == number), "")
 
     def times(self, base: str) -> int:
         """Return how often something of an origin came in the recording."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
+from agenttape_core.locks import cached_property
 from agenttape_core.scheduling.admission.turn import Key, Turn
+from agenttape_core.schema import Timing
 
 
 def timer(key: Key) -> bool:
@@ -31,6 +33,9 @@ class AsTheyCome:
 
     def depart(self) -> None:
         """Keep no order."""
+
+    def is_set(self, key: Key, seconds: float) -> None:
+        """Note that a timer is set."""
 
 
 class Recorded(AsTheyCome):
@@ -119,6 +124,85 @@ class Recorded(AsTheyCome):
     def depart(self) -> None:
         """Keep no order from now on."""
         self._at = len(self._order)
+
+
+class ByTime(AsTheyCome):
+    """Admits the answers of a run that was only observed by the times at which they came.
+
+    An observer does not see what the program does in between. So a replay lets all parts of it come as far as they can,
+    and time passes as the recording has it: to the next answer, or to the next timer of the program before that.
+
+    Args:
+        times: The recorded times by the addresses of the calls, read when the first one arrives.
+        unseen: Called where two answers wait at once: what is done between them may come in another order.
+    """
+
+    is_led = True
+
+    def __init__(self, times: Callable[[], Mapping[str, Timing]], unseen: Callable[[], object]) -> None:
+        self._read = times
+        self._unseen = unseen
+        self._now = 0.0
+        """The moment of the recording, in milliseconds."""
+        self._due: dict[Key, float] = {}
+        """The moments at which timers are due."""
+        self._passing: Key | None = None
+        """The timer that a clock passes to."""
+
+    @cached_property
+    def _times(self) -> Mapping[str, Timing]:
+        return self._read()
+
+    def is_set(self, key: Key, seconds: float) -> None:
+        """Note that a timer is set."""
+        self._due[key] = self._now + 1000 * seconds
+
+    def pick(self, turn: Turn) -> Key | None:
+        """Return what comes next: at once what takes no time, else the first of the answers and timers."""
+        free = [key for key, entry in turn.ready.items() if entry.is_free]
+        for key in free:
+            if key == self._passing or (key.base not in self._times and not timer(key)):
+                return key
+        if not turn.is_settled():
+            return None
+        calls: list[tuple[float, Key]] = [(self._answer(key), key) for key in free if key.base in self._times]
+        timers = [(self._due.get(key, self._now), key) for clock in turn.clocks for key in clock.live_timers()]
+        timers += [(self._due.get(key, self._now), key) for key in free if timer(key)]
+        if len(calls) > 1:
+            self._unseen()
+        if not calls and not timers:
+            return None
+        moment, first = min(calls + timers)
+        if first in turn.ready:
+            return first
+        self._passing = first
+        for clock in turn.clocks:
+            if clock.passes_to(first):
+                break
+        self._now = max(self._now, moment)
+        return None
+
+    def _answer(self, key: Key) -> float:
+        """Return when an answer came, or a chunk of it; at once if that is not known."""
+        timing = self._times[key.base]
+        if timing.start_ms is None:
+            return self._now
+        came = timing.offsets_ms[key.number - 1] if key.number <= len(timing.offsets_ms) else timing.duration_ms
+        return timing.start_ms + came
+
+    def took(self, key: Key) -> None:
+        """Note that an arrival was admitted."""
+        if key.base in self._times:
+            self._now = max(self._now, self._answer(key))
+        self._now = max(self._now, self._due.pop(key, self._now))
+
+    def unstick(self, turn: Turn) -> bool:
+        """Go on with whatever there is."""
+        if super().unstick(turn):
+            return True
+        free = next((key for key, entry in turn.ready.items() if entry.is_free), None)
+        self._passing = free
+        return free is not None
 
 
 def pass_time(turn: Turn) -> bool:

@@ -201,12 +201,16 @@ class Participants:
         if one is not None and self.turn.running is not one:
             self._gate(one)
 
-    def yields(self) -> None:
-        """Let others have the turn, and wait until it comes back: something arrives."""
+    def yields(self, base: str = "") -> None:
+        """Let others have the turn, and wait until it comes back: something arrives.
+
+        Args:
+            base: Its origin; by default the thread.
+        """
         one = self.mine()
         if one is not None and not one.is_out:
             self.leave_turn(one, AWAY)
-            self._gate(one)
+            self._gate(one, base)
 
     def arrives(self, base: str) -> None:
         """Let something arrive in the caller's thread, which does not have the turn."""
@@ -221,7 +225,7 @@ class Participants:
         label = one.labels[0]
         return f"{inside}|{label}" if inside and not label.startswith(inside) else label
 
-    def _gate(self, one: Participant) -> None:
+    def _gate(self, one: Participant, base: str = "") -> None:
         turn = self.turn
         if not turn.is_on or turn.lock._is_owned():  # noqa: SLF001 - a signal handler, or a finalizer
             return
@@ -229,7 +233,7 @@ class Participants:
             if turn.running is one:
                 turn.running = None
             if one.offered is None and one.state != OVER:
-                self._offer(one, base=self._base(one))
+                self._offer(one, base=base or self._base(one))
         self._block(one)
 
     def _offer(self, one: Participant, suffix: str = "", base: str = "") -> None:
@@ -285,6 +289,8 @@ class Participants:
                     return True
                 _acquire(one.wake, False)
                 one.state = SLEEPING if wait.is_timed else BLOCKING
+                if wait.is_timed:
+                    turn.strategy.is_set(Key(f"{one.base}~", 0), wait.left or 0.0)
                 turn.release(one)
             try:
                 self._await_release(one, wait)
@@ -339,6 +345,11 @@ class Participants:
         return False
 
     passes_to = expire
+
+    def live_timers(self) -> list[Key]:
+        """Return the waits whose time has still to pass."""
+        sleeping = [one for one in self.turn.live.values() if one.state == SLEEPING and one.offered is None]
+        return [Key(f"{one.base}~", 0) for one in sleeping]
 
     def _is_due(self) -> bool:
         return any(self._due())

@@ -85,6 +85,9 @@ class Strategy(Protocol):
     def depart(self) -> None:
         """Keep no order from now on: the run isn't the recorded one."""
 
+    def is_set(self, key: Key, seconds: float) -> None:
+        """Note that a timer is set."""
+
 
 class Turn:
     """The turn of one session. Thread-safe.
@@ -262,8 +265,10 @@ class Turn:
         """Return whether nothing is on its way, as far as can be seen."""
         if self.outside and now - self._changed < _LONGEST:
             return False
-        if now - self._changed < _SETTLED:
-            return False
+        return now - self._changed >= _SETTLED and (self.is_settled() or now - self._changed >= _LONGEST)
+
+    def is_settled(self) -> bool:
+        """Return whether no participant is about to come to something."""
         for one in self.live.values():
             is_coming = one.state in (AWAY, RUNNING) and not one.rests
             if one.state in (BLOCKING, SLEEPING) and one.wait is not None and one.wait.is_told and one.offered is None:
@@ -274,7 +279,7 @@ class Turn:
                 is_coming = True
             if one.state == BLOCKING and one.wait is None and _has_ended(one.joins):
                 is_coming = True
-            if is_coming and now - self._changed < _LONGEST:
+            if is_coming:
                 return False
         return True
 
