@@ -13,7 +13,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -212,3 +212,35 @@ def test_cross_encoders_are_replayed_and_rerankers_run(tmp_path: Path) -> None:
         assert run(3.5) == ["cats", "tigers", "ants"]
     assert model.calls == 1
     assert [call.name for call in replay.report.served] == ["Scoring"]
+
+
+class Imagining(Embeddings):
+    """Embeds what a model imagines of a question: hypothetical documents (HyDE)."""
+
+    def __init__(self, prompt: str) -> None:
+        self.llm = FakeListChatModel(responses=["an animal that purrs"])
+        self.inner = DeterministicFakeEmbedding(size=8)
+        self.prompt = prompt
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.inner.embed_query(self.llm.invoke(f"{self.prompt} {text}").text)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.inner.embed_documents(texts)
+
+
+def test_a_replay_steps_into_an_embedding_model_that_asks_a_model(tmp_path: Path) -> None:
+    """Its code runs, with the recorded answers of what it asks, and an edited prompt in it is a miss."""
+
+    def embed(prompt: str = "Imagine:") -> Any:
+        model = Imagining(prompt)
+        return model.embed_query("Cats?"), model.embed_documents(["dogs"])
+
+    with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
+        recorded = embed()
+    assert len(recording.report.executed) == 4, "one that only embeds by another model is one call"
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert embed() == recorded
+    assert [call.name for call in replay.report.ran_through] == ["Imagining"]
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
+        embed("Be rude:")

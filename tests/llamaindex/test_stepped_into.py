@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from llama_index.core import Document, PromptTemplate, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import ChatMessage
 from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -145,3 +146,59 @@ def test_an_edited_part_of_an_engine_is_a_miss(edit: str, how: str, tmp_path: Pa
         assert ask_framework(gone) == recorded
     with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.jsonl"):
         ask_framework(gone, **EDITS[edit])
+
+
+class Imagining(BaseEmbedding):
+    """Embeds what a model imagines of a question: hypothetical documents (HyDE)."""
+
+    llm: Any
+    inner: Any
+    prompt: str = "Imagine:"
+    embeds_first: bool = False
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        if self.embeds_first:
+            self.inner.get_query_embedding(query)
+        imagined = self.llm.complete(f"{self.prompt} {query}").text
+        return list(self.inner.get_query_embedding(imagined))
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        imagined = (await self.llm.acomplete(f"{self.prompt} {query}")).text
+        return list(await self.inner.aget_query_embedding(imagined))
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return list(self.inner.get_text_embedding(text))
+
+
+async def embed(world: World, how: str = "sync", **fields: Any) -> Any:
+    """Embed a question and a text, each by another model."""
+    model = Imagining(llm=ScriptedLLM(world), inner=ScriptedEmbedding(world), **fields)
+    query = model.get_query_embedding("Cats?") if how == "sync" else await model.aget_query_embedding("Cats?")
+    return query, model.get_text_embedding("dogs")
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_a_replay_steps_into_an_embedding_model_that_asks_an_llm(how: str, tmp_path: Path) -> None:
+    """Its code runs, with the recorded answers of what it asks, and an edited prompt in it is a miss."""
+    with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
+        recorded = await embed(World(), how)
+    assert len(recording.report.executed) == 4, "one that only embeds by another model is one call"
+    gone = World()
+    gone.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert await embed(gone, how) == recorded
+    assert [call.name for call in replay.report.ran_through] == ["Imagining"]
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
+        await embed(gone, how, prompt="Be rude:")
+
+
+async def test_an_embedding_model_that_embeds_first_is_replayed_whole(tmp_path: Path) -> None:
+    """What it embedded before it asked is not recorded by itself, so its code isn't run."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = await embed(World(), embeds_first=True)
+    gone = World()
+    gone.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert await embed(gone, embeds_first=True) == recorded
+    assert replay.report.ran_through == ()
+    assert "embedded by ScriptedEmbedding" in (tmp_path / "c.yaml").read_text()

@@ -1,7 +1,8 @@
 """Substitute embedding models.
 
 A model that delegates to another one (a cache, a wrapper) is recorded as one call, its own: a replay needs no answer of
-the other.
+the other. A class of the user's may ask other boundaries first, such as a chat model for a text to embed. A replay
+steps into such a call, as into a retriever, so the embedding model behind it is recorded as well.
 """
 
 from __future__ import annotations
@@ -25,20 +26,23 @@ from agenttape_core.integration import (
     leaf_call,
     model_of,
     named_arguments,
+    note_act,
     plain,
     public_fields,
     settings_of,
+    state_of,
     warn_unless_identified,
 )
 from agenttape_core.integration.codecs import packed
 from agenttape_langchain.requests import embedding_body
 
 EMBEDDING = Boundary("embeddings")
+PROGRAM = Boundary("embeddings", is_program=True)
+"""A model of a user's class, which may be made of other boundaries: a replay steps into it if it only asked those."""
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    outer = executing()
-    if outer is not None and outer.boundary is EMBEDDING:
+    if _is_part(self):
         return None
     arguments = named_arguments(getattr(type(self), name), (_ARGUMENTS[name],), args, kwargs)
     texts = arguments.pop(_ARGUMENTS[name], "")
@@ -48,7 +52,26 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         warn_unless_identified(session, EMBEDDING.kind, self, settings, Embeddings)
         return embedding_body(texts, {**settings, **arguments})
 
-    return begin(EMBEDDING, self, type(self).__name__, body)
+    return begin(PROGRAM if _is_program(self.__class__) else EMBEDDING, self, type(self).__name__, body)
+
+
+def _is_part(embeddings: Any) -> bool:
+    """Return whether a call is a part of that of an embedding model around it."""
+    outer = executing()
+    if outer is None or outer.boundary.kind != EMBEDDING.kind:
+        return False
+    if outer.boundary is EMBEDDING or outer.owner is state_of(embeddings):
+        return True
+    if not outer.is_real or outer.has_made_calls:
+        return False
+    note_act(f"embedded by {type(embeddings).__name__}")  # and that is not recorded, so its code can't run in a replay
+    return True
+
+
+@functools.lru_cache(256)
+def _is_program(cls: type) -> bool:
+    """Return whether a class is a user's: it derives from the interface itself, and is in no package of LangChain."""
+    return not any(base.__module__.startswith("langchain") for base in cls.__mro__ if base is not Embeddings)
 
 
 def _settings(embeddings: Any) -> Mapping[str, Any]:

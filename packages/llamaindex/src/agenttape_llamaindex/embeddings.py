@@ -1,7 +1,9 @@
 """Substitute embedding models: of texts, of images, and sparse ones.
 
 Spans, events, the cache and the rate limiter of an embedding model are the framework's own, and happen on every replay.
-A model that embeds by another one is recorded as one call, its own: its answer needs no other recording.
+A model that embeds by another one is recorded as one call, its own: its answer needs no other recording. A class of the
+user's may ask other boundaries first, such as an LLM for a text to embed. A replay steps into such a call, as into a
+retriever, so the embedding model behind it is recorded as well.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ from agenttape_core.integration import (
     leaf_call,
     model_of,
     named_arguments,
+    note_act,
     plain,
     public_fields,
     settings_of,
+    state_of,
     warn_unless_identified,
 )
 from agenttape_core.integration.codecs import packed
@@ -39,6 +43,8 @@ from agenttape_llamaindex.requests import embedding_body, image_embedding_body
 from agenttape_llamaindex.run_tree import own_span
 
 EMBEDDING = Boundary("embeddings")
+PROGRAM = Boundary("embeddings", is_program=True)
+"""A model of a user's class, which may be made of other boundaries: a replay steps into it if it only asked those."""
 
 _TEXTS = {
     "_get_query_embedding": "query",
@@ -55,13 +61,13 @@ _IMAGES = {
     "_aget_image_embeddings": "img_file_paths",
 }
 _ARGUMENTS = {**_TEXTS, **_IMAGES}
+_INTERFACES = frozenset(BaseEmbedding.__mro__) | frozenset(BaseSparseEmbedding.__mro__)
 _SINGLE = frozenset({"text", "img_file_path"})
 """The arguments of calls that return one vector, recorded as a list of one: a batch of one is the same request."""
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    outer = executing()
-    if outer is not None and outer.boundary is EMBEDDING:
+    if _is_part(self):
         return None
     argument = _ARGUMENTS[name]
     given = named_arguments(getattr(type(self), name), (argument,), args, kwargs)
@@ -78,7 +84,26 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         warn_unless_identified(session, EMBEDDING.kind, self, settings, BaseEmbedding)
         return make(body, {**settings, **given})
 
-    return begin(EMBEDDING, self, type(self).__name__, request, place)
+    return begin(PROGRAM if _is_program(self.__class__) else EMBEDDING, self, type(self).__name__, request, place)
+
+
+def _is_part(embedding: Any) -> bool:
+    """Return whether a call is a part of that of an embedding model around it."""
+    outer = executing()
+    if outer is None or outer.boundary.kind != EMBEDDING.kind:
+        return False
+    if outer.boundary is EMBEDDING or outer.owner is state_of(embedding):
+        return True
+    if not outer.is_real or outer.has_made_calls:
+        return False
+    note_act(f"embedded by {type(embedding).__name__}")  # and that is not recorded, so its code can't run in a replay
+    return True
+
+
+@functools.lru_cache(256)
+def _is_program(cls: type) -> bool:
+    """Return whether a class is a user's: it derives from the interface itself, and is in no package of LlamaIndex."""
+    return not any(base.__module__.startswith("llama_index.") for base in cls.__mro__ if base not in _INTERFACES)
 
 
 def embedding_settings(embedding: Any) -> Mapping[str, Any]:
