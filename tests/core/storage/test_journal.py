@@ -188,6 +188,19 @@ def test_damage_before_the_last_line_is_an_error_with_its_line(target: Path, mak
     assert left.exists()
 
 
+def test_an_interaction_that_is_there_twice_is_an_error_with_its_line(target: Path, make: MakeInteraction) -> None:
+    """The error names the journal and the second of them, not the cassette that could not be written."""
+    left = leave(target, [make(1), make(2)])
+    lines = left.read_bytes().splitlines(keepends=True)
+    left.write_bytes(b"".join([*lines, lines[1]]))
+
+    with pytest.raises(CassetteFormatError, match="there is an interaction 1 above") as caught:
+        recover(left)
+
+    assert (caught.value.path, caught.value.line) == (left, len(lines) + 1)
+    assert left.exists()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "error"),
     [

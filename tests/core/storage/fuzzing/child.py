@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import importlib
 import itertools
 import json
 import os
@@ -34,6 +35,7 @@ from agenttape_core.storage import Journal, open_cassette, recover, write_casset
 from agenttape_core.storage.cassette import LAYOUTS, Cassette
 from agenttape_core.storage.files import pack
 
+importlib.import_module("agenttape_core.session.module_dates")  # only a call that cannot be served needs it
 sys.modules["tzdata"] = None  # type: ignore[assignment] # names of zones are looked up in the system alone
 SECONDS_A_FILE = 2.0
 """Of processor time; a file takes a thousandth of it."""

@@ -68,6 +68,7 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line[Interact
         header = _header(path, rows[0])
         lines: list[Line[Interaction | Step]] = []
         requests: list[dict[str, Any]] = []
+        numbers: set[int] = set()
         for number, row in enumerate(rows[1:], start=2):
             try:
                 value = load_line(row)
@@ -79,11 +80,21 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line[Interact
             if "header" in fields:
                 header = header_from_dict(as_dict(fields["header"], "`header`"))
             else:
-                lines.append(_line(fields, requests))
+                line = _line(fields, requests)
+                _check_number(line.record, numbers)
+                lines.append(line)
     except Malformed as error:
         remedy = "cut the journal off before this line to get back what is before it"
         raise CassetteFormatError(path, error.problem, remedy=remedy, line=number) from None
     return header, lines
+
+
+def _check_number(record: Interaction | Step, numbers: set[int]) -> None:
+    """Refuse an interaction of which the number is among those above it, and note its number."""
+    if isinstance(record, Interaction):
+        if record.number in numbers:
+            raise Malformed(f"there is an interaction {record.number} above this line")
+        numbers.add(record.number)
 
 
 def read_own_journal(path: Path, content: bytes) -> Sequence[Line[AnyRecord]]:
