@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.redaction import Redactor
 from agenttape_core.redaction.detection.normal import Normal
 from agenttape_core.redaction.detection.tables import TABLES
@@ -118,3 +120,17 @@ LOOK_ALIKES = [
 def test_look_alikes_stay(redactor: Redactor, text: str) -> None:
     """Tokens of models, pins of boards, keys to press and counts are no secrets."""
     assert redactor.text(text) == text
+
+
+def test_a_key_in_a_tag_is_not_in_the_file(tmp_path: Path) -> None:
+    """The tags of a session are redacted as all else in the file is."""
+    key = "ghp_" + "a1B2c3D4e5" * 4
+
+    @boundary("tool")
+    def ask() -> str:
+        return "yes"
+
+    with use_cassette(tmp_path / "c.yaml", mode="all", tags=[key, "nightly"]):
+        ask()
+    assert key not in (tmp_path / "c.yaml").read_text(encoding="utf-8")
+    assert "nightly" in open_cassette(tmp_path / "c.yaml").header.tags

@@ -121,7 +121,7 @@ def new_header(
     is_timed = not {"clock", TICKING}.isdisjoint(settings.freeze)
     return Header(
         name=name,
-        tags=list(settings.tags),
+        tags=[redactor.text(tag) for tag in settings.tags],
         ignore=list(settings.ignore or ()),
         http=settings.http if settings.http is not None else prior is not None and prior.http,
         freeze=Freeze(kinds=sorted(settings.freeze), seed=seed),
