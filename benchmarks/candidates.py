@@ -1,4 +1,4 @@
-"""Other models tried on a suite by `--cassette-candidate`, beside the same suite that asks each of them plainly."""
+"""Other models tried on a suite by `--cassette-lab=model`, beside the same suite that asks each of them plainly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def candidates(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     with OpenAILoopback(_policy) as server:
         suites.run(_OURS, folder / "ours", server.base_url, _OURS.recording)
         plain = suites.run(_PLAIN, folder / "plain", server.base_url)[1]
-        tried = (f"--cassette-candidate=openai:{name}" for name in names)
+        tried = (f"--cassette-lab=model:openai:{name}" for name in names)
         options = ("--cassette-samples=1", "--cassette-baseline=0", *tried)
         ours = suites.run(_OURS, folder / "ours", server.base_url, *options)[1]
     samples = _TESTS * _CANDIDATES

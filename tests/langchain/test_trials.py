@@ -166,7 +166,7 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
     """Other runs are told apart from failing ones, those that leave the recording do not count; no tool runs."""
     tree = sorted(path.name for path in (suite.path / "cassettes").rglob("*"))
     result = suite.runpytest_inprocess(
-        "--cassette-candidate=openai:new", "--cassette-samples=3", "--fail-under=0.7", "--cassette-report=report.json"
+        "--cassette-lab=model:openai:new", "--cassette-samples=3", "--fail-under=0.7", "--cassette-report=report.json"
     )
     result.assert_outcomes(passed=6, errors=2)
     found = trials(suite.path)
@@ -207,7 +207,7 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
     assert len(derived) == 6 * 6
 
 
-CANDIDATE = "--cassette-candidate=openai:new"
+CANDIDATE = "--cassette-lab=model:openai:new"
 
 
 def test_a_trial_stops_at_its_verdict(single: pytest.Pytester, models: Models) -> None:
@@ -240,7 +240,7 @@ def priced(suite: pytest.Pytester, **prices: float) -> None:
 def test_the_plan(single: pytest.Pytester, models: Models) -> None:
     """A plan says what the samples would take, test by test, and asks nobody; several candidates share a baseline."""
     priced(single, old=1.0, new=2.0)
-    result = single.runpytest_inprocess(CANDIDATE, "--cassette-candidate=openai:newer", "--cassette-plan=plan.json")
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-lab=model:openai:newer", "--cassette-plan=plan.json")
     result.assert_outcomes(passed=1, deselected=5)
     result.stdout.fnmatch_lines(
         [
@@ -300,24 +300,24 @@ def test_an_interruption(single: pytest.Pytester, models: Models) -> None:
     assert models.asked["old", "same"] - before["old", "same"] == 8  # no sample is taken again
     assert models.asked["new", "same"] - before["new", "same"] == 9
     with pytest.raises(pytest.UsageError, match="it holds samples of openai:new only"):
-        single.parseconfigure("--cassette-candidate=openai:newer", "--cassette-resume=report.json")
+        single.parseconfigure("--cassette-lab=model:openai:newer", "--cassette-resume=report.json")
 
 
 BAD = [
     (
-        ("--cassette-candidate=openai:new", "--cassette-mode=all"),
+        ("--cassette-lab=model:openai:new", "--cassette-mode=all"),
         "excludes --rerecord and a --cassette-mode that records",
     ),
-    (("--cassette-candidate=openai:new", "--rerecord"), "excludes --rerecord and a --cassette-mode that records"),
-    (("--cassette-candidate=openai:new", "--fail-under=80"), "--fail-under=80: expected a share"),
+    (("--cassette-lab=model:openai:new", "--rerecord"), "excludes --rerecord and a --cassette-mode that records"),
+    (("--cassette-lab=model:openai:new", "--fail-under=80"), "--fail-under=80: expected a share"),
     (
-        ("--cassette-candidate=openai:new", "--cassette-resume=none.json"),
+        ("--cassette-lab=model:openai:new", "--cassette-resume=none.json"),
         "no trials of candidates that could be resumed",
     ),
-    (("--cassette-candidate=openai:new", "--cassette-plan=test_shop.py"), "no file for a plan"),
-    (("--cassette-candidate=openai:new", "--cassette-max-usd=-1"), "expected a limit in US dollars"),
-    (("--cassette-resume=report.json",), "--cassette-resume needs --cassette-candidate"),
-    (("--cassette-plan=plan.json",), "--cassette-plan needs --rerecord=plan or --cassette-candidate"),
+    (("--cassette-lab=model:openai:new", "--cassette-plan=test_shop.py"), "no file for a plan"),
+    (("--cassette-lab=model:openai:new", "--cassette-max-usd=-1"), "expected a limit in US dollars"),
+    (("--cassette-resume=report.json",), "--cassette-resume needs --cassette-lab=model"),
+    (("--cassette-plan=plan.json",), "--cassette-plan needs --rerecord=plan or --cassette-lab=model"),
 ]
 
 
@@ -341,7 +341,7 @@ def test_few_samples(single: pytest.Pytester) -> None:
 
 def test_a_candidate_that_cannot_be_tried(single: pytest.Pytester, models: Models) -> None:
     """A name that means no model fails each test with what to do, and nothing is asked."""
-    result = single.runpytest_inprocess(CANDIDATE, "--cassette-candidate=nobody:new")
+    result = single.runpytest_inprocess(CANDIDATE, "--cassette-lab=model:nobody:new")
     result.assert_outcomes(passed=1, errors=1, deselected=5)
     assert models.asked == {}  # neither the baseline nor the other candidate
     result.stdout.fnmatch_lines(["*candidate='nobody:new': ValueError*"])

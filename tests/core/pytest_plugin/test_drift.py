@@ -1,4 +1,4 @@
-"""`--cassette-drift`: a suite is compared with the real services, and nothing in the tree changes."""
+"""`--cassette-lab=live`: a suite is compared with the real services, and nothing in the tree changes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_unchanged_services(recorded: Project, capsys: pytest.CaptureFixture[str
     """Where nothing has changed, the run passes, no file changes, and `stale` knows when that was."""
     before = tree(recorded.path)
     assert run(["stale", "--check", "verified", "cassettes"]) == 1
-    result = recorded.run("--cassette-drift")
+    result = recorded.run("--cassette-lab=live")
     assert result.ret == 0, result.stdout.str()
     result.stdout.fnmatch_lines(["1 cassette verified by a run for real"])
     assert tree(recorded.path) == before
@@ -76,7 +76,7 @@ def test_changed_services(changed: str, said: str, recorded: Project) -> None:
     text = agent.read_text(encoding="utf-8")
     agent.write_text(text.replace('return f"{city}: 20 {unit}"', changed), encoding="utf-8")
     before = tree(recorded.path)
-    result = recorded.run("--cassette-drift")
+    result = recorded.run("--cassette-lab=live")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines([said])
     result.stdout.fnmatch_lines(["0 cassettes verified by a run for real"])
@@ -106,7 +106,7 @@ def test_a_part_that_caught_its_failure(recorded: Project) -> None:
     (recorded.path / "city").write_text("Roma", encoding="utf-8")
     recorded.run("--rerecord").assert_outcomes(passed=1)
     before = tree(recorded.path)
-    result = recorded.run("--cassette-drift")
+    result = recorded.run("--cassette-lab=live")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*cassettes/notes.yaml: no recording for tool look_up*"])
     assert tree(recorded.path) == before
@@ -155,7 +155,7 @@ def test_a_tool_that_answers_otherwise(
     project.record()
     agent.write_text(text + TOOL.format(**{**common, **now}), encoding="utf-8")
     os.utime(agent, (2e9, 2e9))  # Python takes a file of the same second and size for the same one
-    result = project.run("--cassette-drift")
+    result = project.run("--cassette-lab=live")
     if said:
         result.assert_outcomes(passed=1, errors=1)
         result.stdout.fnmatch_lines([f"*{said}*"])
@@ -178,7 +178,7 @@ def test_city():
     text = agent.read_text(encoding="utf-8")
     for error in ("no city", "no country"):
         agent.write_text(text.replace('return f"{city}: 20 {unit}"', f'raise LookupError("{error}")'), encoding="utf-8")
-        result = project.run("--cassette-mode=once" if error == "no city" else "--cassette-drift")
+        result = project.run("--cassette-mode=once" if error == "no city" else "--cassette-lab=live")
     result.stdout.fnmatch_lines(["*tool look_up now answers otherwise: builtins:LookupError: *city* → *country*"])
 
 
@@ -210,6 +210,6 @@ def test_a_golden_value_leaves_out_what_differs_each_time(project: Project, monk
     monkeypatch.setenv("WORDS", "other")
     project.run().assert_outcomes(failed=1)
     project.tests(GOLDEN % '["**.id", "words"]')
-    project.run("--cassette-drift").assert_outcomes(passed=1)
+    project.run("--cassette-lab=live").assert_outcomes(passed=1)
     project.tests(GOLDEN % '"words"')
     project.run().stdout.fnmatch_lines(["*ignore='words' is a bare string*"])

@@ -1,4 +1,4 @@
-"""`--explore`: each test that passes is run again with its calls answered in other orders."""
+"""`--cassette-lab=orders`: each test that passes is run again with its calls answered in other orders."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def recorded(project: Project) -> Project:
 
 def test_a_race_fails_and_the_summary_lists_all(recorded: Project) -> None:
     """The test itself has passed; its exploration says which order breaks it, and how to see that again."""
-    result = recorded.run("--explore", "-q")
+    result = recorded.run("--cassette-lab=orders", "-q")
     result.assert_outcomes(passed=6, errors=2)
     result.stdout.fnmatch_lines(
         [
@@ -89,8 +89,8 @@ def test_the_printed_line_makes_it_again(recorded: Project, test: str, order: st
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--explore=0"], "expected the number of orders"),
-        (["--explore", "--cassette-order=2"], "excludes"),
+        (["--cassette-lab=orders:0"], "expected the number of orders"),
+        (["--cassette-lab=orders", "--cassette-order=2"], "excludes"),
         (["--cassette-order=first"], "expected numbers of calls"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`--faults`: each recorded call of each test fails once in each way, and a matrix says what came of it."""
+"""`--cassette-lab=faults`: each recorded call of each test fails once in each way; a matrix shows what came of it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_own_session():
 
 def matrices(project: Project, *args: str) -> dict[str, Any]:
     """Run the tests with faults, and return the matrix of each test: the verdicts by call and fault."""
-    project.run(*args, "--faults-report=faults.json")
+    project.run(*args, "--cassette-report=faults.json")
     written = json.loads((project.path / "faults.json").read_text(encoding="utf-8"))["tests"]
     return {
         one["test"].partition("::")[2]: one["excluded"]
@@ -65,7 +65,7 @@ def recorded(project: Project) -> Project:
 def test_matrix(recorded: Project) -> None:
     """Each call fails in each way; a retry recovers, a swallowed error is silent; sessions of the test's own count."""
     before = {path: path.read_bytes() for path in recorded.path.rglob("*.yaml")}
-    found = matrices(recorded, "--faults=timeout,timeout:always,tool_error,empty")
+    found = matrices(recorded, "--cassette-lab=faults:timeout,timeout:always,tool_error,empty")
     assert found["test_careful"] == {
         (1, "timeout"): "recovered",
         (1, "timeout:always"): "raised",
@@ -82,7 +82,7 @@ def test_matrix(recorded: Project) -> None:
 
 def test_text(recorded: Project) -> None:
     """The summary shows the matrix, with the findings in words; the outcome of the tests is as without faults."""
-    result = recorded.run("--faults=connection_reset,empty", "-k", "blind or careful")
+    result = recorded.run("--cassette-lab=faults:connection_reset,empty", "-k", "blind or careful")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         [
@@ -118,7 +118,7 @@ def test_once_only():
     assert len(seen) == 1
 """
     )
-    found = matrices(recorded, "--faults=timeout")
+    found = matrices(recorded, "--cassette-lab=faults:timeout")
     assert found["test_broken"] == "it fails without a fault"
     assert found["test_once_only"].startswith("it fails when it is run again without a fault: AssertionError")
 
@@ -160,16 +160,16 @@ def test_not_allowed():
 
 def test_controls_are_no_findings(recorded: Project) -> None:
     """The harmless words beside an injected instruction are shown, and are no finding."""
-    recorded.run("--faults=inject", "-k", "blind", "--faults-report=faults.xml")
+    recorded.run("--cassette-lab=faults:inject", "-k", "blind", "--cassette-report=faults.xml")
     xml = (recorded.path / "faults.xml").read_text(encoding="utf-8")
     assert (xml.count("<testcase"), xml.count("<failure")) == (2, 1)
-    found = matrices(recorded, "--faults=inject", "-k", "blind")
+    found = matrices(recorded, "--cassette-lab=faults:inject", "-k", "blind")
     assert found == {"test_blind": {(1, "inject"): "silent", (1, "note"): "silent"}}
 
 
 def test_reports(recorded: Project) -> None:
     """The reporters of checks write the matrix: a case for each fault, a failure for each silent one."""
-    recorded.run("--faults=timeout,empty", "-k", "blind", "--faults-report=out/faults.xml")
+    recorded.run("--cassette-lab=faults:timeout,empty", "-k", "blind", "--cassette-report=out/faults.xml")
     xml = (recorded.path / "out" / "faults.xml").read_text(encoding="utf-8")
     assert (xml.count("<testcase"), xml.count("<failure")) == (2, 2)
     assert "timeout: 1  tool look_up at look_up" in xml
@@ -178,9 +178,9 @@ def test_reports(recorded: Project) -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--faults=timout", "there is no kind 'timout'"),
-        ("--faults=,", "no kind is named"),
-        ("--faults-report=x.pdf", "the suffix is the form, and this one is not known"),
+        ("--cassette-lab=faults:timout", "there is no kind 'timout'"),
+        ("--cassette-lab=faults:,", "no kind is named"),
+        ("--cassette-report=x.pdf", "the suffix is the form, and this one is not known"),
     ],
 )
 def test_refused(project: Project, option: str, message: str) -> None:
@@ -194,6 +194,6 @@ def test_refused(project: Project, option: str, message: str) -> None:
 def test_recording_comes_first(project: Project) -> None:
     """Nothing fails while tests are recorded, nor does a test without a cassette."""
     project.tests(SUITE)
-    assert matrices(project, "--faults=timeout", "--cassette-mode=all") == {}
+    assert matrices(project, "--cassette-lab=faults:timeout", "--cassette-mode=all") == {}
     project.tests("def test_nothing(): pass")
-    assert matrices(project, "--faults=timeout") == {}
+    assert matrices(project, "--cassette-lab=faults:timeout") == {}

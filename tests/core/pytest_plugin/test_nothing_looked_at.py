@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from agenttape_core.pytest_plugin.command_line import add_options
+from agenttape_core.pytest_plugin.command_line import EXPERIMENTS, add_options
 
 ALONE = ("-p", "no:xdist", "-p", "no:randomly")
 """Without pytest-randomly, which imports numpy: a run in this process forgets it, and it can't be imported twice."""
 
 JUDGING = {
-    "--cassette-drift": "",
-    "--cassette-candidate": "=openai:gpt-5-mini",
-    "--faults": "=all",
-    "--explore": "",
-    "--adequacy": "",
+    "--cassette-lab=live": "",
+    "--cassette-lab=model": ":openai:gpt-5-mini",
+    "--cassette-lab=faults": "",
+    "--cassette-lab=orders": "",
+    "--cassette-lab=mutants": "",
     "--rerecord": "=plan",
 }
 """The options that give a verdict on cassettes, each with a value."""
@@ -32,10 +32,8 @@ NOT_JUDGING = {
         ("--cassette-max-usd", "--cassette-plan", "--cassette-samples", "--cassette-baseline", "--fail-under"),
         "it is a part of an option that judges",
     ),
-    **dict.fromkeys(("--cassette-resume", "--explore-seed"), "likewise"),
-    **dict.fromkeys(
-        ("--cassette-artifacts", "--cassette-report", "--cassette-summary", "--faults-report"), "it writes a file"
-    ),
+    "--cassette-resume": "likewise",
+    **dict.fromkeys(("--cassette-artifacts", "--cassette-report", "--cassette-summary"), "it writes a file"),
 }
 """The other options, each with the reason why a run without a cassette may pass with it."""
 
@@ -45,7 +43,14 @@ def test_each_option_is_listed() -> None:
     parser = pytest.Parser(_ispytest=True)
     add_options(parser)
     names = [name for option in parser.getgroup("agenttape").options for name in option.names()]
-    assert sorted(names) == sorted([*JUDGING, *NOT_JUDGING])
+    assert sorted(names) == sorted([*{name.partition("=")[0] for name in JUDGING}, *NOT_JUDGING])
+
+
+def test_each_experiment_is_listed() -> None:
+    """A new experiment says here what it needs."""
+    named = [name.partition("=")[2] for name in JUDGING if name.startswith("--cassette-lab=")]
+    assert named == [*dict.fromkeys(named)]
+    assert set(named) == set(EXPERIMENTS)
 
 
 @pytest.mark.parametrize("option", [name + value for name, value in JUDGING.items()])
@@ -54,12 +59,12 @@ def test_option_without_anything_to_judge(pytester: pytest.Pytester, option: str
     pytester.makepyfile("def test_plain(): pass")
     result = pytester.runpytest_inprocess(option, *ALONE)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines([f"*{option.partition('=')[0]}* among 0 tests with a cassette*"])
+    result.stdout.fnmatch_lines([f"*{option.partition(':')[0].removesuffix('=plan')}* among 0 tests with a cassette*"])
 
 
 def test_no_tests_at_all(pytester: pytest.Pytester) -> None:
     """A run that finds no test ends as pytest says."""
-    assert pytester.runpytest_inprocess("--faults=all", *ALONE).ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert pytester.runpytest_inprocess("--cassette-lab=faults", *ALONE).ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 @pytest.mark.process
@@ -67,6 +72,6 @@ def test_cassettes_without_calls(pytester: pytest.Pytester) -> None:
     """A test whose cassette holds no call verifies nothing, though it passes for real."""
     pytester.makepyfile("import pytest\n@pytest.mark.cassette\ndef test_idle(): pass")
     pytester.runpytest_subprocess("--cassette-mode=once", *ALONE).assert_outcomes(passed=1)
-    result = pytester.runpytest_subprocess("--cassette-drift", *ALONE)
+    result = pytester.runpytest_subprocess("--cassette-lab=live", *ALONE)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*--cassette-drift verified no cassette among 1 test with a cassette*"])
+    result.stdout.fnmatch_lines(["*--cassette-lab=live verified no cassette among 1 test with a cassette*"])

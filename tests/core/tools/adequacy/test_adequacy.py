@@ -259,8 +259,8 @@ def test_tools_that_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_in_a_run_of_pytest(project: Path) -> None:
-    """`pytest --adequacy` shows the result of the tests that were served below its summary."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--adequacy=1", "test_desk.py"]
+    """`pytest --cassette-lab=mutants` shows the result of the tests that were served below its summary."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--cassette-lab=mutants:1", "test_desk.py"]
     ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stdout
     assert "= adequacy =" in ended.stdout

@@ -43,7 +43,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--cassette-max-usd",
         metavar="DOLLARS",
         type=float,
-        help="with --rerecord=dirty or --cassette-candidate: make no call of a model that would cost more "
+        help="with --rerecord=dirty or --cassette-lab=model:MODEL: make no call of a model that would cost more "
         "than is left of this",
     )
     group.addoption(
@@ -51,7 +51,7 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="FILE",
         nargs="?",
         const="",
-        help="with --rerecord=plan: write what it would take to a file, as JSON; with --cassette-candidate: ask no "
+        help="with --rerecord=plan: write what it would take to a file, as JSON; with --cassette-lab=model: ask no "
         "model, and say what it would take",
     )
     group.addoption(
@@ -68,16 +68,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="keep the report of a failing test, its cassette, and its new recording",
     )
     group.addoption(
-        "--cassette-drift",
-        action="store_true",
-        help="run each test that passes once more for real, keep nothing of it, and fail where it differs",
-    )
-    group.addoption(
-        "--cassette-candidate",
-        metavar="MODEL",
+        "--cassette-lab",
+        metavar="NAME[:key=value,...]",
         action="append",
         default=[],
-        help="try another model, such as openai:gpt-5-mini, on the cassette of each test that passes; repeatable",
+        help="run an experiment on the tests that pass with their recordings: faults[:KINDS], orders[:RUNS,seed=N], "
+        "mutants[:RUNS], model:MODEL, or live, which calls everything for real and compares; repeatable",
     )
     group.addoption(
         "--cassette-samples",
@@ -101,7 +97,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--cassette-report",
         metavar="FILE",
-        help="write the table of the candidates to a file, as JSON or Markdown (.md)",
+        help="write the result of the experiment to a file: .json, .md; of faults also .sarif, .trx, or .xml (JUnit)",
     )
     group.addoption(
         "--cassette-resume",
@@ -116,45 +112,9 @@ def add_options(parser: pytest.Parser) -> None:
         help="write a report on the tests with a cassette: .md, .sarif, .trx, or .xml for JUnit; repeatable",
     )
     group.addoption(
-        "--explore",
-        metavar="ORDERS",
-        nargs="?",
-        const=200,
-        type=int,
-        help="run each test that passes again with its calls answered in other orders, at most so many (200)",
-    )
-    group.addoption(
-        "--explore-seed",
-        metavar="SEED",
-        type=int,
-        default=7,
-        help="of the orders that --explore chooses by chance (7)",
-    )
-    group.addoption(
         "--cassette-order",
         metavar="ORDER",
-        help="answer these calls first where several wait, in this order, such as 5,3; as a finding of --explore says",
-    )
-    group.addoption(
-        "--faults",
-        metavar="KINDS",
-        nargs="?",
-        const="all",
-        help="let each recorded call of each test fail once in each way: all, or some such as timeout,cut_stream",
-    )
-    group.addoption(
-        "--faults-report",
-        metavar="FILE",
-        help="write what came of the faults to a file: .json, .md, .sarif, .trx, or .xml for JUnit",
-    )
-    group.addoption(
-        "--adequacy",
-        metavar="EDITS",
-        nargs="?",
-        const=200,
-        type=int,
-        help="when all tests have run: edit the program in small ways, at most so many (200), and list the edits that "
-        "none of those tests notices that have passed with a cassette",
+        help="answer these calls first where several wait, in this order, such as 5,3; as a finding of orders says",
     )
     group.addoption(
         "--cassette-prove",
@@ -164,13 +124,73 @@ def add_options(parser: pytest.Parser) -> None:
     )
 
 
+EXPERIMENTS = {
+    "faults": ("kinds",),
+    "orders": ("runs", "seed"),
+    "mutants": ("runs",),
+    "model": ("model",),
+    "live": (),
+}
+"""The experiments, and what can be given for each; what has no name is for the first."""
+
+
+def choose_experiments(config: pytest.Config) -> None:
+    """Set what each experiment of the run varies.
+
+    Raises:
+        pytest.UsageError: If there's no such experiment, or nothing of that name can be given for it.
+    """
+    option = config.option
+    option.faults = option.explore = option.adequacy = None
+    option.explore_seed, option.cassette_drift, option.cassette_candidate = 7, False, []
+    for text in option.cassette_lab:
+        name, _, rest = text.partition(":")
+        if name not in EXPERIMENTS:
+            raise pytest.UsageError(f"--cassette-lab={text}: there's no {name!r}; there are {', '.join(EXPERIMENTS)}")
+        given = _given(text, rest, EXPERIMENTS[name])
+        if name == "faults":
+            option.faults = given.get("kinds", "all")
+        elif name == "orders":
+            option.explore = _number(text, given.get("runs", "200"))
+            option.explore_seed = _number(text, given.get("seed", "7"))
+        elif name == "mutants":
+            option.adequacy = _number(text, given.get("runs", "200"))
+        elif name == "live":
+            option.cassette_drift = True
+        elif "model" in given:
+            option.cassette_candidate.append(given["model"])
+        else:
+            raise pytest.UsageError(f"--cassette-lab={text}: name the model: --cassette-lab=model:openai:gpt-5-mini")
+
+
+def _given(text: str, rest: str, names: tuple[str, ...]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    last = next(iter(names), "")
+    for piece in rest.split(",") if rest else ():
+        key, equals, value = piece.partition("=")
+        if not equals or key not in names:
+            if not names:
+                raise pytest.UsageError(f"--cassette-lab={text}: nothing can be given for it")
+            key, value = last, piece if last not in given else f"{given[last]},{piece}"
+        given[key] = value
+        last = key
+    return given
+
+
+def _number(text: str, value: str) -> int:
+    if not value.lstrip("-").isdigit():
+        raise pytest.UsageError(f"--cassette-lab={text}: expected a number, found {value!r}")
+    return int(value)
+
+
 def refuse(config: pytest.Config) -> None:
     """Refuse options that say nothing, or that do not go together.
 
     Raises:
         pytest.UsageError: If there are such options.
     """
-    if config.option.faults is not None or config.option.faults_report is not None:
+    choose_experiments(config)
+    if config.option.faults is not None or (config.option.cassette_report and not config.option.cassette_candidate):
         from agenttape_core.pytest_plugin.faulting import refuse_unknown as refuse_unknown_faults
 
         refuse_unknown_faults(config)
@@ -180,13 +200,13 @@ def refuse(config: pytest.Config) -> None:
         )
     _refuse_plan(config.option.cassette_plan, config)
     if config.option.cassette_drift and (config.option.cassette_candidate or config.option.rerecord is not None):
-        raise pytest.UsageError("--cassette-drift excludes --cassette-candidate and --rerecord")
+        raise pytest.UsageError("--cassette-lab=live excludes --cassette-lab=model and --rerecord")
     _refuse_candidates(config)
     if config.option.cassette_samples < 1 or (config.option.cassette_baseline or 0) < 0:
         raise pytest.UsageError("--cassette-samples takes a number from 1, --cassette-baseline one from 0")
     if config.option.cassette_max_usd is not None:
         if config.option.rerecord != "dirty" and not config.option.cassette_candidate:
-            raise pytest.UsageError("--cassette-max-usd needs --rerecord=dirty or --cassette-candidate")
+            raise pytest.UsageError("--cassette-max-usd needs --rerecord=dirty or --cassette-lab=model:MODEL")
         from agenttape_core.pytest_plugin.planning import keep_to
 
         keep_to(config.option.cassette_max_usd, config)
@@ -206,7 +226,7 @@ def _refuse_plan(file: str | None, config: pytest.Config) -> None:
     if file is None:
         return
     if config.option.rerecord != "plan" and not config.option.cassette_candidate:
-        raise pytest.UsageError("--cassette-plan needs --rerecord=plan or --cassette-candidate")
+        raise pytest.UsageError("--cassette-plan needs --rerecord=plan or --cassette-lab=model:MODEL")
     if not file and config.option.rerecord == "plan":
         raise pytest.UsageError("--cassette-plan needs a file with --rerecord=plan: --cassette-plan=plan.json")
     if file and (Path(file).is_dir() or "::" in file or file.endswith(".py")):
@@ -219,11 +239,11 @@ def _refuse_candidates(config: pytest.Config) -> None:
     option = config.option
     if not option.cassette_candidate:
         if option.cassette_resume is not None:
-            raise pytest.UsageError("--cassette-resume needs --cassette-candidate")
+            raise pytest.UsageError("--cassette-resume needs --cassette-lab=model:MODEL")
         return
     if option.rerecord is not None or option.cassette_mode not in _REPLAYING:
         raise pytest.UsageError(
-            "--cassette-candidate excludes --rerecord and a --cassette-mode that records: it is tried on recordings"
+            "--cassette-lab=model excludes --rerecord and a --cassette-mode that records: it is tried on recordings"
         )
     if option.fail_under is not None and not 0 <= option.fail_under <= 1:
         raise pytest.UsageError(f"--fail-under={option.fail_under:g}: expected a share of the samples, from 0 to 1")
@@ -243,7 +263,7 @@ def _refuse_candidates(config: pytest.Config) -> None:
 
 def _refuse_edits(edits: int | None) -> None:
     if edits is not None and edits < 1:
-        raise pytest.UsageError(f"--adequacy={edits}: expected the number of edits to try, at least 1")
+        raise pytest.UsageError(f"--cassette-lab=mutants:runs={edits}: expected the number of edits to try, at least 1")
 
 
 def _refuse_pace(pace: str | None) -> None:

@@ -1,4 +1,4 @@
-"""`--adequacy`: the edits of the program that none of the tests notices which have passed, after the last of them."""
+"""`--cassette-lab=mutants`: the edits that none of the tests notices which have passed, after the last of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--explore`: a test that has passed is run again with its recorded calls answered in other orders."""
+"""`--cassette-lab=orders`: a test that has passed is run again with its recorded calls answered in other orders."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def refuse_unknown(config: pytest.Config) -> None:
     """
     orders, order = config.option.explore, config.option.cassette_order
     if orders is not None and orders < 1:
-        raise pytest.UsageError(f"--explore={orders}: expected the number of orders to try, at least 1")
+        raise pytest.UsageError(f"--cassette-lab=orders:runs={orders}: expected the number of orders, at least 1")
     if orders is not None and (order is not None or config.option.faults is not None):
-        raise pytest.UsageError("--explore excludes --cassette-order and --faults")
+        raise pytest.UsageError("--cassette-lab=orders excludes --cassette-order and --cassette-lab=faults")
     if order is not None and not all(word.isdigit() for word in cassette_and_order(order)[1].split(",")):
         raise pytest.UsageError(f"--cassette-order={order}: expected numbers of calls, such as 5,3 or desk:5,3")
 

@@ -1,4 +1,4 @@
-"""`--faults`: a test that has passed is run again, and each recorded call of it fails once in each way."""
+"""`--cassette-lab=faults`: a test that has passed is run again, and each recorded call of it fails once in each way."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def refuse_unknown(config: pytest.Config) -> None:
         pytest.UsageError: If there is one.
     """
     _chosen(_named(config))
-    path = config.option.faults_report
+    path = config.option.cassette_report
     if path is not None and Path(path).suffix not in {".json", *FORMS}:
         raise pytest.UsageError(
-            f"--faults-report={path}: the suffix is the form, and this one is not known\n"
+            f"--cassette-report={path}: the suffix is the form, and this one is not known\n"
             f"  use one of .json, {', '.join(FORMS)}"
         )
 

@@ -1,4 +1,4 @@
-"""`--cassette-candidate`: a test that has passed with its recording is run again with another model, several times."""
+"""`--cassette-lab=model`: a test that has passed with its recording is run again with another model, several times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--cassette-drift`: a test that has passed with its cassette is run once more for real, and nothing of it is kept."""
+"""`--cassette-lab=live`: a test that has passed with its cassette is run once more for real; nothing is kept."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
 number of tools that are named in the summary."""
 _SENT = "agenttape_orphans"
-_CALM = ("cassettes", "what it would take", "faults", "orders", "adequacy")
+_CALM = ("cassettes", "what it would take", "faults", "orders", "mutants")
 
 
 class WholeRun:
@@ -207,17 +207,17 @@ class WholeRun:
         """Yield a line for each option that gives a verdict, and of which there was nothing to judge."""
         option, among = self._config.option, f"among {counted(len(self._found), 'test')} with a cassette"
         if option.cassette_drift and not self._has_verified_a_call():
-            yield f"--cassette-drift verified no cassette {among}: it needs tests that pass and make calls"
+            yield f"--cassette-lab=live verified no cassette {among}: it needs tests that pass and make calls"
         if option.cassette_candidate and not (self._trials or self._trial_plans):
-            yield f"--cassette-candidate was tried on no test {among}: it needs recordings in which a model is asked"
+            yield f"--cassette-lab=model was tried on no test {among}: it needs recordings in which a model is asked"
         if option.faults is not None and not any(matrix.cells for matrix in self._matrices):
-            yield f"--faults could make no call fail {among}: it needs tests that pass with recorded calls"
+            yield f"--cassette-lab=faults could make no call fail {among}: it needs tests that pass with recorded calls"
         if option.rerecord == "plan" and not self._plans and not self._own_plans:
             yield f"--rerecord=plan found nothing to plan {among}: record first, --cassette-mode=once"
         if option.explore is not None and not self._explored:
-            yield f"--explore tried no order {among}: it needs tests that pass with recorded calls"
+            yield f"--cassette-lab=orders tried no order {among}: it needs tests that pass with recorded calls"
         if option.adequacy is not None and not self._passed:
-            yield f"--adequacy edited nothing {among}: it needs tests that pass with recorded calls"
+            yield f"--cassette-lab=mutants edited nothing {among}: it needs tests that pass with recorded calls"
 
     def _has_verified_a_call(self) -> bool:
         from agenttape_core.storage import open_cassette
@@ -240,14 +240,14 @@ class WholeRun:
             from agenttape_core.pytest_plugin.trying import interrupted_in
 
             self._trials += interrupted_in(self._config)
-        if option.cassette_report is not None:
+        if option.cassette_report is not None and option.cassette_candidate:
             from agenttape_core.pytest_plugin.trying import write_trials
 
             write_trials(option.cassette_report, self._trials)
-        if option.faults_report is not None:
+        if option.cassette_report is not None and not option.cassette_candidate:
             from agenttape_core.pytest_plugin.faulting import write_matrices
 
-            write_matrices(option.faults_report, self._matrices)
+            write_matrices(option.cassette_report, self._matrices)
         if option.adequacy is not None and self._passed:
             from agenttape_core.pytest_plugin.editing import lines_of
 
@@ -315,7 +315,7 @@ class WholeRun:
         if self._explored:
             yield "orders", self._explored
         if self._adequate:
-            yield "adequacy", self._adequate
+            yield "mutants", self._adequate
 
 
 def _place(found: tuple[int, Verdict]) -> int:

@@ -69,7 +69,7 @@ def faults(
 def _matrices(tests: tuple[str, ...], kinds: str) -> list[FaultMatrix]:
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         file = Path(folder) / "faults.json"
-        ended = run_pytest(tests, [f"--faults={kinds}", f"--faults-report={file}"], quietly=True)
+        ended = run_pytest(tests, [f"--cassette-lab=faults:{kinds}", f"--cassette-report={file}"], quietly=True)
         if ended.returncode not in {OK, FINDINGS} or not file.exists():
             why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
             raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())

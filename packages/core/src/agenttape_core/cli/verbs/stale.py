@@ -35,7 +35,7 @@ def stale(paths: tuple[str, ...], *, max_age: str | None, checks: tuple[Check, .
 
     Checks their age, whether their models were retired, whether other versions of the packages are installed, and
     whether cassettes that were recorded later hold another system prompt or tool at the same place of the program. With
-    --check verified, lists those that pytest --cassette-drift has not compared with a run for real, or too long ago.
+    --check verified, lists those that pytest --cassette-lab=live has not compared with a run for real, or too long ago.
     """
     settings = load_settings()
     limit = parse_age(max_age, "--max-age") if max_age is not None else None

@@ -18,7 +18,7 @@ from agenttape_core.tools.upkeep.retirements import Retirements
 Check = Literal["age", "model", "package", "prompt", "tool", "verified"]
 ALL_CHECKS: tuple[Check, ...] = get_args(Check)
 CHECKS = ALL_CHECKS[:-1]
-"""The checks that are made by default: whether `pytest --cassette-drift` has verified a cassette is not among them."""
+"""The checks that are made by default: not whether `pytest --cassette-lab=live` has verified a cassette."""
 _MINOR = re.compile(r"(\d+)(?:\.(\d+))?")
 
 
@@ -106,7 +106,7 @@ def _of_verification(
     path: str, now: datetime, max_age: timedelta | None, verified: datetime | None
 ) -> Iterator[Finding]:
     if verified is None:
-        yield Finding(path, "verified", "never verified: pytest --cassette-drift compares it with a run for real")
+        yield Finding(path, "verified", "never verified: pytest --cassette-lab=live compares it with a run for real")
     elif max_age is not None and now - verified > max_age:
         yield Finding(path, "verified", f"last verified {counted((now - verified).days, 'day')} ago")
 
