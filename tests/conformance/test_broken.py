@@ -29,8 +29,8 @@ from agenttape_core.integration import (
     current_session,
     executing,
     intercept,
-    runs,
     task_branch,
+    times_left,
 )
 from agenttape_core.session.session import SCOPES
 from agenttape_core.testing import IntegrationConformance, ScriptedError, Shape, run_conformance
@@ -291,7 +291,7 @@ class CountsBackwardsInThreads(TapedClient):
 
     def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
         if shape == "call" and replaying() and threading.current_thread() is not threading.main_thread():
-            left = runs.times_left(session, CLIENT, self.body(question, shape))
+            left = times_left(session, CLIENT, self.body(question, shape))
             where["position"] = Position("Client" if left == 1 else f"Client#{left}")
         return super().crossing(session, question, shape, **where)
 
@@ -360,7 +360,7 @@ class RefusesByItself(TapedClient):
         if (
             replaying()
             and session.policy.exhausted == "fail"
-            and not runs.times_left(session, CLIENT, self.body(question, shape))
+            and not times_left(session, CLIENT, self.body(question, shape))
         ):
             raise CassetteMissError("no recording for chat Client", f"  cassette {session.path}\n  differs somehow")
         return super().crossing(session, question, shape, **where)

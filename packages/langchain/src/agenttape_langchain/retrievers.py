@@ -27,9 +27,8 @@ from agenttape_core.integration import (
     named_arguments,
     plain,
     settings_of,
-)
-from agenttape_core.integration import (
-    runs as session_runs,
+    times_left,
+    times_recorded,
 )
 from agenttape_langchain.requests import retrieval_body
 from agenttape_langchain.session_tree import position_of
@@ -80,7 +79,7 @@ def _is_observed(name: str, query: str, settings: dict[str, Any]) -> bool:
     session = current_session()
     if session is None or not session.policy.may_serve(SEARCH.kind, name):
         return False
-    return session_runs.times_left(session, SEARCH, recorded_body(session, query, settings)) > 0
+    return times_left(session, SEARCH, recorded_body(session, query, settings)) > 0
 
 
 def recorded_body(session: Session, query: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -90,9 +89,9 @@ def recorded_body(session: Session, query: str, settings: dict[str, Any]) -> dic
     cassette holds one with the same settings.
     """
     body, seen = retrieval_body(query, settings), retrieval_body(query, {})
-    if not settings or session.policy.replaces or session_runs.times_recorded(session, SEARCH, body):
+    if not settings or session.policy.replaces or times_recorded(session, SEARCH, body):
         return body
-    return seen if session_runs.times_recorded(session, SEARCH, seen) else body
+    return seen if times_recorded(session, SEARCH, seen) else body
 
 
 RETRIEVERS = Family(

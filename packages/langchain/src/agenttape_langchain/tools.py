@@ -27,9 +27,9 @@ from agenttape_core.integration import (
     coroutine,
     note_text,
     original_of,
+    outcomes_of,
     plain,
     recorded_text,
-    runs,
     session_of_call,
     state_of,
     that_may_change,
@@ -104,7 +104,7 @@ def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
     """
     body = {**seen, **request_of_run(None)}
     recorded = as_recorded(session, TOOL, body, seen)
-    return body if recorded is body or depends_on_run(runs.outcomes_of(session, TOOL, seen)) else seen
+    return body if recorded is body or depends_on_run(outcomes_of(session, TOOL, seen)) else seen
 
 
 def _packed(crossing: Crossing, tool: BaseTool, value: Any) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +19,7 @@ from agenttape_core import (
 )
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Usage
+from agenttape_core.session.call import WATCHERS
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.heal import heal, plan
 from agenttape_core.tools.reading.prices import Price, PriceTable
@@ -154,10 +155,17 @@ def test_coroutine_functions(tmp_path: Path) -> None:
     assert plan(_asynchronous, path).is_clean
 
 
-def test_a_limit_while_running(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def unwatched() -> Iterator[None]:
+    """Give a test calls that nobody watches besides it."""
+    before, WATCHERS[:] = WATCHERS[:], []
+    yield
+    WATCHERS[:] = before
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_a_limit_while_running(agent: Agent) -> None:
     """The call that would exceed the limit is not made, even if the program eats the error; the cassette stays."""
-    watchers: list[Any] = []
-    monkeypatch.setattr("agenttape_core.session.call._watchers", watchers)
     budget = Budget(0.05, PriceTable({"m": Price(10, 20)})).watch()
     before = CASSETTE.read_bytes()
     agent.questions[:] = ["a", "B", "C"]
@@ -166,9 +174,9 @@ def test_a_limit_while_running(agent: Agent, monkeypatch: pytest.MonkeyPatch) ->
     assert (agent.asked, CASSETTE.read_bytes(), budget.spent) == (["B"], before, pytest.approx(0.03))
 
 
-def test_a_limit_over_several_sessions(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("unwatched")
+def test_a_limit_over_several_sessions(agent: Agent) -> None:
     """The last call of a session counts as well, when the next one begins."""
-    monkeypatch.setattr("agenttape_core.session.call._watchers", [])
     Budget(0.05, PriceTable({"m": Price(10, 20)})).watch()
     agent.questions[:] = ["a", "B"]
     with use_cassette("c", mode="update"):

@@ -188,13 +188,13 @@ from agenttape_core.session import (
     register_position,
     register_run_reader,
     register_scope,
-    runs,
     serve,
     serve_stream,
     told_outside,
     value_codec,
     without_ids,
 )
+from agenttape_core.session.runs import outcomes_of, times_left, times_recorded
 
 __all__ = [
     "EMBEDDING_SETTINGS",
@@ -286,6 +286,7 @@ __all__ = [
     "note_act",
     "note_text",
     "original_of",
+    "outcomes_of",
     "passing_on",
     "plain",
     "plain_value",
@@ -314,7 +315,6 @@ __all__ = [
     "register_thread_files",
     "register_tracer",
     "request_value",
-    "runs",
     "serve",
     "serve_stream",
     "session_of_call",
@@ -327,6 +327,8 @@ __all__ = [
     "taking_part_while",
     "task_branch",
     "that_may_change",
+    "times_left",
+    "times_recorded",
     "tokens_in",
     "told_outside",
     "usage_in",

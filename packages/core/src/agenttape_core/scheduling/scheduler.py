@@ -160,6 +160,11 @@ class Scheduler:
             address: Where its recording will be.
         """
 
+    @property
+    def is_chosen(self) -> bool:
+        """True if an order is imposed that was chosen, and not recorded."""
+        return self._choices is not None
+
     def begins_call(self) -> None:
         """Wait until a call of the caller's thread may begin."""
         if self.threads.is_on:

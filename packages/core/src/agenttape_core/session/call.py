@@ -50,18 +50,20 @@ class Call:
         return f"{self.request.kind} {self.request.name} at {self.position.address}"
 
 
-_watchers: list[Callable[[Any], None]] = []
-_answer_watchers: list[Callable[[Any], None]] = []
+WATCHERS: list[Callable[[Any], None]] = []
+"""Called with each call that begins, where it is made."""
+ANSWER_WATCHERS: list[Callable[[Any], None]] = []
+"""Called with each call whose answer has come."""
 
 
 def watch_crossings(watcher: Callable[[Any], None]) -> None:
     """Call this with each call of this process when it begins, where it is made; `verify` compares them."""
-    _watchers.append(watcher)
+    WATCHERS.append(watcher)
 
 
 def stop_watching(watcher: Callable[[Any], None]) -> None:
     """Call a function no longer that `watch_crossings` was given."""
-    _watchers.remove(watcher)
+    WATCHERS.remove(watcher)
 
 
 def watch_answers(watcher: Callable[[Any], None]) -> None:
@@ -69,16 +71,16 @@ def watch_answers(watcher: Callable[[Any], None]) -> None:
 
     Of a stream, that is when its reader has come to its end. A call that is cancelled has no answer.
     """
-    _answer_watchers.append(watcher)
+    ANSWER_WATCHERS.append(watcher)
 
 
 def begun(call: Any) -> None:
     """Show a call that begins to those who watch."""
-    for watcher in _watchers:
+    for watcher in WATCHERS:
         watcher(call)
 
 
 def answered(call: Any) -> None:
     """Show a call whose answer has come to those who watch."""
-    for watcher in _answer_watchers:
+    for watcher in ANSWER_WATCHERS:
         watcher(call)

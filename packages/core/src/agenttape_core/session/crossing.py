@@ -55,10 +55,14 @@ def answered(
     found: Match,
 ) -> AnsweredCall:
     """Begin a call that a recording answers."""
-    session, boundary, request, position, number, owner, _ = facts
-    session.report.add(served=_note_answer(facts, found, is_served=True))
+    session, boundary, request, position, number, owner, parent = facts
+    if session.only_replays and parent is None:  # nothing listens, and there is nothing to choose
+        crossed = Crossed(request.kind, request.name, position.address, found.number, found.rung)
+    else:
+        crossed = _note_answer(facts, found, is_served=True)
+        session.scheduler.serves(found.number)
+    session.report.add(served=crossed)
     session.ledger.served_at.setdefault(found.number, position.order)
-    session.scheduler.serves(found.number)
     return AnsweredCall(session, boundary, request, position, number=number, owner=owner, found=found)
 
 

@@ -501,10 +501,8 @@ IN_THREADS: Slot[dict[ExecutedCall, None]] = Slot(lambda _: {})
 """Those whose code runs in work that may be given up, until they are recorded: longer than their code runs."""
 
 
-def executing() -> ExecutedCall | None:
-    """Return the innermost call that is being executed around this one."""
-    found: ExecutedCall | None = EXECUTING.get()
-    return found
+executing: Callable[[], ExecutedCall | None] = EXECUTING.get
+"""Return the innermost call that is being executed around this one."""
 
 
 def swap_executing(call: ExecutedCall | None) -> ExecutedCall | None:
@@ -521,7 +519,9 @@ def around(session: Session, position: Position | None = None) -> ExecutedCall |
         session: The session.
         position: Where the call is made, as far as a framework knows.
     """
-    innermost = executing() or _executing_elsewhere(session, position)
+    innermost = executing()
+    if innermost is None:
+        innermost = None if SCOPES.innermost() is not None else _executing_elsewhere(session, position)
     return innermost if innermost is not None and innermost.session is session else None
 
 
@@ -532,8 +532,6 @@ def _executing_elsewhere(session: Session, position: Position | None) -> Execute
     if a framework knows the place of the call, in the same tree and not below that boundary: then it runs beside,
     as in an event loop that is older than the session.
     """
-    if SCOPES.innermost() is not None:
-        return None
     origin = SCOPES.origin()
     if origin is not None and origin.membership.session is session:
         begun_in: ExecutedCall | None = origin.crossing

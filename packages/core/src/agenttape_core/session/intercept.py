@@ -13,7 +13,7 @@ from agenttape_core.locks import Lock
 from agenttape_core.scheduling import Awaited, answering
 from agenttape_core.schema import Outcome, Plain, Usage
 from agenttape_core.session.answered_call import AnsweredCall
-from agenttape_core.session.call import answered
+from agenttape_core.session.call import ANSWER_WATCHERS, answered
 from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.executed_call import ExecutedCall, Failure
 
@@ -36,7 +36,8 @@ def serve(call: Crossing, apply: Apply | None = None) -> Any:
     outcome = call.direct_outcome()
     if outcome is not None and outcome.status == "returned" and call.session.scheduler.comes_at_once():
         value = call.value(outcome)
-        answered(call)
+        if ANSWER_WATCHERS:
+            answered(call)
         return value
     paced, arrivals = call.paced(), call.arrivals
     try:

@@ -20,8 +20,8 @@ def only_replays(setup: Setup) -> bool:
     if not policy.offline or policy.frozen or policy.through or policy.executable is not None:
         return False
     rare = (setup.candidates, setup.pace, setup.events, setup.sink)
-    is_as_it_is = policy.lossy == "refuse" and not setup.notes_departures and not isinstance(source, Edited)
-    return is_as_it_is and all(each is None for each in rare)
+    differs = setup.notes_departures or isinstance(source, Edited) or setup.scheduler.is_chosen
+    return policy.lossy == "refuse" and not differs and all(each is None for each in rare)
 
 
 class Recordings:

@@ -16,7 +16,7 @@ from agenttape_core.scheduling import Membership, Scopes, takes_part
 from agenttape_core.schema import MODEL_KINDS, Interaction, ValueCodec
 from agenttape_core.session.began_with import FirstInput
 from agenttape_core.session.boundary import Boundary
-from agenttape_core.session.call import begun
+from agenttape_core.session.call import WATCHERS, begun
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_value, value_codec
 from agenttape_core.session.crossing import Crossing, Facts, answered, executed, faked, missed, run_through
@@ -321,7 +321,8 @@ class Session:
             call: Crossing = answered(facts, decision.found)
         else:
             call = self._not_answered(facts, decision, candidate, body)
-        begun(call)
+        if WATCHERS:
+            begun(call)
         return call
 
     def _not_answered(

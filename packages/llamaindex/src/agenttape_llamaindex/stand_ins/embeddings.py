@@ -12,7 +12,7 @@ from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
 from llama_index.core.schema import ImageType
 from pydantic import PrivateAttr
 
-from agenttape_core.integration import Crossing, aserve, runs, serve
+from agenttape_core.integration import Crossing, aserve, serve, times_recorded
 from agenttape_core.integration.stand_ins import Exhausted, Options, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.embeddings import EMBEDDING
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
@@ -154,7 +154,7 @@ class ReplaySparseEmbedding(StandIn, BaseSparseEmbedding):
 def is_batch(recorded: RecordedPart, texts: list[str]) -> bool:
     """Return whether the recorded model embedded these texts in one call, and not one after the other."""
     bodies = (embedding_body(texts, settings) for settings in recorded.settings)
-    return any(runs.times_recorded(recorded.session, EMBEDDING, body) for body in bodies)
+    return any(times_recorded(recorded.session, EMBEDDING, body) for body in bodies)
 
 
 def _settings_in(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
