@@ -10,7 +10,7 @@ FIELD = (
     r"(?i:passw|passcode|passphrase|\bpass\b|pwd\b|\bpin\b|\botp\b|secret|api[-_ ]?key|\btoken|\bcv[vc]\b"
     r"|security[-_ ]code|kennwort|contrase|mot[ ]de[ ]passe|senha)"
 )
-"""What the field of a page is called into which people type a secret."""
+"""Names of the field of a page into which people type a secret."""
 IS_FIELD = Lazy(FIELD)
 _SELECTOR = (
     rf"""\\{{0,3}}(?:"(?=[^"\n]{{0,120}}?{FIELD})[^"\n]{{0,200}}+"|'(?=[^'\n]{{0,120}}?{FIELD})[^'\n]{{0,200}}+'"""

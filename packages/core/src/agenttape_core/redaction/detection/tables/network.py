@@ -6,7 +6,7 @@ from agenttape_core.redaction.detection.tables.row import QUOTED, WORD, Row, has
 from agenttape_core.redaction.detection.values import is_opaque
 
 _LEVEL = r"(?:[05-9][ ])?"
-"""How a device of Cisco hides what follows."""
+"""The number of the way in which a device of Cisco hides what follows."""
 _BASE64 = r"(?P<secret>[A-Za-z0-9+/]{8,512}={0,2})(?![\w+/=])"
 _VALUE = r"""(?P<secret>[^\s"'\\]{4,256})"""
 _LINE = r"""(?:\A|[\r\n>]|\\[rn]|[>:#][ ])"""

@@ -36,7 +36,7 @@ SPACE = r"(?:\s|\\n){0,40}"
 """Blanks and line breaks in code, which JSON may have escaped."""
 
 _REACH = 240
-"""How far `before` sees."""
+"""The number of characters that `before` sees."""
 _SIGN, _DIGIT_OR_SIGN = Lazy("[!@#$%^&*?]"), Lazy("[0-9!@#$%^&*?]")
 _STANDARD = Lazy(r"[A-Z]{2,8}-?\d{1,5}|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*|\S*(?:://|\.\w{2,4}/)\S*")
 """`RFC-4226`, a date, or an address."""
