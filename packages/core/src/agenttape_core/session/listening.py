@@ -1,4 +1,4 @@
-"""What listens to the calls of a session where something rare is asked of it: in the common case, nothing does."""
+"""Listeners to the calls of a session, for what is rare: in the common case, there are none."""
 
 from __future__ import annotations
 
