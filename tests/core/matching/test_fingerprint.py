@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.matching import RUN_SPECIFIC_ID, Canonicaliser, CanonicalRequest, Keyed, canonical_json
+from agenttape_core.matching import RUN_SPECIFIC_ID, Canonicaliser, CanonicalRequest, KeyedItems, canonical_json
 from agenttape_core.matching.canonical_text import canonical_bytes
 from agenttape_core.schema import PYTHON_VALUES, Plain
 
@@ -174,18 +174,16 @@ def test_ids_of_the_call() -> None:
 def test_keyed_equals_plain(body: dict[str, Any]) -> None:
     """A keyed part gives the same question as the plain data that it builds, first and later."""
 
-    def keyed(value: Any) -> Keyed:
-        return Keyed(canonical_json(PYTHON_VALUES.encode(value)), value, lambda source: source)
+    def keyed(items: list[Any]) -> KeyedItems:
+        return KeyedItems([canonical_json(PYTHON_VALUES.encode(item)) for item in items], items, lambda item: item)
 
-    wrapped = {
-        key: [keyed(item) for item in value] if isinstance(value, list) else keyed(value) for key, value in body.items()
-    }
+    wrapped = {key: keyed(value) if isinstance(value, list) else value for key, value in body.items()}
     shared = Canonicaliser(PYTHON_VALUES.encode)
     assert asked(wrapped) == asked(wrapped, canonicaliser=shared) == asked(wrapped, canonicaliser=shared) == asked(body)
 
 
 def test_keyed_builds_once() -> None:
-    """A keyed part is built for the first request that has it, not for those that follow."""
+    """An item with a key is built for the first request that has it, not for those that follow; one without always."""
     built: list[int] = []
 
     def build(source: int) -> Plain:
@@ -193,19 +191,41 @@ def test_keyed_builds_once() -> None:
         return {"n": source}
 
     shared = Canonicaliser(PYTHON_VALUES.encode)
-    parts = [Keyed(("part", n), n, build) for n in range(3)]
     for length in (1, 2, 3, 3):
-        asked({"messages": parts[:length]}, canonicaliser=shared)
+        asked(
+            {"messages": KeyedItems([("part", n) for n in range(length)], range(length), build)}, canonicaliser=shared
+        )
     assert built == [0, 1, 2]
+    for _ in range(2):
+        asked({"messages": KeyedItems([None, ("part", 1)], [7, 1], build)}, canonicaliser=shared)
+    assert built == [0, 1, 2, 7, 7]
+
+
+def test_memory_of_items_is_bounded() -> None:
+    """A session that sees ever new messages forgets the oldest."""
+    shared, built = Canonicaliser(PYTHON_VALUES.encode), list[int]()
+
+    def build(source: int) -> Plain:
+        built.append(source)
+        return source
+
+    def ask(numbers: range) -> None:
+        asked({"messages": KeyedItems(numbers, numbers, build)}, canonicaliser=shared)
+
+    ask(range(10_000))
+    ask(range(9_000, 10_000))
+    assert len(built) == 10_000
+    ask(range(1))
+    assert len(built) == 10_001
 
 
 def test_equal_keys_of_other_parts() -> None:
-    """A key counts for the part of its name only, and is never mistaken for the content of plain data."""
+    """A key counts for the list of its name only, and is never mistaken for the content of plain data."""
     shared = Canonicaliser(PYTHON_VALUES.encode)
-    first = asked({"a": Keyed("k", 1, lambda n: n)}, canonicaliser=shared)
-    second = asked({"a": "k", "b": Keyed("k", 2, lambda n: n)}, canonicaliser=shared)
-    third = asked({"a": Keyed(marshal.dumps("k", 2), 3, lambda n: n)}, canonicaliser=shared)
-    assert (first.body, second.body, third.body) == ({"a": 1}, {"a": "k", "b": 2}, {"a": 3})
+    first = asked({"a": KeyedItems(["k"], [1], lambda n: n)}, canonicaliser=shared)
+    second = asked({"a": ["k"], "b": KeyedItems(["k"], [2], lambda n: n)}, canonicaliser=shared)
+    third = asked({"a": KeyedItems([marshal.dumps("k", 2)], [3], lambda n: n)}, canonicaliser=shared)
+    assert (first.body, second.body, third.body) == ({"a": [1]}, {"a": ["k"], "b": [2]}, {"a": [3]})
 
 
 def test_body_is_as_asked() -> None:

@@ -47,8 +47,8 @@ def noting(real: Callable[..., Any], handler_of: Callable[[Session], BaseCallbac
             return manager
         manager.add_handler(handler_of(session), inherit=True)
         if manager.parent_run_id is None:
-            given = of_config(config_of_caller())
-            if given:
+            config = config_of_caller()
+            if config.get("configurable") and (given := of_config(config)):
                 setattr(manager, _KEY, given)
         return manager
 

@@ -30,4 +30,4 @@ def with_identity(
         return seen
     identity = public_fields(model, base)
     warn_unless_identified(session, boundary.kind, model, identity, base)
-    return as_recorded(session, boundary, {**identity, **seen}, seen)
+    return as_recorded(session, boundary, {**identity, **seen}, seen) if identity else seen

@@ -12,10 +12,9 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from agenttape_core.integration import Keyed, request_value
+from agenttape_core.integration import KeyedItems, request_value
 from agenttape_core.integration.codecs import Floats, packed
 
-_new = tuple.__new__
 _AUTHORED = frozenset({HumanMessage, SystemMessage})
 _ANSWERED = frozenset({AIMessage, AIMessageChunk})
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
@@ -133,13 +132,13 @@ def argument(value: Any) -> Any:
     return request_value(value)
 
 
-def _message_parts(messages: Sequence[BaseMessage]) -> list[Any]:
+def _message_parts(messages: Sequence[BaseMessage]) -> KeyedItems:
     """Return messages as they are sent: without their ids, token counts and response metadata.
 
     An agent sends the same messages again on each call. So a key of all that counts stands for a message wherever it is
     cheap to make. It is made anew each time: a program may change a message that it has sent.
     """
-    parts: list[Any] = []
+    keys: list[tuple[Any, ...] | None] = []
     key: tuple[Any, ...] | None
     message: Any  # of one of the classes below
     for message in messages:
@@ -156,9 +155,8 @@ def _message_parts(messages: Sequence[BaseMessage]) -> list[Any]:
             key = (kind, content, message.name)
         elif kind is ToolMessage:
             key = (kind, content, message.name, message.tool_call_id, message.status)
-        # A part is made in this way in a third of the time.
-        parts.append(_plain_message(message) if key is None else _new(Keyed, (key, message, _plain_message)))
-    return parts
+        keys.append(key)
+    return KeyedItems(keys, messages, _plain_message)
 
 
 def _exact(value: Any) -> bytes | None:

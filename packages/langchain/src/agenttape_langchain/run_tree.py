@@ -6,6 +6,7 @@ The address of a call is the path of the runs around it. Each session has a tree
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -128,13 +129,13 @@ class RunTree(InlineHandler):
         self._followers = followers
         self._recorded = recorded
         self._is_observed = is_observed
-        self._runs: dict[UUID, Run] = {}
+        self.runs_by_id: dict[UUID, Run] = {}
         self._waiting_models: set[UUID] = set()
         """The model calls that were announced, and whose leaf methods have not been called yet."""
 
     def run(self, run_id: UUID | None) -> Run | None:
         """Return an open run."""
-        return self._runs.get(run_id) if run_id is not None else None
+        return self.runs_by_id.get(run_id) if run_id is not None else None
 
     def announced_model(self) -> Run | None:
         """Return the run of the model call that was last announced in this context, and forget the announcement.
@@ -142,16 +143,21 @@ class RunTree(InlineHandler):
         `stream` tells its callbacks the run id, but not the leaf method that it then calls. A call that another task
         has made for this context was announced here, and ended there: its run is no longer open.
         """
-        announced = _announced.get()
-        if not announced:
-            return None
-        waiting = [entry for entry in announced if entry[0]() is not self or entry[1] in self._waiting_models]
-        mine = next((entry for entry in waiting if entry[0]() is self), None)
-        _announced.set(tuple(entry for entry in waiting if entry is not mine))
+        announced, mine, others = _announced.get(), None, []
+        for entry in announced:
+            if entry[0]() is not self:
+                others.append(entry)
+            elif entry[1] in self._waiting_models:
+                if mine is None:
+                    mine = entry[1]
+                else:
+                    others.append(entry)
+        if announced:
+            _announced.set(tuple(others))
         if mine is None:
             return None
-        self._waiting_models.discard(mine[1])  # the framework does not end the run of a call that is cancelled
-        return self.run(mine[1])
+        self._waiting_models.discard(mine)  # the framework does not end the run of a call that is cancelled
+        return self.runs_by_id.get(mine)
 
     def _forget_announced(self) -> None:
         waiting = _announced.get()
@@ -169,7 +175,7 @@ class RunTree(InlineHandler):
 
     def _open_chain(self) -> _Chain | None:
         chain = _chains.get()
-        while chain is not None and (chain.tree() is not self or chain.run_id not in self._runs):
+        while chain is not None and (chain.tree() is not self or chain.run_id not in self.runs_by_id):
             chain = chain.outer
         return chain
 
@@ -184,18 +190,15 @@ class RunTree(InlineHandler):
         given: Any = None,
         **facts: Any,
     ) -> Run:
-        parent = self.run(parent_run_id)
+        parent = self.runs_by_id.get(parent_run_id) if parent_run_id is not None else None
         above = parent.position if parent is not None else self._root
-        branch, place = self._branch(above), placement(name, tags or (), metadata or {})
-
-        def begin() -> Position:
-            return above.child(branch=branch, **place)
-
+        place = placement(name, tags or (), metadata or {})
+        begin = functools.partial(above.child, branch=self._branch(above), **place)
         if self._recorded is not None and parent is None:
             run = Run(self._recorded.begin(begin, given, begun_with(), metadata), **facts)
         else:
             run = Run(begin(), **facts)
-        self._runs[run_id] = run
+        self.runs_by_id[run_id] = run
         return run
 
     def _branch(self, above: Position) -> Branch | None:
@@ -215,7 +218,7 @@ class RunTree(InlineHandler):
 
     def _end(self, run_id: UUID) -> Run | None:
         self._waiting_models.discard(run_id)
-        return self._runs.pop(run_id, None)
+        return self.runs_by_id.pop(run_id, None)
 
     # -- what the framework calls ------------------------------------------------------------------------------
 
@@ -299,7 +302,7 @@ class RunTree(InlineHandler):
     ) -> None:
         """Begin a call of a chat model, and announce its run to the leaf method."""
         name = model_name(serialized, kwargs)
-        self._begin(run_id, parent_run_id, name, *_tagged(kwargs), params=invocation_params)
+        self._begin(run_id, parent_run_id, name, kwargs.get("tags"), kwargs.get("metadata"), params=invocation_params)
         self._waiting_models.add(run_id)
         _announced.set((*_announced.get(), (ref(self), run_id)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from typing import Any
 
 from agenttape_core.integration import (
@@ -32,9 +33,8 @@ _TREE: Slot[RunTree] = Slot(
 )
 
 
-def tree_of(session: Session) -> RunTree:
-    """Return the run tree of a session, made for its first run."""
-    return session.extension(_TREE)
+tree_of: Callable[[Session], RunTree] = methodcaller("extension", _TREE)
+"""Return the run tree of a session, made for its first run."""
 
 
 def register_follower(make: Callable[[Session], Follower | None]) -> None:
@@ -85,7 +85,8 @@ def model_run(session: Session, run_manager: Any) -> Run | None:
     """Return the run that a chat model's leaf call belongs to; None if the framework announced none for it."""
     tree = tree_of(session)
     announced = tree.announced_model()
-    return tree.run(getattr(run_manager, "run_id", None)) or announced
+    run_id: Any = getattr(run_manager, "run_id", None)
+    return tree.runs_by_id.get(run_id) or announced
 
 
 def position_of(session: Session, run_manager: Any) -> Position | None:
@@ -102,6 +103,8 @@ def enclosing_run(session: Session) -> Run | None:
 def _place(session: Session) -> Position | None:
     """Return the position of the innermost run whose code is executing here."""
     tree = tree_of(session)
+    if not tree.runs_by_id:
+        return None
     places = [run.position for run in (tree.run(enclosing_run_id()), tree.chain()) if run is not None]
     return max(places, key=lambda position: len(position.order), default=None)
 

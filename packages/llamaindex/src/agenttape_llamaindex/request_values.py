@@ -15,7 +15,7 @@ from llama_index.core.tools import ToolMetadata
 from llama_index.core.vector_stores.types import VectorStoreQuery
 from pydantic import BaseModel
 
-from agenttape_core.integration import Keyed, request_value
+from agenttape_core.integration import KeyedItems, request_value
 from agenttape_core.integration.codecs import Floats, packed
 
 _MEDIA_TERMS = {
@@ -25,16 +25,13 @@ _MEDIA_TERMS = {
 """The fields of LlamaIndex's blocks that have another name in our cassettes."""
 
 
-def keyed_messages(messages: Sequence[ChatMessage]) -> list[Any]:
-    """Return messages as they are sent, or keys for them with the function that makes them.
+def keyed_messages(messages: Sequence[ChatMessage]) -> KeyedItems:
+    """Return messages with their keys, and the function that makes them as they are sent.
 
     An agent sends the same messages again on each call: a message with a cheap key is made once only.
     """
-    found: list[Any] = []
-    for message in messages:
-        key = message_key(message) if type(message) is ChatMessage else None
-        found.append(plain_message(message) if key is None else Keyed(key, message, plain_message))
-    return found
+    keys = [message_key(message) if type(message) is ChatMessage else None for message in messages]
+    return KeyedItems(keys, messages, plain_message)
 
 
 def message_key(message: ChatMessage) -> Any:

@@ -29,7 +29,7 @@ they run; `holding_in_memory` notes one without leaf methods. A `program_call` i
 it reaches outside by itself; a `ProgramCall` is one that runs and is watched. `taking_part_here`, `taking_part_while`
 and the two for streams tape what such an object calls.
 
-**Requests.** `request_value` makes plain data of anything, `Keyed` marks items that are compared by a key, and
+**Requests.** `request_value` makes plain data of anything, `KeyedItems` marks items that are compared by a key, and
 `model_of` and `settings_of` read an object's `MODEL_SETTINGS`, `EMBEDDING_SETTINGS`, `SEARCH_SETTINGS` and
 `STORE_SETTINGS`. `public_fields` describes a model that does not describe itself, `warn_unless_identified` says where
 even that is not enough, and `as_recorded` returns what an observer saw of a request, if only that was recorded.
@@ -136,7 +136,7 @@ from agenttape_core.lifecycle.patched_on_import import ConnectedOnImport, Patche
 from agenttape_core.lifecycle.restarting import Source, register_restart
 from agenttape_core.lifecycle.thread_files import Stored, register_thread_files
 from agenttape_core.locks import Lock, RLock
-from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, task_branch
+from agenttape_core.matching import Branch, KeyedItems, Position, current_branch, enter_branch, task_branch
 from agenttape_core.scheduling import (
     FuturesInOrder,
     in_order,
@@ -220,7 +220,7 @@ __all__ = [
     "FuturesInOrder",
     "How",
     "InMemoryClasses",
-    "Keyed",
+    "KeyedItems",
     "Leaf",
     "Lock",
     "Outcome",

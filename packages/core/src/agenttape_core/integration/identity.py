@@ -7,7 +7,7 @@ does not, so two different ones would make the same request. Such a model is des
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -65,6 +65,8 @@ _OF_THE_MACHINE = frozenset(
 )
 """Words in the names of attributes that say where and as whom an object works, not as which model."""
 
+_ALL = (*MODEL_NAMES, *MODEL_SETTINGS)
+
 
 def public_fields(value: Any, base: type) -> dict[str, Any]:
     """Return the attributes that tell a model from others of its class, which does not describe itself.
@@ -77,7 +79,9 @@ def public_fields(value: Any, base: type) -> dict[str, Any]:
         base: The framework's class, whose own attributes do not count.
     """
     names = _public_names(value, base)
-    found = settings_of(value, (*MODEL_NAMES, *MODEL_SETTINGS, *names))  # at once: this is done for each call
+    found = settings_of(value, _ALL + names)  # at once: this is done for each call
+    if not found and not names:
+        return {}
     model = next(({"model": found[name]} for name in MODEL_NAMES if name in found), {})
     settings = {name: found[name] for name in MODEL_SETTINGS if name in found}
     described = {name: found[name] for name in names if isinstance(found.get(name), str | float)}
@@ -115,13 +119,13 @@ def _root(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
-def _public_names(value: Any, base: type) -> Sequence[str]:
+def _public_names(value: Any, base: type) -> tuple[str, ...]:
     declared: Iterable[str] = getattr(type(value), "model_fields", ()) or getattr(value, "__dict__", ())
     return _told_apart(tuple(declared), base)
 
 
 @functools.lru_cache(256)
-def _told_apart(declared: tuple[str, ...], base: type) -> Sequence[str]:
+def _told_apart(declared: tuple[str, ...], base: type) -> tuple[str, ...]:
     others = {*_names_of(base), *MODEL_NAMES}
     return tuple(name for name in declared if _tells_models_apart(name) and name not in others)
 

@@ -28,7 +28,7 @@ class LimiterWait:
         return self._acquire if is_left else None
 
 
-_WAIT: ContextVar[LimiterWait | None] = ContextVar("agenttape_limiter_wait", default=None)
+WAIT: ContextVar[LimiterWait | None] = ContextVar("agenttape_limiter_wait", default=None)
 
 
 def leave_to_call(acquire: Callable[[], Any]) -> None:
@@ -37,14 +37,14 @@ def leave_to_call(acquire: Callable[[], Any]) -> None:
     Args:
         acquire: Waits until the limiter lets a call through.
     """
-    _WAIT.set(LimiterWait(acquire))
+    WAIT.set(LimiterWait(acquire))
 
 
 def _taken() -> Callable[[], Any] | None:
-    wait = _WAIT.get()
+    wait = WAIT.get()
     if wait is None:
         return None
-    _WAIT.set(None)
+    WAIT.set(None)
     return wait.take()
 
 

@@ -6,6 +6,7 @@ machine that the object runs on, and a replay on another one must find its recor
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -102,14 +103,15 @@ def settings_of(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     state = getattr(value, "__dict__", {})
     cls = type(value)
     of_class = _attributes_of(cls)
-    found = {
-        name: state[name] if name in state else getattr(cls, name, None)
-        for name in names
-        if name in state or name in of_class
-    }
+    wanted = _as_set(names)
+    present = wanted & of_class | wanted & state.keys()  # few of the names are those of an attribute
+    if not present:
+        return {}
+    found = {name: state[name] if name in state else getattr(cls, name, None) for name in names if name in present}
     return {name: setting for name, setting in found.items() if isinstance(setting, _PLAIN) and setting not in _EMPTY}
 
 
+_as_set = lru_cache(256)(frozenset[str])
 _attributes: WeakKeyDictionary[type, tuple[list[int], frozenset[str]]] = WeakKeyDictionary()
 
 

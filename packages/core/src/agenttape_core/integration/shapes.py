@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from agenttape_core.integration.limiter_waits import (
+    WAIT,
     awaiting_before_chunks,
     awaiting_first,
     waiting_before_chunks,
@@ -110,7 +111,8 @@ def plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         described = describe(*args, **kwargs)
         crossing = described.crossing
-        described.real = waiting_first(described.real)
+        if WAIT.get() is not None:
+            described.real = waiting_first(described.real)
         if crossing is None:
             return described.real()
         with described.around():
@@ -121,9 +123,10 @@ def plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
 
 def _value(call: Call, crossing: Crossing) -> Any:
     if crossing.is_served:
-        if call.serving is _directly and call.unpack is as_it_is:
-            return serve(crossing, call.apply)
-        return call.serving(lambda: call.unpacked(crossing, serve(crossing, call.apply)))
+        if call.serving is not _directly:
+            return call.serving(lambda: call.unpacked(crossing, serve(crossing, call.apply)))
+        recorded = serve(crossing, call.apply)
+        return recorded if call.unpack is as_it_is else call.unpacked(crossing, recorded)
     if call.is_recorded_as_it_is:
         return intercept(crossing, call.real)
     value = None
@@ -145,7 +148,8 @@ def coroutine(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
     async def call(*args: Any, **kwargs: Any) -> Any:
         described = describe(*args, **kwargs)
         crossing = described.crossing
-        described.real = awaiting_first(described.real)
+        if WAIT.get() is not None:
+            described.real = awaiting_first(described.real)
         if crossing is None:
             return await described.real()
         with described.around():
@@ -184,7 +188,8 @@ def generator(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
     def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         described = describe(*args, **kwargs)
         crossing = described.crossing
-        described.real = waiting_before_chunks(described.real)
+        if WAIT.get() is not None:
+            described.real = waiting_before_chunks(described.real)
         if crossing is None:
             return (yield from described.real())
         with described.around():
@@ -241,7 +246,8 @@ def async_generator(real: Callable[..., Any], describe: Describe) -> Callable[..
     async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         described = describe(*args, **kwargs)
         crossing = described.crossing
-        described.real = awaiting_before_chunks(described.real)
+        if WAIT.get() is not None:
+            described.real = awaiting_before_chunks(described.real)
         with nullcontext() if crossing is None else described.around():
             chunks: Any = aiter(
                 described.real() if crossing is None else described.relay(achunks_of(described, crossing))

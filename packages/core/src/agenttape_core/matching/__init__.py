@@ -22,7 +22,7 @@ from agenttape_core.matching.difference import (
     is_identical,
     spelled,
 )
-from agenttape_core.matching.fingerprint import Canonicaliser, CanonicalRequest, Keyed, recorded_request
+from agenttape_core.matching.fingerprint import Canonicaliser, CanonicalRequest, KeyedItems, recorded_request
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
 from agenttape_core.matching.nearest import Nearest, nearest
 from agenttape_core.matching.permutation import is_permuted
@@ -56,7 +56,7 @@ __all__ = [
     "Exhausted",
     "IdMap",
     "Ignored",
-    "Keyed",
+    "KeyedItems",
     "MatchOn",
     "Matcher",
     "Nearest",

@@ -187,7 +187,7 @@ class Position:
             branch: The branch it runs in, which tells it from concurrent siblings unless `at` or `group` do.
         """
         rank: tuple[int, ...] = ()
-        if at is None and group is None and branch is not None and branch is not self.branch:
+        if at is None and group is None and branch is not None and branch.rank:
             rank = self.rank_of(branch)
         label = _escaped(label)
         if rank and (name := rank_name(rank)):

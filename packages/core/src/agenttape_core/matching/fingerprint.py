@@ -40,15 +40,19 @@ _IN_URL = re.compile(rb"%5BREDACTED%3A([a-z0-9_-]{1,32})%3A([0-9a-f]{8})%5D")
 _KEYABLE = (str, int, float, bool, list, dict, tuple, bytes, type(None))
 
 
-class Keyed(NamedTuple):
-    """A part of a request that is costly to build, with a cheap key that stands for its exact content."""
+class KeyedItems(NamedTuple):
+    """The items of a list in a request that are costly to build, each with a cheap key that stands for its content."""
 
-    key: Hashable
-    """Different whenever the part is."""
-    source: Any
-    """The value that the part is built of."""
+    keys: Sequence[Hashable]
+    """One for each item, different whenever the item is; `None` for one without a cheap key, which is always built."""
+    sources: Sequence[Any]
+    """The values that the items are built of."""
     build: Callable[[Any], Plain]
-    """Builds the part as plain data of its source; called once per distinct key."""
+    """Builds an item as plain data of its source; called once per distinct key."""
+
+    def built(self) -> list[Plain]:
+        """Return all items as plain data."""
+        return [*map(self.build, self.sources)]
 
 
 class Part(NamedTuple):
@@ -58,6 +62,8 @@ class Part(NamedTuple):
     digest: str
     """Empty for an item that is ignored."""
     ids: tuple[str, ...]
+    line: str
+    """Its line for the fingerprint; empty if it is ignored, or has ids, which are numbered in each request anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +135,8 @@ class Canonicaliser:
         self.ignored = ignored
         self._on_new = on_new
         self._cache: OrderedDict[Hashable, Part] = OrderedDict()
+        self._memories: dict[Hashable, OrderedDict[Hashable, Part]] = {}
+        """Those of items with keys, by the name of their list and what is ignored there."""
         self._lock = Lock()
 
     def request(
@@ -144,7 +152,7 @@ class Canonicaliser:
         Args:
             kind: The kind of boundary.
             name: The name of the boundary.
-            body: The request. Values may be `Keyed`, also as items of a list.
+            body: The request. Values may be `KeyedItems`.
             ids: Run-specific ids that belong to the call but are not part of the request.
             around: Further ones, of what the call could see around it.
 
@@ -156,46 +164,64 @@ class Canonicaliser:
         for name_of_part in sorted(body):
             value = body[name_of_part]
             rest = below(paths, name_of_part) if paths else ()
-            if isinstance(value, list):
-                parts[name_of_part] = self._items(name_of_part, value, rest)
-                continue
-            key = _key(name_of_part, value, rest)
-            part = self._cache.get(key) if key is not None else None
-            if part is None:
-                (part,) = self._new(name_of_part, [value], [key], [rest])
-            parts[name_of_part] = part
+            if type(value) is KeyedItems:
+                parts[name_of_part] = self._keyed(name_of_part, value, rest)
+            elif isinstance(value, list):
+                below_it = [_below_item(rest, n) for n in range(len(value))] if rest else [()] * len(value)
+                keys = [_key(f"{name_of_part}[]", *item) for item in zip(value, below_it, strict=True)]
+                parts[name_of_part] = self._parts(f"{name_of_part}[]", value, keys, below_it)
+            else:
+                key = _key(name_of_part, value, rest)
+                part = self._cache.get(key) if key is not None else None
+                parts[name_of_part] = part or self._parts(name_of_part, [value], [key], [rest])[0]
         return _request(kind, name, parts, self.ignored, ids=ids, around=around)
 
-    def _items(self, name: str, values: list[Any], ignored: Paths) -> list[Part]:
-        """Return the parts of a list: those that were seen, and all others, read at once."""
-        paths = [_below_item(ignored, n) for n in range(len(values))] if ignored else [()] * len(values)
-        keys = [
-            (name, value.key, True, below)
-            if type(value) is Keyed and value.key is not None
-            else _key(name, value, below)
-            for value, below in zip(values, paths, strict=True)
-        ]
-        parts = [*map(self._cache.get, keys)]  # nothing is remembered by the key `None`
-        new = [n for n, part in enumerate(parts) if part is None]
-        if new:
-            made = self._new(name, [values[n] for n in new], [keys[n] for n in new], [paths[n] for n in new])
-            for n, part in zip(new, made, strict=True):
-                parts[n] = part
-        return cast("list[Part]", parts)
+    def _keyed(self, name: str, items: KeyedItems, ignored: Paths) -> list[Part]:
+        """Return the parts of items with keys. A conversation has many of them, nearly all of which were seen."""
+        memory = self._memories.get((name, ignored))
+        if memory is None:
+            memory = self._memories.setdefault((name, ignored), OrderedDict())
+        found = [*map(memory.get, items.keys)]  # nothing is remembered by the key `None`
+        if None not in found:
+            return cast("list[Part]", found)
+        new = [n for n, part in enumerate(found) if part is None]
+        built = [items.build(items.sources[n]) for n in new]
+        paths = [_below_item(ignored, n) if ignored else () for n in new]
+        parts = self._made(f"{name}[]", built, [items.keys[n] for n in new], paths, memory)
+        for n, part in zip(new, parts, strict=True):
+            found[n] = part
+        return cast("list[Part]", found)
 
-    def _new(
-        self, name: str, values: Sequence[Any], keys: Sequence[Hashable], paths: Sequence[Paths]
-    ) -> Sequence[Part]:
+    def _parts(self, name: str, values: Sequence[Any], keys: Sequence[Hashable], paths: Sequence[Paths]) -> list[Part]:
+        """Return the parts of values with their keys: those that were seen, and all others, read at once."""
+        found = [*map(self._cache.get, keys)]
+        new = [n for n, part in enumerate(found) if part is None]
+        if new:
+            made = self._made(
+                name, [values[n] for n in new], [keys[n] for n in new], [paths[n] for n in new], self._cache
+            )
+            for n, part in zip(new, made, strict=True):
+                found[n] = part
+        return cast("list[Part]", found)
+
+    def _made(
+        self,
+        name: str,
+        values: list[Any],
+        keys: Sequence[Hashable],
+        paths: Sequence[Paths],
+        memory: OrderedDict[Hashable, Part],
+    ) -> list[Part]:
         """Make parts that were not seen, and remember them by their keys."""
-        built = [value.build(value.source) if type(value) is Keyed else value for value in values]
-        plain = self._plain_items(name, built) if len(values) > 1 else self._one_by_one(name, built)
-        made = [_digest(item, below, self._on_new) for item, below in zip(plain, paths, strict=True)]
+        key_of_all = name.removesuffix("[]")
+        plain = self._plain_items(key_of_all, values) if len(values) > 1 else self._one_by_one(key_of_all, values)
+        made = [_digest(name, item, below, self._on_new) for item, below in zip(plain, paths, strict=True)]
         with self._lock:
             for key, part in zip(keys, made, strict=True):
                 if key is not None:
-                    self._cache[key] = part
-                    if len(self._cache) > _CACHED_PARTS:
-                        self._cache.popitem(last=False)
+                    memory[key] = part
+                    if len(memory) > _CACHED_PARTS:
+                        memory.popitem(last=False)
         return made
 
     def _one_by_one(self, name: str, values: Sequence[Any]) -> list[Plain]:
@@ -208,10 +234,8 @@ def _key(name: str, value: Any, paths: Paths) -> Hashable:
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
         return (name, value, kind, paths)
-    if kind is Keyed:
-        return None if value.key is None else (name, value.key, True, paths)
     content = _content_key(value)
-    return None if content is None else (name, content, False, paths)
+    return None if content is None else (name, content, bytes, paths)
 
 
 def _content_key(value: Any) -> bytes | None:
@@ -234,9 +258,9 @@ def recorded_request(kind: str, name: str, request: Mapping[str, Plain], ignored
     for key in sorted(request):
         value, rest = request[key], below(ignored.paths, key)
         if isinstance(value, list):
-            parts[key] = [_digest(item, _below_item(rest, n)) for n, item in enumerate(value)]
+            parts[key] = [_digest(f"{key}[]", item, _below_item(rest, n)) for n, item in enumerate(value)]
         else:
-            parts[key] = _digest(value, rest)
+            parts[key] = _digest(key, value, rest)
     return _request(kind, name, parts, ignored)
 
 
@@ -261,9 +285,9 @@ def _request(
     return CanonicalRequest(kind, name, fingerprint, (*numbers, *around, *ids), parts, len(ids), len(around))
 
 
-def _digest(plain: Plain, paths: Paths = (), on_new: Callable[[bytes], object] | None = None) -> Part:
+def _digest(key: str, plain: Plain, paths: Paths = (), on_new: Callable[[bytes], object] | None = None) -> Part:
     if paths and ignores(paths):
-        return Part(plain, "", ())
+        return Part(plain, "", (), "")
     written, may_hold_id = canonical_bytes(stripped(plain, paths) if paths else plain)
     if on_new is not None:
         on_new(written)
@@ -272,21 +296,22 @@ def _digest(plain: Plain, paths: Paths = (), on_new: Callable[[bytes], object] |
     ids = tuple(RUN_SPECIFIC_ID.findall(written.decode())) if may_hold_id else ()
     if ids:
         written = RUN_SPECIFIC_ID.sub("<id>", written.decode()).encode()
-    return Part(plain, sha256(written).hexdigest(), ids)
+    digest = sha256(written).hexdigest()
+    return Part(plain, digest, ids, "" if ids else f"{key} {digest}")
 
 
 def _lines(kind: str, parts: Mapping[str, Part | list[Part]], numbers: dict[str, int]) -> list[str]:
     lines = [kind]
     for key, part in parts.items():
         if isinstance(part, Part):
-            lines.append(_line(key, part, numbers) if part.ids else f"{key} {part.digest}")
+            lines.append(part.line or _line(key, part, numbers))
         else:
             key = f"{key}[]"  # noqa: PLW2901 - the key of an item says that it is one
             lines.append(key)
-            if any([item.ids for item in part]):  # noqa: C419 - a generator takes longer than a conversation has messages
-                lines += [_line(key, item, numbers) for item in part if item.digest]
-            elif digests := [item.digest for item in part if item.digest]:
-                lines.append(f"{key} " + f"\n{key} ".join(digests))
+            of_items = [item.line for item in part]
+            if "" in of_items:
+                of_items = [item.line or _line(key, item, numbers) for item in part if item.digest]
+            lines += of_items
     return lines
 
 

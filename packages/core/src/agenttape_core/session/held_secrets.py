@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agenttape_core.locks import Lock
-from agenttape_core.matching import Keyed
+from agenttape_core.matching import KeyedItems
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain
 
@@ -36,7 +36,7 @@ class HeldSecrets:
 
         Args:
             address: The address of its call.
-            body: The request; values may be `Keyed`, also as items of a list.
+            body: The request; values may be `KeyedItems`.
             begins_run: Whether the code of the call is run, so that it is a run where none is around it.
         """
         run = _run(address) or (address if begins_run else _NO_RUN)
@@ -63,7 +63,7 @@ class HeldSecrets:
     def _plain(self, value: Any) -> Plain:
         if isinstance(value, list):
             return [self._plain(item) for item in value]
-        return value.build(value.source) if type(value) is Keyed else self._encode(value)
+        return value.built() if type(value) is KeyedItems else self._encode(value)
 
 
 def _run(address: str) -> str:

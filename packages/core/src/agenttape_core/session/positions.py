@@ -94,6 +94,6 @@ def _scope_of_run() -> str:
     position = here(session)
     branch = task_branch(position)
     if _positions:
-        rank = () if branch is position.branch else position.rank_of(branch)
+        rank = position.rank_of(branch) if branch is not None and branch.rank else ()
         return f"{position.address}|{rank_name(rank) if rank else ''}"
     return branch.name if branch is not None else ""

@@ -93,9 +93,11 @@ class RecordedRuns:
         position = begin()
         begun = _Begun(self._facts(facts) if facts else {}, metadata or {}, given)
         with self._lock:
+            if self._runs is None:
+                self._runs = self._read()
             if self._adds:
                 position.rename(self._added(position.address, begun))
-            elif not self._session.root.is_led_to(position.address):
+            elif self._runs and not self._session.root.is_led_to(position.address):
                 recorded = self._recorded(position.address)
                 address = self._address(position.address, recorded, begun) if recorded else None
                 while recorded and address is None and position.address in self._begun:  # by one that it is of

@@ -272,7 +272,7 @@ class Session:
         Args:
             boundary: The family of the call.
             name: Which one: the class of the model, the name of the tool.
-            body: The request: encodable values, `Keyed` where building them is costly.
+            body: The request: encodable values, `KeyedItems` where building them is costly.
             position: Where the call is made; by default below the call that executes around it, or the root.
             owner: The object whose call it is.
             ids: Run-specific ids of the call that are not part of the request, for example the id of a tool call.

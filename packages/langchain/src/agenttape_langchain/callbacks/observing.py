@@ -53,7 +53,7 @@ class Observing(RunTree, Observer[ObservedRun]):
 
     def forget(self, run: ObservedRun) -> None:
         """Remove a run, also from the tree."""
-        self._runs.pop(run.key, None)
+        self.runs_by_id.pop(run.key, None)
         super().forget(run)
 
     def cut_off(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -78,13 +79,13 @@ class ReplayChatModel(StandIn, BaseChatModel):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        return self._settings[0].base
+        return dict(self._recorded.settings(CHAT)[0].base)
 
     def _cross(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]) -> Crossing:
-        given = chat_body((), {**kwargs, "stop": stop} if stop else kwargs)
-        del given["messages"]
+        given = chat_body((), {**kwargs, "stop": stop} if stop else kwargs) if kwargs or stop else {}
+        given.pop("messages", None)
         seen = as_provider_sees(messages, traced=False)
-        return self._recorded.cross(CHAT, lambda params: chat_body(seen, params), given)
+        return self._recorded.cross(CHAT, functools.partial(chat_body, seen), given)
 
     def _generate(
         self,

@@ -7,6 +7,7 @@ itself gives must be equal.
 from __future__ import annotations
 
 import json
+import marshal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
@@ -18,6 +19,8 @@ from agenttape_core.lifecycle.replay import open_replay
 from agenttape_core.matching import Exhausted
 from agenttape_core.session import Boundary, Crossing, Report, Session, runs, value_codec
 from agenttape_core.settings import Pace
+
+_REMEMBERED = 64
 
 
 class Options(TypedDict, total=False):
@@ -222,6 +225,8 @@ class RecordedModel(Recorded):
         }
         if not any(self._settings.values()):
             raise self._not_found([setting for settings in recorded.values() for setting in settings], model)
+        self._fitting: dict[tuple[str, bytes], list[Any]] = {}
+        """The parameters of the recordings that calls were taken for, by what the calls gave."""
         self._names = {row.kind: row.name for row in reversed(self._session.source.entries) if row.kind in recorded}
 
     def _not_found(self, recorded: list[Setting], model: str | None) -> ConfigurationError:
@@ -273,13 +278,25 @@ class RecordedModel(Recorded):
         Raises:
             CassetteMissError: If there is no recording of it.
         """
+        try:
+            key: Any = boundary.kind, marshal.dumps(dict(given), 2)
+        except ValueError:  # what is given is not plain
+            key = None
+        params = self._fitting.get(key) if key is not None else None
+        if params is None:
+            params = self._params_of(boundary, given)
+            if key is not None and len(self._fitting) < _REMEMBERED:
+                self._fitting[key] = params
+        return self.cross_one_of(boundary, self._name(boundary), [*map(body, params)])
+
+    def _params_of(self, boundary: Boundary, given: Mapping[str, Any]) -> list[Any]:
+        """Return the parameters of each recording that a call may be one of."""
         asked = self.plain(given)
         meaning = meaning_of(asked)
         settings = self.settings(boundary)
         fitting = [setting.params for setting in settings if setting.fits(asked, meaning)]
         base = settings[0].base if settings else {}
-        bodies = [body(self.value(params)) for params in fitting or [{**base, **asked}]]
-        return self.cross_one_of(boundary, self._name(boundary), bodies)
+        return [*map(self.value, fitting or [{**base, **asked}])]
 
     def _name(self, boundary: Boundary) -> str:
         """Return the recorded name; of a family of which nothing was recorded, that of another one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 _OF_THE_CALL = frozenset({"messages", "prompts"})
@@ -49,6 +49,8 @@ class Setting:
 
     params: Mapping[str, Any]
     meaning: Meaning
+    base: dict[str, Any] = field(init=False, compare=False)
+    """The parameters that have one spelling only: those of the model, and some of the call, as `temperature`."""
 
     @property
     def model(self) -> str | None:
@@ -56,10 +58,10 @@ class Setting:
         name = self.params.get("model")
         return name if isinstance(name, str) else None
 
-    @property
-    def base(self) -> dict[str, Any]:
-        """The parameters that have one spelling only: those of the model, and some of the call, as `temperature`."""
-        return {key: value for key, value in self.params.items() if key not in _SPELLED | _OF_THE_SPELLING}
+    def __post_init__(self) -> None:
+        """Pick the parameters that have one spelling only."""
+        base = {key: value for key, value in self.params.items() if key not in _SPELLED | _OF_THE_SPELLING}
+        object.__setattr__(self, "base", base)
 
     def fits(self, asked: Mapping[str, Any], meaning: Meaning) -> bool:
         """Return whether a call with these parameters may have been made in this setting.
