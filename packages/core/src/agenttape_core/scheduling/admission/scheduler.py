@@ -89,6 +89,10 @@ class AdmittingScheduler(Scheduler):
         """Let the caller's thread be that of the session."""
         self.threads.enter()
 
+    def comes_at_once(self) -> bool:
+        """Return False: each answer is an arrival, whoever else there is."""
+        return False
+
     def settle(self) -> None:
         """Do nothing: the threads that go on have come as far as in the recording."""
 
