@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agenttape_core import boundary, open_cassette, record_call, use_cassette
-from agenttape_core.acts import Interface, Unseen, record_no_more_through, record_through
+from agenttape_core.acts import INTERFACES, Interface, Unseen
 from agenttape_core.integration import holding_in_memory
 from agenttape_core.session import current_session, executing, watching_acts
 
@@ -485,12 +485,12 @@ def test_objects_of_an_interface_are_not_looked_into(psycopg: types.ModuleType) 
 
     assert found_by(finds)
     shelves = Interface(Shelf, lambda _, is_ambient: is_ambient)
-    record_through(shelves)
+    INTERFACES[Shelf] = [shelves]
     assert not found_by(finds)
     assert found_by(finds, is_ambient=False)
     assert found_by(lambda: (rows.find(), rows.connection))
     assert found_by(lambda: Rows().find())
-    record_no_more_through(shelves)
+    del INTERFACES[Shelf]
     with holding_in_memory(Rows):
         assert not found_by(finds, is_ambient=False)
     with holding_in_memory(Shelf):

@@ -68,10 +68,9 @@ register_restart(restart)
 
 def _install(wrappers: Wrappers) -> None:
     for family in (*RUNNABLES, *OTHERS, LIMITERS):
-        wrapped = wrapping(family)
-        wrappers.exchange(wrapped.__enter__, wrapped.__exit__)
+        wrappers.enter(wrapping(family))
     for late in _LATE:
-        wrappers.hold(late)
+        wrappers.enter(late)
     # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
     wrappers.patch(ContextThreadPoolExecutor, "map", _of_pools)
     for manager in MERGING:

@@ -31,8 +31,7 @@ from agenttape_langgraph.stores import STORES
 def _install(wrappers: Wrappers) -> None:
     be_independent_of_schedule(wrappers)
     track_tasks(wrappers)
-    stores = wrapping(STORES)
-    wrappers.exchange(stores.__enter__, stores.__exit__)
+    wrappers.enter(wrapping(STORES))
     wrappers.hold(searching_in_context)
     wrappers.hold(partial(holding_in_memory, InMemorySaver))
 

@@ -55,9 +55,8 @@ def _install(wrappers: Wrappers) -> None:
     wrappers.hold(lambda: _hooked(SessionSteps()))
     wrappers.hold(lambda: _hooked(SpanTree()))
     for family in (*_FAMILIES, *PROGRAM_PARTS):
-        wrapped = wrapping(family, is_program=family in PROGRAM_PARTS)
-        wrappers.exchange(wrapped.__enter__, wrapped.__exit__)
-    wrappers.exchange(EFFECTS_NOTED.__enter__, EFFECTS_NOTED.__exit__)
+        wrappers.enter(wrapping(family, is_program=family in PROGRAM_PARTS))
+    wrappers.enter(EFFECTS_NOTED)
     for name, wrap in RUNNER_METHODS.items():
         wrappers.patch(CONTROL_LOOP, name, wrap)
     wrappers.patch(CONTROL_LOOP, "run", in_recorded_order)

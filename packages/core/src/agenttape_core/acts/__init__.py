@@ -16,10 +16,9 @@ memory counts as having written to it (`handles`).
 
 from agenttape_core.acts.code import function_of, line_of
 from agenttape_core.acts.interfaces import (
+    INTERFACES,
     Interface,
     mark_boundary,
-    record_no_more_through,
-    record_through,
     register_frameworks,
 )
 from agenttape_core.acts.native import Unseen
@@ -27,6 +26,7 @@ from agenttape_core.acts.places import Place
 from agenttape_core.acts.watching import Deed, watching_deeds
 
 __all__ = [
+    "INTERFACES",
     "Deed",
     "Interface",
     "Place",
@@ -34,8 +34,6 @@ __all__ = [
     "function_of",
     "line_of",
     "mark_boundary",
-    "record_no_more_through",
-    "record_through",
     "register_frameworks",
     "watching_deeds",
 ]

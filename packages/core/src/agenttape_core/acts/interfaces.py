@@ -23,27 +23,15 @@ class Interface(NamedTuple):
     is_recorded: Callable[[Any, bool], bool]
 
 
-_interfaces: dict[type, list[Interface]] = {}
+INTERFACES: dict[type, list[Interface]] = {}
+"""The interfaces whose objects can be boundaries now, by their classes."""
 _frameworks: set[str] = set()
 _marked: WeakSet[Callable[..., Any]] = WeakSet()
 
 
-def record_through(interface: Interface) -> None:
-    """Note an interface whose objects can be boundaries from now on."""
-    _interfaces.setdefault(interface.base, []).append(interface)
-
-
-def record_no_more_through(interface: Interface) -> None:
-    """Forget it again."""
-    entries = _interfaces[interface.base]
-    entries.remove(interface)
-    if not entries:
-        del _interfaces[interface.base]
-
-
 def interface_of(cls: type) -> type | None:
     """Return the interface that a class implements; `None` if there is none."""
-    return next((base for base in cls.__mro__ if base in _interfaces), None)
+    return next((base for base in cls.__mro__ if INTERFACES.get(base)), None)
 
 
 def is_recorded(value: Any, *, is_ambient: bool) -> bool:
@@ -53,7 +41,7 @@ def is_recorded(value: Any, *, is_ambient: bool) -> bool:
         value: The object.
         is_ambient: Whether the session tapes objects that the user did not tape.
     """
-    found = (interface for base in type(value).__mro__ for interface in list(_interfaces.get(base, ())))
+    found = (interface for base in type(value).__mro__ for interface in list(INTERFACES.get(base, ())))
     return any(interface.is_recorded(value, is_ambient) for interface in found)
 
 

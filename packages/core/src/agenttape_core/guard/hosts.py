@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -74,6 +75,7 @@ class Entry(NamedTuple):
     is_of_program: bool
 
 
+@functools.lru_cache(256)  # every session has the same
 def parsed(entry: str) -> Entry:
     """Return what an entry of `allow_hosts` opens.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -27,8 +28,8 @@ class Left:
     def __init__(self) -> None:
         self._below: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
-    def __bool__(self) -> bool:
-        return bool(self._below)
+        self.any = False
+        """True if there may be any; asked for each function that is wrapped."""
 
     def add(self, ours: Any, below: Any) -> None:
         """Note a wrapper in the place of which stands somebody else's.
@@ -39,11 +40,13 @@ class Left:
         """
         if isinstance(ours, FunctionType):  # nothing else can be referred to weakly
             self._below[ours] = below
+            self.any = True
 
     def discard(self, ours: Any) -> None:
         """Note that a wrapper is put in by us."""
-        if self._below and isinstance(ours, FunctionType):
+        if isinstance(ours, FunctionType):
             self._below.pop(ours, None)
+            self.any = bool(self._below)
 
     def below(self, found: Any) -> Any:
         """Return a function without the wrappers of ours that were left around it."""
@@ -123,6 +126,10 @@ class Wrappers:
     def exchange(self, swap_in: Callable[[], object], swap_out: Callable[[], object]) -> None:
         """Have something done when they are put in, and undone when they are taken out."""
         self._add((swap_in, swap_out))
+
+    def enter(self, context: AbstractContextManager[object]) -> None:
+        """Have a context around that may be entered again when it has been left."""
+        self.exchange(context.__enter__, partial(context.__exit__, None, None, None))
 
     def hold(self, make: Callable[[], AbstractContextManager[object]]) -> None:
         """Have a context around, made anew each time."""

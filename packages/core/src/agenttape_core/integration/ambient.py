@@ -16,10 +16,10 @@ from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from agenttape_core.acts import Interface, record_no_more_through, record_through
+from agenttape_core.acts import INTERFACES, Interface
 from agenttape_core.guard.patching import Left
 from agenttape_core.integration.alias import is_alias, is_alias_class
-from agenttape_core.integration.in_memory import number_declared
+from agenttape_core.integration.in_memory import DECLARED
 from agenttape_core.integration.leaves import Family
 
 _MISSING = object()
@@ -48,11 +48,11 @@ def holding_in_memory(cls: type) -> Iterator[None]:
         cls: The class. One that a `Family` knows as such need not be noted.
     """
     interface = Interface(cls, lambda value, _: type(value) is cls)
-    record_through(interface)
+    INTERFACES.setdefault(cls, []).append(interface)
     try:
         yield
     finally:
-        record_no_more_through(interface)
+        INTERFACES[cls].remove(interface)
 
 
 def _is_recorded(family: Family, value: Any, is_ambient: bool) -> bool:
@@ -94,7 +94,7 @@ class _Found(NamedTuple):
         """Return whether nothing has changed since."""
         return (
             self.classes == classes
-            and self.declared == number_declared()
+            and self.declared == len(DECLARED)
             and list(map(len, self.names)) == self.sizes
             and all(map(is_, [get(name) for get, name in self.getters], self.named))
         )
@@ -127,42 +127,60 @@ class Wrapped:
     def __enter__(self) -> None:
         try:
             self._wrap_all()
-            self._follow()
         except BaseException:
-            self._restore()
+            self.__exit__()
             raise
-        if self._interface is not None:
-            record_through(self._interface)
-
-    def __exit__(self, *_: object) -> None:
-        if self._interface is not None:
-            record_no_more_through(self._interface)
-        self._restore()
 
     def _wrap_all(self) -> None:
+        base = self._family.base
         below: dict[type, None] = {}
-        unseen: list[type] = [self._family.base]
+        unseen: list[type] = [base]
         while unseen:
             subclasses: list[type] = unseen.pop().__subclasses__()
             new = [each for each in subclasses if each not in below]
             below |= dict.fromkeys(new)
             unseen += new
-        classes = list(below)
-        lasting = [cls for cls in classes if "<locals>" not in cls.__qualname__]  # the others would never be freed
+        lasting = [cls for cls in below if "<locals>" not in cls.__qualname__]  # the others would never be freed
         found = _found.get(self._family)
         if found is None or not found.holds(lasting):
             found = _found[self._family] = self._look_at(lasting)
-        if _left:
+        if _left.any:
             for cls, name, real, _ in found.methods:
                 self._wrap(cls, name, real)
         else:
             for cls, name, _, ours in found.methods:
                 self._before.append((cls, name, ours, vars(cls).get(name, _MISSING)))
                 setattr(cls, name, ours)
-        if len(lasting) < len(classes):
-            local = [cls for cls in classes if "<locals>" in cls.__qualname__]
+        if len(lasting) < len(below):
+            local = [cls for cls in below if "<locals>" in cls.__qualname__]
             for method in self._of_classes(local, _mro_of(local)):
                 self._wrap(*method)
+        # From here on methods are wrapped as soon as their class is defined.
+        before = vars(base).get("__init_subclass__", _MISSING)
+        if self._following is None or before is not self._followed:
+            self._following, self._followed = self._follower(before), before
+        self._before.append((base, "__init_subclass__", self._following, before))
+        base.__init_subclass__ = self._following  # type: ignore[method-assign]
+        if self._interface is not None:
+            INTERFACES.setdefault(base, []).append(self._interface)
+
+    def __exit__(self, *_: object) -> None:
+        """Put every method back, the last one first, unless someone else has replaced ours and will restore it.
+
+        Then ours comes back when nobody follows it any more, as after the `monkeypatch` of a test. The next session
+        wraps what stood below it.
+        """
+        interfaces = INTERFACES.get(self._family.base, [])
+        if self._interface in interfaces:
+            interfaces.remove(self._interface)
+        before_all, self._before = self._before, []
+        for cls, name, ours, before in reversed(before_all):
+            if vars(cls).get(name) is not ours:
+                _left.add(ours, before)
+            elif before is _MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, before)
 
     def _look_at(self, classes: list[type]) -> _Found:
         every = _mro_of([self._family.base, *classes])
@@ -170,7 +188,7 @@ class Wrapped:
         methods = [*self._of_base(), *self._of_classes(classes, every)]
         return _Found(
             classes=classes,
-            declared=number_declared(),
+            declared=len(DECLARED),
             names=[vars(cls) for cls in every],
             sizes=[len(vars(cls)) for cls in every],
             getters=[(names.get, name) for names, name in named],
@@ -185,13 +203,6 @@ class Wrapped:
             if _is_implemented(real):
                 yield self._family.base, name, real
 
-    def _follow(self) -> None:
-        """Wrap the methods of classes that are defined from now on, as soon as they are."""
-        before = vars(self._family.base).get("__init_subclass__", _MISSING)
-        if self._following is None or before is not self._followed:
-            self._following, self._followed = self._follower(before), before
-        self._put(self._family.base, "__init_subclass__", self._following, before)
-
     def _follower(self, before: Any) -> Any:
         base: Any = self._family.base
 
@@ -203,22 +214,6 @@ class Wrapped:
                 self._wrap(*method)
 
         return classmethod(__init_subclass__)
-
-    def _restore(self) -> None:
-        """Put every method back, the last one first, unless someone else has replaced ours and will restore it.
-
-        Then ours comes back when nobody follows it any more, as after the `monkeypatch` of a test. The next session
-        wraps what stood below it.
-        """
-        while self._before:
-            cls, name, ours, before = self._before.pop()
-            if vars(cls).get(name) is not ours:
-                _left.add(ours, before)
-                continue
-            if before is _MISSING:
-                delattr(cls, name)
-            else:
-                setattr(cls, name, before)
 
     def _of_classes(self, classes: Iterable[type], every: Iterable[type]) -> Iterator[_Method]:
         """Yield the leaf methods of classes.
@@ -247,7 +242,7 @@ class Wrapped:
 
     def _wrap(self, cls: type, name: str, real: Any) -> None:
         before = vars(cls).get(name, _MISSING)
-        if _left:
+        if _left.any:
             real, before = _left.below(real), _left.below(before)
         self._put(cls, name, self._family.ambient(cls, name, real), before)
 

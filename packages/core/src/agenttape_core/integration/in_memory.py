@@ -15,7 +15,7 @@ from agenttape_core.integration.alias import is_alias_class
 
 ClassT = TypeVar("ClassT", bound=type)
 
-_declared: WeakSet[type] = WeakSet()
+DECLARED: WeakSet[type] = WeakSet()
 
 
 def in_memory(cls: ClassT) -> ClassT:
@@ -36,13 +36,8 @@ def in_memory(cls: ClassT) -> ClassT:
             f"in_memory() takes a class, found an object of the class {type(cls).__qualname__}\n"
             f"  in_memory({type(cls).__qualname__}) declares that all its objects keep what they hold in this process"
         )
-    _declared.add(cls)
+    DECLARED.add(cls)
     return cls
-
-
-def number_declared() -> int:
-    """Return how many classes have been declared to keep what they hold in this process."""
-    return len(_declared)
 
 
 class InMemoryClasses:
@@ -64,7 +59,7 @@ class InMemoryClasses:
 
     def __contains__(self, cls: type) -> bool:
         """Return whether the objects of a class keep what they hold in this process."""
-        if _declared and not _declared.isdisjoint(cls.__mro__):
+        if DECLARED and not DECLARED.isdisjoint(cls.__mro__):
             return True
         answer = self._answers.get(cls)
         if answer is None:

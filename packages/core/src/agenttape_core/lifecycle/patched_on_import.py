@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from functools import reduce
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.guard.patching import Wrappers
@@ -31,22 +31,28 @@ class ConnectedOnImport:
         self._finder = ImportFinder(module.__eq__, self._imported)
         self._undo = ExitStack()
 
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Keep the module connected while inside."""
+    def __call__(self) -> Self:
+        """Return this, which keeps the module connected while inside; it may be entered again in the midst of it."""
+        return self
+
+    def __enter__(self) -> None:
         with self._lock:
             self._uses += 1
             if self._module in sys.modules:
                 self._enter()
             elif self._finder not in sys.meta_path:
                 sys.meta_path.insert(0, self._finder)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._uses -= 1
-                if not self._uses:
-                    self._restore()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._uses -= 1
+            if self._uses:
+                return
+            if self._connected is not None:
+                self._undo.close()
+                self._connected = None
+            if self._finder in (sys.meta_path or ()):  # there is none while Python ends
+                sys.meta_path.remove(self._finder)
 
     def _imported(self, _: str) -> None:
         with self._lock:
@@ -58,12 +64,6 @@ class ConnectedOnImport:
         if module is not self._connected:
             self._undo.enter_context(self._connect(module))
             self._connected = module
-
-    def _restore(self) -> None:
-        self._undo.close()
-        self._connected = None
-        if self._finder in (sys.meta_path or ()):  # there is none while Python ends
-            sys.meta_path.remove(self._finder)
 
 
 class PatchedOnImport(ConnectedOnImport):
