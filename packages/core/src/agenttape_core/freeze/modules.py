@@ -7,7 +7,6 @@ attributes could run a lazy module's code.
 
 from __future__ import annotations
 
-import itertools
 import operator
 import sys
 import types
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from agenttape_core.freeze import clock, randomness, real_sources, waiting
 from agenttape_core.freeze.references import FunctionReference, References
+from agenttape_core.guard.caller import is_library
 
 SKIPPED = frozenset(
     {
@@ -79,43 +79,52 @@ _OWN = "agenttape_core.freeze"
 class _Seen:
     """The modules that were searched, and how many globals each had then.
 
-    Comparing is done by C loops over thousands of modules that make no objects, as it happens at every start and end of
-    a session. A module whose globals changed without a change of their number is not noticed; its known places still
-    are. A module that was removed meanwhile lives until the next comparison.
+    Every start and end of a session compares, so it does that in loops of C that touch as little as they can: whether
+    the modules are the same, and whether those of the program have as many globals as before. Installed modules are
+    looked at again once any module was imported: what they find out late, they import. A module whose globals changed
+    without a change of their number is not noticed; its known places still are. A module that was removed meanwhile
+    lives until the next comparison.
     """
 
     def __init__(self) -> None:
         self._last: list[object] = []
         """The modules of the last time. They are kept alive, so that no other one gets the identity of a dead one."""
-        self._modules: dict[int, types.ModuleType] = {}
-        """Those of them that are modules, by identity."""
+        self._sizes: dict[int, int] = {}
+        """The numbers of globals, by the identities of modules."""
+        self._of_program: list[types.ModuleType] = []
         self._contents: list[dict[str, Any]] = []
-        self._sizes: list[int] = []
+        """The globals of the program's modules."""
 
     def changed(self) -> list[tuple[types.ModuleType, dict[str, Any]]]:
         """Give the modules that are new or have another number of globals, and count them as searched."""
         now: list[object] = list(sys.modules.values())
         # By identity: to compare them would ask what is no module.
-        new = [] if len(now) == len(self._last) and all(map(operator.is_, now, self._last)) else self._look(now)
-        sizes = list(map(len, self._contents))
-        if sizes == self._sizes:
-            return new
-        others = itertools.compress(
-            zip(self._modules.values(), self._contents, strict=True), map(operator.ne, sizes, self._sizes)
-        )
-        self._sizes = sizes
-        return [*new, *others]
+        if len(now) != len(self._last) or not all(map(operator.is_, now, self._last)):
+            return self._look(now)
+        sizes, pairs = self._sizes, zip(self._of_program, self._contents, strict=True)
+        changed = [(each, content) for each, content in pairs if len(content) != sizes[id(each)]]
+        sizes.update((id(each), len(content)) for each, content in changed)
+        return changed
 
     def _look(self, now: list[object]) -> list[tuple[types.ModuleType, dict[str, Any]]]:
-        """Give the modules that were not there the last time, and forget those that are gone."""
+        before, self._last = self._sizes, now
         # What is no module may run code when asked anything, so it is recognised by its type alone.
         modules = {id(each): cast("types.ModuleType", each) for each in now if issubclass(type(each), types.ModuleType)}
-        sizes = dict(zip(self._modules, self._sizes, strict=True))
-        before, self._last, self._modules = self._modules, now, modules
-        new = [(module, content_of(module)) for key, module in modules.items() if key not in before]
-        self._contents = [content_of(module) for module in modules.values()]
-        self._sizes = [sizes.get(key, len(at)) for key, at in zip(modules, self._contents, strict=True)]
-        return new
+        found = [(module, content_of(module)) for module in modules.values()]
+        self._sizes = {key: len(content) for key, (_, content) in zip(modules, found, strict=True)}
+        self._of_program, self._contents = [], []
+        for module, content in found:
+            if _is_of_program(content):
+                self._of_program.append(module)
+                self._contents.append(content)
+        return [(module, content) for module, content in found if before.get(id(module)) != len(content)]
+
+
+def _is_of_program(content: dict[str, Any]) -> bool:
+    file, name = content.get("__file__"), str(content.get("__name__", ""))
+    if not isinstance(file, str):
+        return name not in sys.builtin_module_names
+    return not is_library(file) and not name.startswith("agenttape_")
 
 
 class Places:
