@@ -63,8 +63,8 @@ def _no_time(_: float) -> None:
     pass
 
 
-def _sleep(frozen: Frozen, real: Real) -> Callable[[float], None]:
-    def sleep(seconds: float, /) -> None:
+def _sleep(frozen: Frozen, real: Real) -> Callable[..., None]:
+    def sleep(seconds: float = 0, /, **_: object) -> None:
         begun = frozen.begin_wait()
         is_skipped = frozen.skips_backoff and is_backing_off()
         # One that is skipped takes no time, but others may go on meanwhile, as they did in the recording.

@@ -95,12 +95,12 @@ class _Ordered:
 _ordered = _Ordered()
 
 
-def really_sleep(real: Callable[[float], None], seconds: float, /) -> None:
+def really_sleep(real: Callable[[float], None], seconds: float = 0, /, **_: object) -> None:
     """Let the caller's thread sleep, so that others know that it does if threads take turns.
 
     Args:
         real: The real function.
-        seconds: The time.
+        seconds: The time; that of gevent, which may be in its place, has a default, and other arguments.
     """
     if _ordered.sleep is None or ASKING.now:
         real(seconds)
@@ -149,9 +149,14 @@ def _getting() -> tuple[type, str, Callable[..., Any]]:
     return owner, "get", get
 
 
+def _of_processes(name: str) -> types.FunctionType | None:
+    """Return a method of `Popen`; `None` if that is another class, as where gevent has patched the standard library."""
+    found: types.FunctionType | None = getattr(subprocess.Popen, name, None)
+    return found if subprocess.Popen.__module__ == subprocess.__name__ else None
+
+
 _JOIN = cast("types.FunctionType", threading.Thread.join)
-_WAIT = cast("types.FunctionType", subprocess.Popen._wait)  # type: ignore[attr-defined] # noqa: SLF001 - `wait` is built on it
-_COMMUNICATE = cast("types.FunctionType", subprocess.Popen.communicate)
+_WAIT, _COMMUNICATE = map(_of_processes, ("_wait", "communicate"))  # `wait` is built on the former
 _LATER = cast("types.FunctionType", asyncio.base_events.BaseEventLoop.call_later)
 _AT = cast("types.FunctionType", asyncio.base_events.BaseEventLoop.call_at)
 _TIMEOUT = cast("types.FunctionType", asyncio.timeout)
@@ -159,7 +164,9 @@ _ASKED = "_agenttape_asked"
 """The attribute of an `asyncio.Timeout` for the moment at which it is due, and the seconds that were asked for."""
 
 
-def _copied(function: types.FunctionType) -> Callable[..., Any]:
+def _copied(function: types.FunctionType | None) -> Any:
+    if function is None:
+        return None
     copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     copied.__kwdefaults__ = function.__kwdefaults__
     return copied
@@ -312,8 +319,15 @@ _CODES = [
         (_AT, _at_code),
         (_TIMEOUT, _timeout_code),
     )
+    if function is not None
 ]
-_METHODS = Exchange([_acquiring(_thread.LockType), _acquiring(_thread.RLock), _getting()])
+LOCKS = tuple(
+    owner
+    for owner in cast("tuple[type, ...]", (_thread.LockType, _thread.RLock))
+    if owner.__module__ == _thread.__name__
+)
+"""The classes of locks for which threads can wait. Those that gevent puts in their place are waited for by its loop."""
+_METHODS = Exchange([*map(_acquiring, LOCKS), _getting()])
 _users: set[str] = set()
 
 

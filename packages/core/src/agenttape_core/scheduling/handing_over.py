@@ -36,7 +36,7 @@ _LOOK = 0.02
 _MOST_CALLBACKS = 10_000
 """Callbacks after which a loop counts as one that never rests."""
 
-_acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]  # the real one, at which nobody takes turns
+_acquire: Callable[..., bool] = _thread.LockType.acquire  # the real one, at which nobody takes turns
 
 HANDED: dict[Any, list[HandedOver]] = {}
 """By loops: the things that threads have put there, and wait for."""

@@ -10,14 +10,13 @@ A lock that code took which has no turn, such as the real code of a model's clie
 from __future__ import annotations
 
 import _queue
-import _thread
 import asyncio
 import functools
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from agenttape_core.freeze.waiting import drop_waits, ordering_waits, use_waits
+from agenttape_core.freeze.waiting import LOCKS, drop_waits, ordering_waits, use_waits
 from agenttape_core.guard.immutable import Exchange
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling.handing_over import HANDED, WAITS_ITSELF, let_go_of
@@ -169,8 +168,7 @@ def _putting(name: str) -> tuple[type, str, Callable[..., None]]:
     return _queue.SimpleQueue, name, put
 
 
-_TYPES: tuple[type, ...] = (_thread.LockType, _thread.RLock)
-_LOCKS = {owner: _Locks(owner) for owner in _TYPES}
+_LOCKS = {owner: _Locks(owner) for owner in LOCKS}
 _ALL = [
     *(method for locks in _LOCKS.values() for method in locks.methods()),
     _putting("put"),

@@ -16,7 +16,7 @@ from agenttape_core.acts import function_of
 from agenttape_core.guard.caller import is_library
 from agenttape_core.scheduling.executing import runs_outside_program
 
-_release: Callable[..., None] = vars(_thread.LockType)["release"]  # the real one, at which nobody takes turns
+_release: Callable[..., None] = _thread.LockType.release  # the real one, at which nobody takes turns
 
 
 class TakingTurns(Protocol):

@@ -41,7 +41,7 @@ _LATE = 0.003
 _QUANTUM = 0.0005
 """Seconds for which a strand may pass gate after gate while others wait, when recording."""
 
-_acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]  # not one that moves the frozen clock, or takes turns
+_acquire: Callable[..., bool] = _thread.LockType.acquire  # not one that moves the frozen clock, or takes turns
 
 
 class OwnLock(_thread.RLock):  # type: ignore[misc] # mypy takes it for a function

@@ -26,7 +26,7 @@ _MOMENT = 0.5
 _LOOK = 0.001
 """Seconds between two looks after them."""
 
-_acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]  # the real one, at which nobody takes turns
+_acquire: Callable[..., bool] = _thread.LockType.acquire  # the real one, at which nobody takes turns
 
 
 class WithdrawnTurns(VisitedTurns):

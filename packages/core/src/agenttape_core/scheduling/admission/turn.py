@@ -307,4 +307,4 @@ _SELDOM = 0.05
 _LOOKS = 3
 _SETTLED = 0.05
 _LONGEST = 10.0
-_acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]
+_acquire: Callable[..., bool] = _thread.LockType.acquire
