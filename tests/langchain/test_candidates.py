@@ -139,6 +139,21 @@ def test_a_whole_program(  # noqa: PLR0917 - fixtures
     assert str(replay.report) == "7 served, 0 executed"
 
 
+@pytest.mark.parametrize("live", [(), ("weather",)])
+def test_a_block_that_asks_no_model_is_no_trial(
+    live: Sequence[str], weather: BaseTool, run: Any, recorded: Path, world: World
+) -> None:
+    """A block that only calls a tool, served or live, has tried nothing, and fails; one that asks a model has."""
+    candidate = NativeChat(world=world, reply=asking_for("Paris"))
+    with (
+        pytest.raises(ConfigurationError, match=r"weather\.yaml: the candidate was not tried: the run asked no model"),
+        use_cassette(recorded, candidate=candidate, live=live),
+    ):
+        weather.invoke({"city": "Paris"})
+    with use_cassette(recorded, candidate=candidate, live=live):
+        run()
+
+
 def test_no_word_of_ours_reaches_the_candidate(run: Any, recorded: Path, world: World) -> None:
     """What a candidate reads of a refused tool is the sentence that was chosen, and nothing else."""
     candidate = Abroad(world=world, reply=asking_for("Rome"))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from agenttape_core.errors import (
     ChangeNotLandedError,
+    ConfigurationError,
     DriftedRunError,
     UnmatchedNameWarning,
     UnrecordedConnectionWarning,
@@ -17,6 +18,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.lifecycle.changed import unlanded_error
 from agenttape_core.lifecycle.start_session import Opened
+from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session import NAMES, runs
 
 
@@ -28,7 +30,7 @@ class Judgement(NamedTuple):
         warnings: The warnings to give if there is none.
     """
 
-    error: UnusedInteractionsError | DriftedRunError | ChangeNotLandedError | None = None
+    error: UnusedInteractionsError | DriftedRunError | ChangeNotLandedError | ConfigurationError | None = None
     warnings: tuple[Warning, ...] = ()
 
 
@@ -41,6 +43,8 @@ def judged(opened: Opened) -> Judgement:
     drift = opened.session.report.drift
     if drift and opened.prepared.settings.drift == "fail":
         return Judgement(_drifted(opened, drift))
+    if opened.prepared.request.candidate is not None and not _asks_models(opened):
+        return Judgement(_untried(opened))
     if opened.prepared.request.judges_changes and opened.prepared.changes:
         unlanded = unlanded_error(opened.session, opened.prepared.changes, opened.prepared.shown)
         if unlanded is not None:
@@ -58,6 +62,18 @@ def judged(opened: Opened) -> Judgement:
         where = f"{opened.prepared.shown}: live, frozen or through names {names}"
         warnings.append(UnmatchedNameWarning(f"{where}, but the run asked for no boundary of that name"))
     return Judgement(warnings=tuple(warnings))
+
+
+def _asks_models(opened: Opened) -> bool:
+    return any(crossed.kind in MODEL_KINDS for crossed in opened.session.report.executed)
+
+
+def _untried(opened: Opened) -> ConfigurationError:
+    """Return the error about a trial that looked at nothing."""
+    return ConfigurationError(
+        f"{shown_path(opened.prepared.shown)}: the candidate was not tried: the run asked no model\n"
+        "  replay it without candidate= to see which of its recorded calls it no longer makes"
+    )
 
 
 def _drifted(opened: Opened, drift: Sequence[str]) -> DriftedRunError:
