@@ -140,6 +140,7 @@ from agenttape_core.matching import Branch, KeyedItems, Position, current_branch
 from agenttape_core.scheduling import (
     FuturesInOrder,
     in_order,
+    is_told_at_once,
     register_lazy_stream,
     steps_in_order,
     taking_part,
@@ -174,7 +175,6 @@ from agenttape_core.session import (
     intercept,
     intercept_stream,
     is_passed_on,
-    is_told_at_once,
     note_act,
     passing_on,
     plain_value,

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from agenttape_core.acts import function_of
 from agenttape_core.guard.caller import is_library
-from agenttape_core.scheduling.executing import runs_outside_program
+from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
 
 _release: Callable[..., None] = _thread.LockType.release  # the real one, at which nobody takes turns
 
@@ -292,10 +292,14 @@ def visible() -> Iterator[None]:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def keeps_order() -> bool:
-    """Return True if the caller is one of several that take turns, so that what it does has a place among theirs."""
+def is_told_at_once() -> bool:
+    """Return True if the caller is neither inside of a call nor one of several that take turns.
+
+    What nobody but an integration is told there needs none of what `told_outside` and the order of threads do for the
+    program.
+    """
     strand = HERE.strand
-    return strand is not None and strand.strands.is_on
+    return EXECUTING.get() is None and (strand is None or not strand.strands.is_on)
 
 
 def in_order(function: F) -> F:

@@ -55,7 +55,6 @@ from agenttape_core.session.executed_call import (
     RUNNING,
     ExecutedCall,
     executing,
-    is_told_at_once,
     told_outside,
 )
 from agenttape_core.session.hash_seed import hash_seed
@@ -157,7 +156,6 @@ __all__ = [
     "intercept",
     "intercept_stream",
     "is_passed_on",
-    "is_told_at_once",
     "is_written_in_requests",
     "listen",
     "made_candidate",

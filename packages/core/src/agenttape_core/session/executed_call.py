@@ -22,7 +22,6 @@ from agenttape_core.scheduling import (
     SCOPES,
     Awaited,
     is_cancellation_requested,
-    keeps_order,
 )
 from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
 from agenttape_core.schema.class_names import writing_answers
@@ -70,19 +69,18 @@ class ExecutedCall(Call):
     """
 
     __slots__ = (
-        "_abandoned",
         "_acts",
-        "_began",
-        "_began_at",
-        "_effects",
         "_is_kept",
-        "_offsets",
         "_world",
+        "abandoned",
+        "began",
+        "began_at",
         "candidate",
         "changed",
         "code",
         "drops_ids",
         "duration_ms",
+        "effects",
         "error_ids",
         "fidelity_note",
         "found",
@@ -92,6 +90,7 @@ class ExecutedCall(Call):
         "metadata",
         "moment",
         "nonce",
+        "offsets",
         "outcome",
         "parent",
         "settle",
@@ -157,13 +156,13 @@ class ExecutedCall(Call):
         self.is_run_again = found is not None
         """True once it is known that a replay will run its code, as it only made calls that are recorded."""
         self._world: Frozen | None = None
-        self._offsets: list[float] = []
-        self._effects: list[Effect] = []
-        self._abandoned: int | None = None
+        self.offsets: list[float] = []
+        self.effects: list[Effect] = []
+        self.abandoned: int | None = None
         self._is_kept = False
         self._acts = ActsOfCall()
-        self._began = perf_counter()
-        self._began_at = time()
+        self.began = perf_counter()
+        self.began_at = time()
 
     def part(self) -> ExecutedCall:
         """Begin a part of this call whose outcome may turn out to be that of the whole; see `settle`."""
@@ -231,20 +230,8 @@ class ExecutedCall(Call):
             return None
         if self._world is None:
             with _MAKING_WORLDS:
-                self._world = self._world or self._new_world(frozen)
+                self._world = self._world or _new_world(self, frozen)
         return self._world
-
-    def _new_world(self, frozen: Frozen) -> Frozen:
-        """Begin a clock and ids of its own: for a call that is run through, those that were recorded."""
-        if self.found is None:
-            self.moment, self.nonce = round(self._began_at, 6), token_hex(6)
-            return frozen.within(self.position.address, self.moment, self.nonce)
-        recorded = self.session.recordings.timing_of(self.found.number)
-        self.nonce = recorded.nonce if recorded is not None else ""
-        self.moment = recorded.moment if recorded is not None else None
-        moment = self.moment if self.moment is not None else frozen.clock
-        recorded_at = self.session.source.interaction(self.found.number).address  # the ids were made of it
-        return frozen.within(recorded_at, moment, self.nonce)
 
     @contextmanager
     def executing(self) -> Iterator[None]:
@@ -279,8 +266,8 @@ class ExecutedCall(Call):
 
     def chunk_arrived(self) -> None:
         """Note the time of a chunk."""
-        self._note_abandoning()
-        self._offsets.append((perf_counter() - self._began) * 1000)
+        self.note_abandoning()
+        self.offsets.append((perf_counter() - self.began) * 1000)
 
     def effected(self, value: Any) -> None:
         """Record that the call has just done something besides returning; it is done again when the call is served.
@@ -296,18 +283,19 @@ class ExecutedCall(Call):
         """
         self.arrivals.effect()
         with self.session.latch:
-            effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self._offsets))
-        self._effects.append(effect)
+            effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self.offsets))
+        self.effects.append(effect)
         (self.whole or self).arrivals.awaited.effected()  # the whole call is awaited, and not its part
 
     @property
     def is_abandoned(self) -> bool:
         """True if the call is made in a thread, and nobody waits for what the thread does any more."""
-        return self._abandoned is not None or self.arrivals.is_abandoned
+        return self.abandoned is not None or self.arrivals.is_abandoned
 
-    def _note_abandoning(self) -> None:
-        if self._abandoned is None and self.is_abandoned:
-            self._abandoned = len(self._offsets)
+    def note_abandoning(self) -> None:
+        """Note how many chunks had arrived when it was abandoned, if it is."""
+        if self.abandoned is None and self.is_abandoned:
+            self.abandoned = len(self.offsets)
 
     @property
     def is_left(self) -> bool:
@@ -332,8 +320,6 @@ class ExecutedCall(Call):
             return self.arrivals.stepping_into(self.session.source.interaction(self.found.number).address)
         return self.arrivals.awaiting_code(self, self.position.address)
 
-    # -- how it ended ------------------------------------------------------------------------------------------
-
     def returned(self, value: Any) -> None:
         """Record that the call returned.
 
@@ -341,7 +327,7 @@ class ExecutedCall(Call):
             UnrecordableValueError: If the value has no codec.
         """
         with self.session.latch, writing_answers():
-            plain = self.session.redactor.value(self._written(value))
+            plain = self.session.redactor.value(_written(self, value))
             self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage_of(value)))
 
     def raised(self, error: Failure) -> None:
@@ -393,52 +379,32 @@ class ExecutedCall(Call):
         self.has_ended = self.is_run_again = self.acted.has_ended = True
         self._is_over()
 
-    def _written(self, value: Any) -> Plain:
-        """Return a value as plain data, or a text in its place if the user says that a replay runs the code."""
-        try:
-            return self.session.codec.encode(value)
-        except UnrecordableValueError as error:
-            policy, asked = self.session.policy, self.request
-            if not (policy.is_named_through(asked.kind, asked.name) and policy.may_run_through(asked.kind, asked.name)):
-                raise
-            self.fidelity_note = f"a replay runs its code: {str(error).partition(chr(10))[0]}"
-            return plain_value(value)
-
     def _record(self, outcome: Outcome) -> None:
         part = self.settle(outcome) if self.settle is not None else None
         if part is not None and part.outcome is not None:
             outcome = part.outcome
-            self._offsets, self._effects = part.seen_from(self._began)
+            self.offsets, self.effects = part.seen_from(self.began)
         if self.whole is not None:
             self.outcome = outcome
             self._is_over()
             return
         self.has_ended = True
         if self.found is not None:
-            self._note_otherwise(self.found.number, outcome)
+            _note_otherwise(self, self.found.number, outcome)
         else:
             self._keep(outcome)
 
     def seen_from(self, began: float) -> tuple[list[float], list[Effect]]:
         """Return the times of its chunks, and its effects, as those of a call that began at another moment."""
-        since = (self._began - began) * 1000
-        return [offset + since for offset in self._offsets], self._effects
-
-    def _note_otherwise(self, number: int, outcome: Outcome) -> None:
-        """Note what came of a call that was run through, if that is not what was recorded."""
-        recorded = self.session.source.interaction(number)
-        now = _interaction(self, self._whole(outcome))
-        if now.outcome != recorded.outcome:
-            kept = {key: getattr(recorded, key) for key in ("number", "parent", "address")}
-            update = {**kept, "acts": now.acts or recorded.acts}
-            self.session.ledger.again[number] = now.model_copy(update=update)
+        since = (self.began - began) * 1000
+        return [offset + since for offset in self.offsets], self.effects
 
     def _keep(self, outcome: Outcome) -> None:
         with _KEEPING:  # the end of the session may be that of a call in a thread
             was_kept, self._is_kept = self._is_kept, True
         if was_kept:
             return
-        outcome, now = self._whole(outcome), perf_counter()
+        outcome, now = _whole(self, outcome), perf_counter()
         interaction = _interaction(self, outcome)
         self.is_run_again = self.is_of_program and self.has_made_calls and interaction.acts == []
         if not self.is_run_again:
@@ -446,25 +412,62 @@ class ExecutedCall(Call):
         around = self.lies_in()
         if around is not None:
             around.has_made_calls = True
-        self.session.ledger.keep(interaction, self._timing(now), self.position.order)
+        self.session.ledger.keep(interaction, _timing(self, now), self.position.order)
         self._is_over()
 
-    def _whole(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with the effects of the call, the arguments it changed, and whether it was abandoned."""
-        self._note_abandoning()
-        arguments = self.changed() if self.changed is not None else None
-        if not self._effects and self._abandoned is None and not arguments:
-            return outcome
-        redactor = self.session.redactor
-        effects = redacted_effects(self._effects, redactor)
-        changed = redactor.value(arguments) if arguments else {}
-        return outcome.model_copy(update={"effects": effects, "given_up": self._abandoned, "arguments": changed})
 
-    def _timing(self, now: float) -> Timing:
-        took = (now - self._began) * 1000 if self.duration_ms is None else self.duration_ms
-        is_of_now = self.duration_ms is None and self.session.is_one_run
-        start = (self._began - self.session.began) * 1000 if is_of_now else None
-        return Timing(start_ms=start, duration_ms=took, offsets_ms=self._offsets, moment=self.moment, nonce=self.nonce)
+def _new_world(call: ExecutedCall, frozen: Frozen) -> Frozen:
+    """Begin a clock and ids of its own: for a call that is run through, those that were recorded."""
+    if call.found is None:
+        call.moment, call.nonce = round(call.began_at, 6), token_hex(6)
+        return frozen.within(call.position.address, call.moment, call.nonce)
+    recorded = call.session.recordings.timing_of(call.found.number)
+    call.nonce = recorded.nonce if recorded is not None else ""
+    call.moment = recorded.moment if recorded is not None else None
+    moment = call.moment if call.moment is not None else frozen.clock
+    recorded_at = call.session.source.interaction(call.found.number).address  # the ids were made of it
+    return frozen.within(recorded_at, moment, call.nonce)
+
+
+def _whole(call: ExecutedCall, outcome: Outcome) -> Outcome:
+    """Return the outcome with the effects of the call, the arguments it changed, and whether it was abandoned."""
+    call.note_abandoning()
+    arguments = call.changed() if call.changed is not None else None
+    if not call.effects and call.abandoned is None and not arguments:
+        return outcome
+    redactor = call.session.redactor
+    effects = redacted_effects(call.effects, redactor)
+    changed = redactor.value(arguments) if arguments else {}
+    return outcome.model_copy(update={"effects": effects, "given_up": call.abandoned, "arguments": changed})
+
+
+def _timing(call: ExecutedCall, now: float) -> Timing:
+    took = (now - call.began) * 1000 if call.duration_ms is None else call.duration_ms
+    is_of_now = call.duration_ms is None and call.session.is_one_run
+    start = (call.began - call.session.began) * 1000 if is_of_now else None
+    return Timing(start_ms=start, duration_ms=took, offsets_ms=call.offsets, moment=call.moment, nonce=call.nonce)
+
+
+def _note_otherwise(call: ExecutedCall, number: int, outcome: Outcome) -> None:
+    """Note what came of a call that was run through, if that is not what was recorded."""
+    recorded = call.session.source.interaction(number)
+    now = _interaction(call, _whole(call, outcome))
+    if now.outcome != recorded.outcome:
+        kept = {key: getattr(recorded, key) for key in ("number", "parent", "address")}
+        update = {**kept, "acts": now.acts or recorded.acts}
+        call.session.ledger.again[number] = now.model_copy(update=update)
+
+
+def _written(call: ExecutedCall, value: Any) -> Plain:
+    """Return a value as plain data, or a text in its place if the user says that a replay runs the code."""
+    try:
+        return call.session.codec.encode(value)
+    except UnrecordableValueError as error:
+        policy, asked = call.session.policy, call.request
+        if not (policy.is_named_through(asked.kind, asked.name) and policy.may_run_through(asked.kind, asked.name)):
+            raise
+        call.fidelity_note = f"a replay runs its code: {str(error).partition(chr(10))[0]}"
+        return plain_value(value)
 
 
 def _interaction(call: ExecutedCall, outcome: Outcome) -> Interaction:
@@ -553,15 +556,6 @@ def told_outside() -> AbstractContextManager[None]:
     For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
     """
     return _told_outside() if EXECUTING.get() is not None else _NOWHERE
-
-
-def is_told_at_once() -> bool:
-    """Return True if the caller is neither inside of a call nor one of several that take turns.
-
-    What nobody but an integration is told there needs none of what `told_outside` and the order of threads do for the
-    program.
-    """
-    return EXECUTING.get() is None and not keeps_order()
 
 
 @contextmanager
