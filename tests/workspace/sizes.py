@@ -50,25 +50,28 @@ def _text(path: Path) -> str:
     return path.read_text("utf-8")
 
 
+def _command(group: click.Command | None, words: list[str]) -> click.Command | None:
+    for word in words:
+        group = group.get_command(click.Context(group), word) if isinstance(group, click.Group) else None
+    return group
+
+
 def _options() -> dict[str, int]:
     """Return how many options you can give: in code, in settings, to the command and to pytest."""
     from agenttape_core import use_cassette
     from agenttape_core.cli.app import VERBS, agenttape
+    from agenttape_core.cli.labs import EXPERIMENTS
     from agenttape_core.pytest_plugin import pytest_addoption
     from agenttape_core.settings import Settings
 
-    context = click.Context(agenttape)
-    verbs = [agenttape.get_command(context, name) for name in VERBS]
-    groups = [verb for verb in verbs if isinstance(verb, click.Group)]
-    within = [group.get_command(context, name) for group in groups for name in group.list_commands(context)]
-    commands = [verb for verb in (*verbs, *within) if verb is not None]
-    given = [each.name for verb in commands for each in verb.params if isinstance(each, click.Option)]
+    commands = [_command(agenttape, name.split()) for name in (*VERBS, *(f"lab {name}" for name in EXPERIMENTS))]
+    given = [each.name for verb in commands if verb for each in verb.params if isinstance(each, click.Option)]
     parser = pytest.Parser(_ispytest=True)
     pytest_addoption(parser)
     return {
         "use_cassette": sum(each.kind is each.KEYWORD_ONLY for each in signature(use_cassette).parameters.values()),
         "settings": len(Settings.model_fields),
-        "verbs": len(verbs),
+        "verbs": len(VERBS),
         "options of verbs": sum(name != "as_json" for name in given),  # all have --json
         "pytest": sum(len(group.options) for group in parser._groups),
     }

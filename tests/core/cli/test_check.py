@@ -46,7 +46,7 @@ WRONG = {
 def test_every_framework(kind: str, layout: str, recorded: Path, command: Any) -> None:
     """Checks pass and fail over a run of each framework, in each layout, and cases find it by its prompt."""
     path = recorded.with_suffix(f".{layout}")
-    assert layout == "yaml" or command("convert", recorded, path).code == 0
+    assert layout == "yaml" or command("cassette", "convert", recorded, path).code == 0
     case = f"cases:\n- prompt: {QUESTION}\n  called: temperature\n" if kind in {"langchain", "llamaindex"} else ""
     Path("right.yaml").write_text("checks: 1\nevery:\n" + "".join(f"- {each}\n" for each in CHECKS[kind]) + case)
     Path("wrong.yaml").write_text("checks: 1\nevery:\n" + "".join(f"- {each}\n" for each in WRONG[kind]))

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete, get_completion_class
 
-from agenttape_core.cli.app import VERBS, agenttape
+from agenttape_core.cli.app import agenttape
+from agenttape_core.cli.summaries import GROUPS, OF_CASSETTES
 
 pytestmark = pytest.mark.process
 
@@ -29,7 +30,8 @@ def completion(shell: str) -> ShellComplete:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([""], [("plain", verb) for verb in VERBS]),
+        ([""], [("plain", name) for group in GROUPS.values() for name in group]),
+        (["cassette", ""], [("plain", name) for name in OF_CASSETTES]),
         (["ti"], [("plain", "timeline")]),
         (["show", "cass"], [("file", "cass")]),
         (["ls", "a.yaml", ""], [("file", "")]),

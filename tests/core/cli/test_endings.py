@@ -31,10 +31,10 @@ def broken(folder: Path) -> Path:
         ["validate", "--nope"],
         ["timeline"],
         ["timeline", "."],
-        ["recover", "--nope"],
-        ["recover", WEATHER],
-        ["convert", "-"],
-        ["convert", WEATHER, "weather.txt"],
+        ["cassette", "recover", "--nope"],
+        ["cassette", "recover", WEATHER],
+        ["cassette", "convert", "-"],
+        ["cassette", "convert", WEATHER, "weather.txt"],
         ["import", "-"],
         ["verify"],
         ["verify", "agent.py:run", "-"],
@@ -51,19 +51,22 @@ def test_misused(command: Any, folder: Path, words: list[str]) -> None:
     assert str(folder) not in ended.err
 
 
-@pytest.mark.parametrize("words", [["recover", "gone"], ["convert", "gone.yaml", "a.jsonl"], ["timeline", "gone.yaml"]])
+@pytest.mark.parametrize(
+    "words",
+    [["cassette", "recover", "gone"], ["cassette", "convert", "gone.yaml", "a.jsonl"], ["timeline", "gone.yaml"]],
+)
 def test_gone(command: Any, words: list[str]) -> None:
     """A path that is nothing ends with 3, whatever should be done with it."""
     ended = command(*words)
     assert ended.code == 3
-    assert words[1] in ended.err
+    assert words[1 + (words[0] == "cassette")] in ended.err
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_recover_a_broken_journal(command: Any, folder: Path, words: list[str]) -> None:
     """A journal that is malformed ends with 3 and is named and kept; the others are recovered all the same."""
     (folder / JOURNAL).write_text("{}\n")
-    ended = command("recover", *words)
+    ended = command("cassette", "recover", *words)
     assert ended.code == 3
     assert JOURNAL in ended.out
     assert (folder / JOURNAL).exists()

@@ -96,19 +96,19 @@ def test_diff(command: Any, recorded: Path) -> None:
 @pytest.mark.parametrize("name", ["a.jsonl", "a.yaml.gz", "a.jsonl.zst"])
 def test_convert(command: Any, recorded: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is written as another kind of file and back without loss, and read from standard input as such."""
-    assert command("convert", recorded, name).code == 0
-    assert command("convert", name, "back.yaml", "--json").json["source"] == name
+    assert command("cassette", "convert", recorded, name).code == 0
+    assert command("cassette", "convert", name, "back.yaml", "--json").json["source"] == name
     assert Path("back.yaml").read_bytes() == recorded.read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(name).read_bytes())))
     assert command("stats", "-", "--json").json["interactions"] == len(open_cassette(recorded).entries)
-    assert command("convert", cut(recorded), "c.jsonl").code == 3
+    assert command("cassette", "convert", cut(recorded), "c.jsonl").code == 3
 
 
 def test_recover(command: Any, folder: Path, recorded: Path, kind: str, kinds: Mapping[str, Path]) -> None:
     """What its process would have left at its death becomes the same cassette."""
     (folder / "died").mkdir()
     shutil.copy(kinds[kind].with_suffix(".journal"), folder / "died" / f".{kind}.yaml.4711-0a1b2c3d.journal")
-    ended = command("recover", "died")
+    ended = command("cassette", "recover", "died")
     assert (ended.code, ended.out.endswith(f" is now died/{kind}.yaml\n")) == (0, True)
     assert command("diff", "--exit-code", recorded, f"died/{kind}.yaml").code == 0
 
@@ -146,5 +146,5 @@ def test_a_folder_of_all(command: Any, folder: Path, kinds: Any) -> None:
         *(f"{kind}.yaml" for kind in sorted(kinds)),
     ]
     assert command("stats", "--json").json["interactions"] == 3 + sum(COUNTS.values())
-    assert command("gc").code == 0
+    assert command("cassette", "prune").code == 0
     assert command("stale", "--check", "package", "--check", "prompt", "--check", "tool").code == 0

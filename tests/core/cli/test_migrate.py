@@ -30,16 +30,16 @@ def test_an_old_one(command: Any, folder: Path, name: str) -> None:
     """What is older than it would be written is told by --check, then migrated, and holds the same."""
     path = old(folder, name)
     text, before = path.read_bytes(), list(open_cassette(path).interactions())
-    assert command("migrate", name, "--check").out == f"{name}: would be migrated from format 1 to 2\n"
-    assert (command("migrate", name, "--check").code, path.read_bytes()) == (1, text)
+    assert command("cassette", "migrate", name, "--check").out == f"{name}: would be migrated from format 1 to 2\n"
+    assert (command("cassette", "migrate", name, "--check").code, path.read_bytes()) == (1, text)
 
-    ended = command("migrate", name)
+    ended = command("cassette", "migrate", name)
 
     assert (ended.code, ended.out) == (0, f"{name}: migrated from format 1 to 2\n")
     migrated = open_cassette(path)
     assert (migrated.version, list(migrated.interactions())) == (2, before)
     assert [file.suffix for file in (folder / f"{name}.assets").iterdir()] == [".png"]
-    assert command("migrate", name, "--check", "--json").json == [
+    assert command("cassette", "migrate", name, "--check", "--json").json == [
         {"path": name, "format": 2, "needed": 2, "migrated": False}
     ]
 
@@ -52,7 +52,7 @@ def test_golden_files_are_up_to_date(command: Any, folder: Path, golden: str) ->
     if (GOLDEN / f"{golden}.assets").exists():
         shutil.copytree(GOLDEN / f"{golden}.assets", folder / f"{path.name}.assets")
     before = path.read_bytes()
-    ended = command("migrate", path.name)
+    ended = command("cassette", "migrate", path.name)
     assert ended.code == 0
     assert f"format {golden[1]}, up to date" in ended.out
     assert path.read_bytes() == before
@@ -62,8 +62,8 @@ def test_golden_files_are_up_to_date(command: Any, folder: Path, golden: str) ->
 def test_each_kind(command: Any, recorded: Path) -> None:
     """What was just recorded is up to date, in every framework."""
     before = recorded.read_bytes()
-    assert command("migrate", recorded, "--check").code == 0
-    assert command("migrate", recorded).code == 0
+    assert command("cassette", "migrate", recorded, "--check").code == 0
+    assert command("cassette", "migrate", recorded).code == 0
     assert recorded.read_bytes() == before
 
 
@@ -71,20 +71,20 @@ def test_the_future_is_refused(command: Any, folder: Path) -> None:
     """A newer format ends with 3 and what to do; the others of the folder are migrated."""
     shutil.copy(GOLDEN / "future" / "weather.yaml", folder / "future.yaml")
     path = old(folder, "weather.jsonl")
-    ended = command("migrate", ".")
+    ended = command("cassette", "migrate", ".")
     assert ended.code == 3
     assert "pip install --upgrade agenttape-core" in ended.out
     assert open_cassette(path).version == 2
-    assert "problem" in command("migrate", "future.yaml", "--json").json[0]
+    assert "problem" in command("cassette", "migrate", "future.yaml", "--json").json[0]
 
 
 def test_bad_input(command: Any, folder: Path) -> None:
     """Standard input can only be checked; what is being recorded is left as it is."""
-    assert command("migrate", "-").code == 2
-    assert command("migrate", "gone.yaml").code == 3
+    assert command("cassette", "migrate", "-").code == 2
+    assert command("cassette", "migrate", "gone.yaml").code == 3
     path = old(folder, "weather.yaml")
     journal = Journal(path, open_cassette(path).header)
-    ended = command("migrate", "weather.yaml")
+    ended = command("cassette", "migrate", "weather.yaml")
     journal.abandon(keep=False)
     assert ended.code == 3
     assert open_cassette(path).version == 1

@@ -33,12 +33,12 @@ REFUSED = {
     "lab orders": (IDLE, 1, "returned without a recorded call, so there is no order to try"),
     "lab shrink": (IDLE, 2, "holds no call"),
     "lab why": (IDLE, 2, "holds no call"),
-    "redact": (["--check", "folder"], 3, "there is no cassette in this folder"),
+    "cassette redact": (["--check", "folder"], 3, "there is no cassette in this folder"),
     "replay": (["--cassette", "missing", "--", sys.executable, "program.py"], 3, "no such cassette"),
     "report": (["--exit-code", "folder"], 1, "nothing was compared"),
     "scan": (["folder"], 3, "there is no cassette in this folder"),
     "score": (["nothing", "--evaluator", "program:kind"], 1, "nothing was scored: no run holds a call or an answer"),
-    "seal": (["--check", "folder"], 3, "there is no cassette in this folder"),
+    "cassette seal": (["--check", "folder"], 3, "there is no cassette in this folder"),
     "stale": (["folder"], 3, "there is no cassette in this folder"),
     "validate": (["folder"], 3, "there is no cassette in this folder"),
     "verify": (["program.py:idle", "--times", "2"], 1, "it made no recorded call, so there is nothing to verify"),
@@ -46,12 +46,15 @@ REFUSED = {
 """Commands that give a verdict: words that let one judge nothing, its exit code, and the sentence."""
 
 WITHOUT_VERDICT = {
-    **dict.fromkeys(("export", "ls", "show", "stats", "timeline", "view", "schema"), "it shows what there is"),
-    **dict.fromkeys(("convert", "import", "migrate", "recover"), "it rewrites the cassettes that are named"),
+    **dict.fromkeys(("export", "ls", "show", "stats", "timeline", "view", "cassette schema"), "it shows what there is"),
+    **dict.fromkeys(
+        ("cassette convert", "import", "cassette migrate", "cassette recover"),
+        "it rewrites the cassettes that are named",
+    ),
     **dict.fromkeys(("accept", "pending", "reject", "review"), "no recording waits, which is what you want to know"),
     "diff": "two cassettes without calls are the same",
     "doctor": "it examines the project, which is there without a cassette, too; a named path without one is wrong",
-    "gc": "no unneeded file is what you want",
+    "cassette prune": "no unneeded file is what you want",
     "init": "it sets a project up",
     "record": "it judges nothing: the exit code is that of the command",
     "serve": "it answers until Ctrl-C, and its finding is a call without an answer",

@@ -51,7 +51,7 @@ def test_complaints_do_not_act_on_a_terminal(command: Any) -> None:
         (["ls"], "reading"),
         (["stats"], "reading"),
         (["scan"], "scanning"),
-        (["recover"], "recovering"),
+        (["cassette", "recover"], "recovering"),
         (["view", WEATHER], "reading"),
     ],
 )

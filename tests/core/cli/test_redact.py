@@ -54,23 +54,23 @@ def test_each_kind(command: Any, recorded: Path) -> None:
     """What is found in a cassette of each framework is replaced; --check only tells; the rest of it stays."""
     before = open_cassette(recorded)
     untouched = recorded.read_bytes()
-    assert command("redact", recorded).out == "nothing to redact\n"
+    assert command("cassette", "redact", recorded).out == "nothing to redact\n"
     assert recorded.read_bytes() == untouched
 
     planted(recorded)
     edited = recorded.read_bytes()
-    checked = command("redact", recorded, "--check")
+    checked = command("cassette", "redact", recorded, "--check")
     assert checked.code == 1
     assert "openai at " in checked.out
     assert recorded.read_bytes() == edited
 
-    ended = command("redact", recorded)
+    ended = command("cassette", "redact", recorded)
     assert ended.code == 0, ended
     assert KEY not in ended.out + checked.out
     assert "the history of version control" in ended.out
     assert_gone(recorded.parent, KEY)
     assert command("scan", recorded).code == 0
-    assert command("redact", recorded, "--check").code == 0
+    assert command("cassette", "redact", recorded, "--check").code == 0
     after = open_cassette(recorded)
     assert [entry.address for entry in after.entries] == [entry.address for entry in before.entries]
     assert after.header.volatile == before.header.volatile
@@ -79,7 +79,7 @@ def test_each_kind(command: Any, recorded: Path) -> None:
 def test_a_rule_that_came_later(command: Any, folder: Path) -> None:
     """A session with the rule replays; one without it is told that it lacks it, as if it had been recorded so."""
     (folder / "pyproject.toml").write_text(RULE)
-    (row,) = command("redact", "--json").json
+    (row,) = command("cassette", "redact", "--json").json
     assert [leak["kind"] for leak in row["replaced"]] == ["city"] * 2
     assert (row["left"], row["merged"], row["problem"]) == ([], False, None)
     with use_cassette("weather", unused="ignore"):
@@ -114,7 +114,7 @@ def test_a_value_of_a_variable(command: Any, folder: Path, monkeypatch: pytest.M
     write_cassette(folder / "all.jsonl.gz", header, [item])
     monkeypatch.setenv("INTERNAL", VALUE)
 
-    ended = command("redact", "all.jsonl.gz", "--value-from-env", "INTERNAL")
+    ended = command("cassette", "redact", "all.jsonl.gz", "--value-from-env", "INTERNAL")
 
     assert ended.code == 0, ended
     assert_gone(folder, VALUE)
@@ -131,7 +131,7 @@ def test_a_value_of_a_variable(command: Any, folder: Path, monkeypatch: pytest.M
 def test_values_on_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values may come in lines on standard input."""
     monkeypatch.setattr("sys.stdin", io.StringIO("sunny\n\nAtlantis\n"))
-    assert command("redact", "--value", "-").code == 0
+    assert command("cassette", "redact", "--value", "-").code == 0
     assert_gone(folder, "sunny")
     assert_gone(folder, "Atlantis")
 
@@ -147,7 +147,7 @@ def test_assets(command: Any, folder: Path) -> None:
         page()
     (old,) = (folder / "big.yaml.assets").iterdir()
     (folder / "pyproject.toml").write_text('[tool.agenttape]\nredaction_rules = [{name = "p", literal = "Bluebird"}]\n')
-    assert command("redact", "big.yaml").code == 0
+    assert command("cassette", "redact", "big.yaml").code == 0
     (new,) = (folder / "big.yaml.assets").iterdir()
     assert new.name != old.name
     assert_gone(folder / "big.yaml.assets", "Bluebird")
@@ -166,7 +166,7 @@ def test_bytes_that_no_record_has(command: Any, folder: Path) -> None:
     (folder / "big.yaml.assets").mkdir()
     (folder / "big.yaml.assets" / "elsewhere").symlink_to(folder)
     (folder / "big.yaml.assets" / "notes.txt").write_bytes(b"x" + base64.b64encode(f"it was {KEY}".encode()))
-    ended = command("redact", "big.yaml", "--json")
+    ended = command("cassette", "redact", "big.yaml", "--json")
     assert ended.code == 1
     assert sorted((leak["record"], leak["place"], leak["kind"]) for leak in ended.json[0]["left"]) == [
         ("file", "big.yaml.assets/elsewhere", "unreadable"),
@@ -180,7 +180,7 @@ def test_equal_secrets_stay_equal(command: Any, folder: Path) -> None:
     pseudonym = re.search(r"\[REDACTED:openai:\w{8}\]", (folder / "a.yaml").read_text())
     assert pseudonym
     (folder / "a.yaml").write_text((folder / "a.yaml").read_text().replace(pseudonym[0], KEY, 1))
-    command("redact", "a.yaml")
+    command("cassette", "redact", "a.yaml")
     text = (folder / "a.yaml").read_text()
     assert set(re.findall(r"\[REDACTED:openai:\w{8}\]", text)) == {pseudonym[0]}
 
@@ -199,10 +199,10 @@ def test_what_is_left_is_told(command: Any, folder: Path) -> None:
     )
     write_cassette(folder / "left.yaml", Header.model_validate({"name": "l", "redaction": {"key": "ab" * 32}}), [item])
     for words in (["--check"], [], []):
-        ended = command("redact", "left.yaml", *words)
+        ended = command("cassette", "redact", "left.yaml", *words)
         assert ended.code == 1
         assert "interaction 1: email at address is left" in ended.out
-    ended = command("redact", "left.yaml", "--json")
+    ended = command("cassette", "redact", "left.yaml", "--json")
     assert [leak["place"] for leak in ended.json[0]["left"]] == ["address"]
 
 
@@ -224,7 +224,7 @@ def test_an_equal_text_is_told(command: Any, folder: Path) -> None:
         ],
     )
     for words in (["--check"], []):
-        ended = command("redact", "left.yaml", *words)
+        ended = command("cassette", "redact", "left.yaml", *words)
         assert ended.code == 1
         assert "replaced-elsewhere at request.arguments.note is left" in ended.out
         assert "t0psecret" not in ended.out
@@ -235,7 +235,7 @@ def test_journals_are_told(command: Any, folder: Path) -> None:
     journal = Journal(folder / WEATHER, Header(name=KEY))
     journal.append(next(open_cassette(folder / WEATHER).interactions()), _timing(), ())
     journal.abandon(keep=True)
-    ended = command("redact", WEATHER)
+    ended = command("cassette", "redact", WEATHER)
     assert ended.code == 1
     assert ".journal: header: openai at name is left" in ended.out
 
@@ -244,7 +244,7 @@ def test_a_journal_that_is_damaged(command: Any, folder: Path) -> None:
     """A journal that nobody can read is told, after the cassette was redacted."""
     planted(folder / WEATHER)
     (folder / "cassettes" / ".weather.yaml.1-0a1b2c3d.journal").write_text("nonsense\nmore\nand more\n")
-    ended = command("redact", WEATHER)
+    ended = command("cassette", "redact", WEATHER)
     assert ended.code == 1
     assert "unreadable at .weather.yaml.1-0a1b2c3d.journal is left" in ended.out
     assert KEY not in (folder / WEATHER).read_text()
@@ -255,7 +255,7 @@ def test_a_value_among_the_ids(command: Any, folder: Path, monkeypatch: pytest.M
     item = next(open_cassette(folder / WEATHER).interactions()).model_copy(update={"ids": ["call-4711-secret"]})
     write_cassette(folder / "ids.yaml", Header.model_validate({"name": "i", "redaction": {"key": "ab" * 32}}), [item])
     monkeypatch.setattr("sys.stdin", io.StringIO("4711-secret\n"))
-    assert command("redact", "ids.yaml", "--value", "-").code == 0
+    assert command("cassette", "redact", "ids.yaml", "--value", "-").code == 0
     assert_gone(folder, "4711-secret")
 
 
@@ -271,7 +271,7 @@ def test_a_text_with_a_pseudonym_in_it(command: Any, folder: Path) -> None:
     (folder / "pyproject.toml").write_text(
         "[tool.agenttape]\nredaction_rules = [{name = 'note', keys = ['content']}]\n"
     )
-    ended = command("redact", "mail.yaml")
+    ended = command("cassette", "redact", "mail.yaml")
     assert "already held a pseudonym" in ended.out
 
 
@@ -280,11 +280,11 @@ def test_the_key_of_the_environment(command: Any, folder: Path, monkeypatch: pyt
     monkeypatch.setenv("AGENTTAPE_REDACTION_KEY", "cd" * 32)
     planted(record(folder / "keyed.yaml"))
     monkeypatch.delenv("AGENTTAPE_REDACTION_KEY")
-    ended = command("redact", "keyed.yaml")
+    ended = command("cassette", "redact", "keyed.yaml")
     assert ended.code == 3
     assert "set AGENTTAPE_REDACTION_KEY" in ended.out
     monkeypatch.setenv("AGENTTAPE_REDACTION_KEY", "cd" * 32)
-    assert command("redact", "keyed.yaml").code == 0
+    assert command("cassette", "redact", "keyed.yaml").code == 0
     assert open_cassette(folder / "keyed.yaml").header.redaction.key is None
 
 
@@ -301,7 +301,7 @@ def test_the_key_of_the_environment(command: Any, folder: Path, monkeypatch: pyt
 def test_wrong_usage(command: Any, monkeypatch: pytest.MonkeyPatch, words: list[str], told: str) -> None:
     """What is asked wrongly ends with 2, and no value is repeated."""
     monkeypatch.setenv("SHORT", "abc")
-    ended = command("redact", *words)
+    ended = command("cassette", "redact", *words)
     assert ended.code == 2
     assert told in ended.err
     assert "hunter2" not in ended.err
@@ -311,7 +311,7 @@ def test_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPa
     """--check takes a cassette on standard input."""
     data = planted(folder / WEATHER).read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert command("redact", "-", "--check").code == 1
+    assert command("cassette", "redact", "-", "--check").code == 1
 
 
 def test_what_cannot_be_written(command: Any, folder: Path) -> None:
@@ -319,12 +319,12 @@ def test_what_cannot_be_written(command: Any, folder: Path) -> None:
     planted(folder / WEATHER)
     planted(record(folder / "cassettes" / "zoo.yaml"))
     journal = Journal(folder / WEATHER, Header(name="x"))
-    ended = command("redact", "cassettes")
+    ended = command("cassette", "redact", "cassettes")
     journal.abandon(keep=False)
     assert ended.code == 3
     assert KEY in (folder / WEATHER).read_text()
     assert KEY not in (folder / "cassettes" / "zoo.yaml").read_text()
-    assert command("redact", "gone.yaml").code == 3
+    assert command("cassette", "redact", "gone.yaml").code == 3
     assert not list(folder.glob(".gone*"))
 
 
@@ -332,7 +332,7 @@ def test_what_cannot_be_written(command: Any, folder: Path) -> None:
 def test_layouts(command: Any, folder: Path, name: str) -> None:
     """Each layout and packing is redacted in place."""
     convert(planted(folder / WEATHER), folder / name)
-    assert command("redact", name).code == 0
+    assert command("cassette", "redact", name).code == 0
     assert command("scan", name).code == 0
     assert list(_texts(folder / name))
 

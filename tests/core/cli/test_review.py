@@ -119,7 +119,7 @@ def test_other_verbs_leave_it_out(waiting: Path, command: Any) -> None:
     """Verbs that look through a folder see no recording that waits; named, it is shown as any other."""
     assert "pending" not in command("validate").out + command("ls").out + command("stats").out
     assert command("show", str(WAITING)).code == 0
-    assert command("gc", "cassettes").out.count("pending") == 0
+    assert command("cassette", "prune", "cassettes").out.count("pending") == 0
 
 
 def scripted(keys: str) -> Callable[[], str]:

@@ -199,7 +199,7 @@ def test_hostile_keys(command: Any, folder: Path) -> None:
         outcome=Outcome(status="returned"),
     )
     write_cassette(folder / "evil.yaml", Header.model_validate({"name": "e", "redaction": {"key": "ab" * 32}}), [item])
-    for verb in ("scan", "redact"):
-        out = command(verb, "evil.yaml").out
+    for verb in ("scan", "cassette redact"):
+        out = command(*verb.split(), "evil.yaml").out
         assert "openai at request.\\x1b[2J\\x07.[bold]" in out
         assert "\x1b" not in out

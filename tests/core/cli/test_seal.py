@@ -17,16 +17,16 @@ JSONL = Path("cassettes/lines.jsonl")
 
 def test_a_changed_byte_is_named(command: Any, folder: Path) -> None:
     """One flipped byte in an outcome is a finding with the number of its record, in either layout."""
-    assert command("convert", PATH, JSONL).code == 0
-    assert command("seal").out == "2 cassettes sealed in agenttape-seals.json\n"
-    assert command("seal", "--check").code == 0
+    assert command("cassette", "convert", PATH, JSONL).code == 0
+    assert command("cassette", "seal").out == "2 cassettes sealed in agenttape-seals.json\n"
+    assert command("cassette", "seal", "--check").code == 0
     for path in (PATH, JSONL):
         text = path.read_text()
         path.write_text(text.replace("Paris: sunny", "Paris: funny"))
-        ended = command("seal", "--check", "--json")
+        ended = command("cassette", "seal", "--check", "--json")
         assert (ended.code, ended.json["problems"]) == (1, {str(path): ["interaction 2 was changed"]})
         path.write_text(text)
-    assert command("seal", "--check").out == "2 cassettes examined, 0 not as sealed\n"
+    assert command("cassette", "seal", "--check").out == "2 cassettes examined, 0 not as sealed\n"
 
 
 def test_the_same_run_recorded_anew_keeps_its_seal(command: Any, folder: Path) -> None:
@@ -41,37 +41,37 @@ def test_the_same_run_recorded_anew_keeps_its_seal(command: Any, folder: Path) -
             roll(sides)
 
     record(6)
-    command("seal", "cassettes/dice.yaml")
+    command("cassette", "seal", "cassettes/dice.yaml")
     before = Path("cassettes/dice.yaml").read_text()
     record(6)
     assert Path("cassettes/dice.yaml").read_text() != before
-    assert command("seal", "cassettes/dice.yaml", "--check").code == 0
+    assert command("cassette", "seal", "cassettes/dice.yaml", "--check").code == 0
     record(8)
-    assert command("seal", "cassettes/dice.yaml", "--check").out == (
+    assert command("cassette", "seal", "cassettes/dice.yaml", "--check").out == (
         "cassettes/dice.yaml: interaction 1 was changed\n1 cassette examined, 1 not as sealed\n"
     )
 
 
 def test_what_is_missing_or_new_is_a_finding(command: Any, folder: Path) -> None:
     """A cassette that was never sealed, or that is gone, and records that were added or removed, are findings."""
-    command("seal")
+    command("cassette", "seal")
     text = PATH.read_text()
     first, *others = re.split(r"(?<=\n)(?=---\n)", text)
     PATH.write_text("".join([first, *others[:-1], "...\n"]))
     (folder / "cassettes" / "new.yaml").write_text(text)
-    problems = command("seal", "--check", "--json").json["problems"]
+    problems = command("cassette", "seal", "--check", "--json").json["problems"]
     assert problems == {"cassettes/new.yaml": ["never sealed"], str(PATH): ["interaction 3 is gone"]}
     PATH.unlink()
-    assert command("seal", "--check", "--json").json["problems"][str(PATH)] == ["sealed, and gone"]
-    assert command("seal").code == 0  # forgets it
-    assert command("seal", "--check").code == 0
+    assert command("cassette", "seal", "--check", "--json").json["problems"][str(PATH)] == ["sealed, and gone"]
+    assert command("cassette", "seal").code == 0  # forgets it
+    assert command("cassette", "seal", "--check").code == 0
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"seals": {"a": 1}}', '{"seals": {"a": {"header": 1}}}'])
 def test_a_damaged_file_of_seals_is_refused(command: Any, folder: Path, text: str) -> None:
     """A file of seals that is none is an error that says what to do, and stays as it is."""
     Path("agenttape-seals.json").write_text(text)
-    ended = command("seal")
+    ended = command("cassette", "seal")
     assert (ended.code, "restore it from version control" in ended.err) == (2, True)
     assert Path("agenttape-seals.json").read_text() == text
 
@@ -79,10 +79,10 @@ def test_a_damaged_file_of_seals_is_refused(command: Any, folder: Path, text: st
 def test_seals_are_sorted(command: Any, folder: Path) -> None:
     """The file is the same whatever was sealed first, and has paths from its own folder."""
     (folder / "cassettes" / "a.yaml").write_text(PATH.read_text())
-    command("seal", PATH)
-    command("seal", "cassettes/a.yaml")
+    command("cassette", "seal", PATH)
+    command("cassette", "seal", "cassettes/a.yaml")
     separate = Path("agenttape-seals.json").read_text()
-    command("seal")
+    command("cassette", "seal")
     assert Path("agenttape-seals.json").read_text() == separate
     assert list(json.loads(separate)["seals"]) == ["cassettes/a.yaml", str(PATH)]
 
@@ -91,8 +91,8 @@ def test_seals_are_sorted(command: Any, folder: Path) -> None:
 @pytest.mark.parametrize("path", [PATH, JSONL], ids=["yaml", "jsonl"])
 def test_what_cannot_be_read_is_not_sealed(command: Any, folder: Path, path: Path, data: bytes) -> None:
     """Nobody can vouch for a file that is no cassette; in a check, it is a finding beside the others."""
-    command("seal")
+    command("cassette", "seal")
     path.write_bytes(data)
-    assert command("seal", path).code == 3
-    ended = command("seal", path, "--check", "--json")
+    assert command("cassette", "seal", path).code == 3
+    ended = command("cassette", "seal", path, "--check", "--json")
     assert (ended.code, list(ended.json["problems"])) == (1, [str(path)])

@@ -152,7 +152,7 @@ with use_cassette("died.yaml", mode="all"):
     os._exit(1)
 """
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=False)
-    assert command("recover").code == 0
+    assert command("cassette", "recover").code == 0
     assert command("timeline", "died.yaml", "--json").json["guessed"] == 0
 
 

@@ -203,7 +203,7 @@ def test_what_cannot_be_meant_is_invalid(
 
 def test_doctor_says_that_a_seal_is_broken(failed: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A cassette that is not as it was sealed is not well, though it can be read."""
-    assert run(["seal", "cassettes"]) == 0
+    assert run(["cassette", "seal", "cassettes"]) == 0
     capsys.readouterr()
     run(["doctor", "cassettes"])
     assert "sealed" not in capsys.readouterr().out

@@ -16,7 +16,7 @@ import pytest
 from agenttape_core import convert, use_cassette
 from agenttape_core.cli.app import VERBS
 from agenttape_core.cli.labs import EXPERIMENTS
-from agenttape_core.cli.summaries import SUMMARIES
+from agenttape_core.cli.summaries import GROUPS, MEANT, OF_CASSETTES
 
 from .conftest import look_up, record
 
@@ -26,7 +26,7 @@ WEATHER = "cassettes/weather.yaml"
 @pytest.mark.parametrize("verb", VERBS)
 def test_help(command: Any, verb: str) -> None:
     """Each verb says what it does, takes --json and shows an example."""
-    ended = command(verb, "--help")
+    ended = command(*verb.split(), "--help")
     assert ended.code == 0
     assert "--json" in ended.out or verb == "lab"
     assert f"Example: agenttape {verb}" in ended.out
@@ -44,13 +44,40 @@ def test_help_of_experiments(command: Any, name: str) -> None:
 
 
 def test_the_list_of_verbs(command: Any) -> None:
-    """The help of the command shows the first sentence of each verb."""
+    """The help lists the commands in groups, each with its first sentence, whole on a line of 80 columns."""
+    summaries = {name: said for group in (*GROUPS.values(), OF_CASSETTES) for name, said in group.items()}
     for verb in VERBS:
-        name = f"{verb}_" if iskeyword(verb) else verb
+        word = verb.rpartition(" ")[2]
+        name = f"{word}_" if iskeyword(word) else word
         said = getattr(import_module(f"agenttape_core.cli.verbs.{name}"), name).help
-        assert " ".join(said.split("\n\n")[0].split()) == SUMMARIES[verb]
-    listed = command("--help").out.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed] == list(VERBS)
+        assert " ".join(said.split("\n\n")[0].split()) == summaries[word]
+    shown = (command("--help").out + command("cassette", "--help").out).splitlines()
+    for name, said in summaries.items():
+        (line,) = [line for line in shown if line.split()[:1] == [name]]
+        assert line.endswith(f" {said}")
+        assert len(line) <= 80
+    assert [line.rstrip(":") for line in shown if line.endswith(":") and line[:-1] in GROUPS] == list(GROUPS)
+
+
+WORDS = {
+    "compare": "agenttape diff",
+    "gc": "agenttape cassette prune",
+    "migrate": "agenttape cassette migrate",
+    "lint": "agenttape validate",
+    "shwo": "agenttape show",
+    "test": "pytest --cassette-mode=once",
+    "rm": "agenttape cassette prune",
+    "zzz": "commands are init",
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_of_other_tools(command: Any, word: str) -> None:
+    """A word of another tool, or a mistyped one, is refused with the command that does it here."""
+    ended = command(word)
+    assert ended.code == 2
+    assert WORDS[word] in ended.err
+    assert set(MEANT.values()) <= {*VERBS, *(f"lab {name}" for name in EXPERIMENTS)}
 
 
 @pytest.mark.parametrize("words", [["nope"], ["show"], ["ls", "--nope"], ["show", WEATHER, "--interaction", "x"]])
@@ -171,7 +198,7 @@ def test_validate_reads_what_is_matched(command: Any, folder: Path) -> None:
 @pytest.mark.parametrize("name", ["weather.jsonl", "weather.yaml.gz", "weather.jsonl.zst"])
 def test_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """- is a cassette on standard input, in any layout, packed or not."""
-    command("convert", WEATHER, name)
+    command("cassette", "convert", WEATHER, name)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((folder / name).read_bytes())))
     ended = command("stats", "-", "--json")
     assert ended.json["interactions"] == 3
@@ -181,7 +208,7 @@ def test_convert_standard_input(command: Any, folder: Path, monkeypatch: pytest.
     """What comes on standard input is written as a file, without loss."""
     data = (folder / WEATHER).read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert command("convert", "-", "a.yaml").out == "standard input converted to a.yaml\n"
+    assert command("cassette", "convert", "-", "a.yaml").out == "standard input converted to a.yaml\n"
     assert (folder / "a.yaml").read_bytes() == data
 
 
@@ -206,18 +233,20 @@ def test_diff(command: Any, folder: Path) -> None:
 
 def test_convert(command: Any, folder: Path) -> None:
     """A cassette is written in another layout, over an existing one only when asked."""
-    assert command("convert", WEATHER, "a.jsonl").code == 0
-    assert command("convert", WEATHER, "a.jsonl").code == 3
-    assert command("convert", WEATHER, "a.jsonl", "--overwrite", "--json").json["written"].endswith("a.jsonl")
+    assert command("cassette", "convert", WEATHER, "a.jsonl").code == 0
+    assert command("cassette", "convert", WEATHER, "a.jsonl").code == 3
+    assert (
+        command("cassette", "convert", WEATHER, "a.jsonl", "--overwrite", "--json").json["written"].endswith("a.jsonl")
+    )
     convert("a.jsonl", "back.yaml")
     assert (folder / "back.yaml").read_bytes() == (folder / WEATHER).read_bytes()
-    assert command("convert", WEATHER, "a.txt").code == 2
+    assert command("cassette", "convert", WEATHER, "a.txt").code == 2
 
 
 @pytest.mark.process
 def test_recover(command: Any, folder: Path) -> None:
     """What a process had recorded when it died becomes a cassette."""
-    assert command("recover").out == "nothing to recover\n"
+    assert command("cassette", "recover").out == "nothing to recover\n"
     code = """
 import os
 from agenttape_core import use_cassette, record_call
@@ -226,8 +255,8 @@ with use_cassette("cassettes/died.yaml", mode="all"):
     os._exit(1)
 """
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=False)
-    assert "can be recovered" in command("recover", "--dry-run").out
-    (recovered,) = command("recover", "cassettes", "--json").json
+    assert "can be recovered" in command("cassette", "recover", "--dry-run").out
+    (recovered,) = command("cassette", "recover", "cassettes", "--json").json
     assert recovered["written"].endswith("died.yaml")
     assert command("stats", "cassettes/died.yaml", "--json").json["interactions"] == 1
 
@@ -295,12 +324,12 @@ def test_json_does_nothing_to_a_terminal(command: Any) -> None:
     [
         ("scan", "no secrets found, 1 cassette could not be read"),
         ("stale", "no cassette of 1 is stale, 1 cassette could not be read"),
-        ("redact", "nothing to redact, 1 cassette could not be redacted"),
+        ("cassette redact", "nothing to redact, 1 cassette could not be redacted"),
     ],
 )
 def test_a_summary_tells_what_it_does_not_speak_for(command: Any, verb: str, said: str) -> None:
     """A cassette that cannot be read is not summed up as one that is fine, and is named as on the command line."""
-    ended = command(verb, WEATHER, "gone.yaml")
+    ended = command(*verb.split(), WEATHER, "gone.yaml")
     assert (ended.code, ended.out.splitlines()[-1]) == (3, said)
     assert "\ngone.yaml: there is no such cassette" in f"\n{ended.out}"
 
@@ -314,19 +343,19 @@ def test_both_from_standard_input(command: Any) -> None:
 
 def test_convert_over_another(command: Any) -> None:
     """A cassette that is there is kept, with what to say to replace it; where the new one is, is told from here."""
-    assert command("convert", WEATHER, "w.jsonl").out == f"{WEATHER} converted to w.jsonl\n"
-    ended = command("convert", WEATHER, "w.jsonl")
+    assert command("cassette", "convert", WEATHER, "w.jsonl").out == f"{WEATHER} converted to w.jsonl\n"
+    ended = command("cassette", "convert", WEATHER, "w.jsonl")
     assert ended.code == 3
     assert "agenttape: w.jsonl: there is a cassette already\n" in ended.err
     assert "--overwrite" in ended.err
-    assert command("convert", WEATHER, "w.jsonl", "--overwrite").code == 0
+    assert command("cassette", "convert", WEATHER, "w.jsonl", "--overwrite").code == 0
 
 
 def test_a_mistyped_verb(command: Any) -> None:
     """A mistyped verb is refused with the one that was most likely meant; else all are named."""
     ended = command("shwo")
     assert ended.code == 2
-    assert "there is no verb 'shwo'; did you mean: agenttape show?" in ended.err
+    assert "there is no command 'shwo'; did you mean: agenttape show?" in ended.err
     assert ", validate, " in command("xyzzy").err
 
 
@@ -335,10 +364,10 @@ def test_recover_by_the_name_of_the_cassette(folder: Path, command: Any) -> None
     with pytest.raises(ZeroDivisionError), use_cassette("weather", mode="all"):
         look_up("Oslo")
         raise ZeroDivisionError
-    assert command("recover", "weather", "--dry-run").out.endswith("journal can be recovered\n")
-    assert "weather.recovered.yaml" in command("recover", "cassettes/weather.yaml").out
-    assert command("recover", "weather").out == "nothing to recover\n"
-    assert command("recover", "rain").code == 3
+    assert command("cassette", "recover", "weather", "--dry-run").out.endswith("journal can be recovered\n")
+    assert "weather.recovered.yaml" in command("cassette", "recover", "cassettes/weather.yaml").out
+    assert command("cassette", "recover", "weather").out == "nothing to recover\n"
+    assert command("cassette", "recover", "rain").code == 3
 
 
 def test_a_name_is_found_wherever_it_is(folder: Path, command: Any) -> None:
@@ -346,20 +375,20 @@ def test_a_name_is_found_wherever_it_is(folder: Path, command: Any) -> None:
     for place in ("tests/cassettes/test_desk", "tests/cassettes/test_shop"):
         Path(place).mkdir(parents=True)
     for name in ("tests/cassettes/test_desk/test_hi[a-b].yaml", "tests/cassettes/test_shop/test_bye.jsonl"):
-        assert command("convert", WEATHER, name).code == 0
+        assert command("cassette", "convert", WEATHER, name).code == 0
     assert "tests/cassettes/test_shop/test_bye.jsonl" in command("ls", "test_bye").out
     assert command("show", "test_hi[a-b]").out == command("show", "tests/cassettes/test_desk/test_hi[a-b].yaml").out
-    assert command("recover", "test_bye").out == "nothing to recover\n"
+    assert command("cassette", "recover", "test_bye").out == "nothing to recover\n"
     assert "did you mean:  tests/cassettes/test_desk/test_hi[a-b].yaml" in command("stats", "test_hi").err
-    assert "did you mean:  tests/cassettes/test_desk/test_hi[a-b].yaml" in command("recover", "a-b").err
-    assert command("convert", WEATHER, "tests/cassettes/test_desk/test_bye.yaml").code == 0
-    for verb in ("show", "recover", "stats"):
-        ended = command(verb, "test_bye")
+    assert "did you mean:  tests/cassettes/test_desk/test_hi[a-b].yaml" in command("cassette", "recover", "a-b").err
+    assert command("cassette", "convert", WEATHER, "tests/cassettes/test_desk/test_bye.yaml").code == 0
+    for verb in ("show", "cassette recover", "stats"):
+        ended = command(*verb.split(), "test_bye")
         assert ended.code == 2
         assert "test_bye is the name of 2 cassettes; name one by its path:\n  tests/cassettes/test_desk/" in ended.err
-        assert command(verb, "test_shop/test_bye").code == 0
-    assert command("convert", WEATHER, "cassettes/test_bye.yaml").code == 0
-    assert command("recover", "test_bye").code == 0  # the folder of the settings comes first
+        assert command(*verb.split(), "test_shop/test_bye").code == 0
+    assert command("cassette", "convert", WEATHER, "cassettes/test_bye.yaml").code == 0
+    assert command("cassette", "recover", "test_bye").code == 0  # the folder of the settings comes first
 
 
 def test_recover_a_first_recording_of_a_test(folder: Path, command: Any) -> None:
@@ -370,6 +399,6 @@ def test_recover_a_first_recording_of_a_test(folder: Path, command: Any) -> None
         raise ZeroDivisionError
     path.unlink(missing_ok=True)
     (journal,) = path.parent.glob(".*.journal")
-    assert f"{journal} can be recovered" in command("recover", "test_hi", "--dry-run").out
-    assert command("recover", "test_desk/test_hi").out == f"{journal} is now {path}\n"
+    assert f"{journal} can be recovered" in command("cassette", "recover", "test_hi", "--dry-run").out
+    assert command("cassette", "recover", "test_desk/test_hi").out == f"{journal} is now {path}\n"
     assert path.is_file()

@@ -98,7 +98,7 @@ def test_bad_input(command: Any, words: list[str]) -> None:
 
 def test_compressed_and_named(command: Any) -> None:
     """A compressed cassette is read, a bare name is found, and the page is not called after suffixes or folders."""
-    command("convert", WEATHER, "rain.jsonl.gz")
+    command("cassette", "convert", WEATHER, "rain.jsonl.gz")
     assert command("view", "rain.jsonl.gz", "--json").json["written"] == "rain.html"
     assert command("view", "cassettes", "--json").json["written"] == "weather.html"
     assert command("view", "weather", "--json").json["written"] == "weather.html"

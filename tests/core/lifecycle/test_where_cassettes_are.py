@@ -127,7 +127,7 @@ def test_the_folder_of_a_bare_name(
 def test_a_bare_name_finds_its_cassette_in_every_format(suffix: str) -> None:
     """A cassette is found by its name, served, and recorded again, in the format that it has."""
     packed = Path(f"cassettes/x{suffix}")
-    assert run(["convert", "cassettes/x.yaml", str(packed)]) == 0
+    assert run(["cassette", "convert", "cassettes/x.yaml", str(packed)]) == 0
     assert sorted(path.name for path in Path("cassettes").iterdir()) == [packed.name]
     assert _in_block({}) == "cassettes"
     assert _checked({}) == "cassettes"
@@ -154,13 +154,13 @@ def test_a_copy_is_kept_elsewhere_and_where_you_say_so(capsys: pytest.CaptureFix
     with use_cassette("big", mode="all"):
         boundary("tool", name="where")(lambda: b"\0" * 100_000)()
     assert Path("cassettes/big.yaml.assets").is_dir()
-    assert run(["convert", "cassettes/big.yaml", "copies/big.jsonl"]) == 0
-    assert run(["convert", "cassettes/big.yaml", "cassettes/other.jsonl"]) == 0
-    assert run(["convert", "cassettes/big.yaml", "cassettes/big.jsonl", "--keep"]) == 0
+    assert run(["cassette", "convert", "cassettes/big.yaml", "copies/big.jsonl"]) == 0
+    assert run(["cassette", "convert", "cassettes/big.yaml", "cassettes/other.jsonl"]) == 0
+    assert run(["cassette", "convert", "cassettes/big.yaml", "cassettes/big.jsonl", "--keep"]) == 0
     assert Path("cassettes/big.yaml.assets").is_dir()
     Path("cassettes/big.jsonl").unlink()
     capsys.readouterr()
-    assert run(["convert", "cassettes/big.yaml", "cassettes/big.jsonl", "--overwrite"]) == 0
+    assert run(["cassette", "convert", "cassettes/big.yaml", "cassettes/big.jsonl", "--overwrite"]) == 0
     assert "cassettes/big.yaml converted to cassettes/big.jsonl, which takes its place" in capsys.readouterr().out
     assert not Path("cassettes/big.yaml").exists()
     assert not Path("cassettes/big.yaml.assets").exists()

@@ -312,7 +312,7 @@ def test_a_first_recording_is_kept(project: Project, monkeypatch: pytest.MonkeyP
     result.stdout.fnmatch_lines(
         [
             "E *AgentTape: cassettes/test_it/test_wrong.yaml keeps what was recorded; the next run replays it",
-            "E *was left as it was; an unfinished recording *:  agenttape recover cassettes/test_it/.test_error.yaml*",
+            "E *was left as it was; an unfinished recording *:  * recover cassettes/test_it/.test_error.yaml*",
             "kept      cassettes/test_it/test_wrong.yaml  1 executed",
             "kept      cassettes/test_it/TestCase.test_case.yaml  1 executed",
             "discarded cassettes/test_it/test_error.yaml  1 executed",

@@ -107,7 +107,7 @@ def test_marked_tests_find_their_cassettes_in_every_format(suffix: str, project:
     (project.path / "agent.py").write_text((project.path / "agent.py").read_text().replace("len(asked)", "1"))
     project.record()
     for path in ("cassettes/test_it/test_own", "cassettes/shared"):
-        assert run(["convert", f"{path}.yaml", f"{path}{suffix}"]) == 0
+        assert run(["cassette", "convert", f"{path}.yaml", f"{path}{suffix}"]) == 0
     converted = [f"cassettes/shared{suffix}", f"cassettes/test_it/test_own{suffix}"]
     assert files(project) == converted
     result = project.run("--cassette-mode=all")

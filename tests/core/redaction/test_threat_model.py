@@ -49,7 +49,7 @@ TABLE = {
     "- **What your program prints itself.**": ADVICE,
     "- **What is in the file already.**": f"{REDACT}::test_a_rule_that_came_later",
     "- `redact=False`": "core/session/test_surroundings.py::test_no_redaction",
-    "[`agenttape redact`]": f"{REDACT}::test_each_kind",
+    "[`agenttape cassette redact`]": f"{REDACT}::test_each_kind",
     "- **Names stay**": f"{REDACT}::test_what_is_left_is_told",
     "- **What equals a secret": f"{REDACT}::test_an_equal_text_is_told",
     "- **Journals** of recordings": f"{REDACT}::test_journals_are_told",

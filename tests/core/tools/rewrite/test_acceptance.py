@@ -44,7 +44,7 @@ def test_replays_after_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
     (tmp_path / "pyproject.toml").write_text(RULES)
     assert run(["scan", "."]) == 1
-    assert run(["redact", "."]) == 0
+    assert run(["cassette", "redact", "."]) == 0
     assert run(["scan", "."]) == 0
 
     for path in tmp_path.rglob("*"):

@@ -51,7 +51,8 @@ def how_to_recover(journal: Path) -> str:
     """
     import shlex
 
-    return f"agenttape recover {shlex.quote(shown_path(journal))}, or agenttape_core.recover(Path({str(journal)!r}))"
+    command = f"agenttape cassette recover {shlex.quote(shown_path(journal))}"
+    return f"{command}, or agenttape_core.recover(Path({str(journal)!r}))"
 
 
 def counted(count: int, noun: str) -> str:

@@ -14,7 +14,7 @@ from agenttape_core.tools import review
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
 @click.option("--all", "everything", is_flag=True, help="Accept all that waits below this folder.")
 def accept(keys: tuple[str, ...], *, everything: bool, as_json: bool) -> int:
-    """Let calls of a new recording take the place of the recorded ones.
+    """Accept calls of a new recording.
 
     KEY is a key of `agenttape pending`; or a cassette or a folder, for all that waits there. What was asked because of
     the answer of a call, or told by it, is taken with it. All other records stay as they are.

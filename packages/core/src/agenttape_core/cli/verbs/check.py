@@ -66,7 +66,9 @@ def check(
     as_json: bool,
     **reports: str | None,
 ) -> int:
-    """Check recorded runs: which tools, in which order, for how many tokens, with which answer.
+    """Check recorded runs against your rules.
+
+    Rules say which tools are called, in which order, for how many tokens, and with which answer.
 
     Exits with 1 if a check fails, with 2 if the checks are malformed, with 3 if a run cannot be read.
     """

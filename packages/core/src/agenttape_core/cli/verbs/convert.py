@@ -1,4 +1,4 @@
-"""`agenttape convert`: the same cassette in another layout or packing."""
+"""`agenttape cassette convert`: the same cassette in another layout or packing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from agenttape_core.storage import Location, stem_of
 from agenttape_core.storage.asset_files import assets_of
 
 
-@verb("agenttape convert cassettes/weather.yaml cassettes/weather.jsonl.gz")
+@verb("agenttape cassette convert cassettes/weather.yaml cassettes/weather.jsonl.gz")
 @click.argument("source", type=click.Path(readable=False))
 @click.argument("target", type=click.Path(readable=False))
 @click.option("--overwrite", is_flag=True, help="Replace an existing cassette.")
 @click.option("--keep", is_flag=True, help="Keep SOURCE even if TARGET has its folder and name.")
 def convert(source: str, target: str, *, overwrite: bool, keep: bool, as_json: bool) -> None:
-    """Convert a cassette to the layout and packing of TARGET's suffix, without loss.
+    """Convert a cassette to another format or compression.
+
+    The suffix of TARGET says which. Nothing is lost.
 
     In the same folder and under the same name, TARGET takes the place of SOURCE, so that the name means one cassette.
     Everywhere else, SOURCE is kept.

@@ -25,7 +25,9 @@ _SAID = {
 @click.option("--graph", metavar="NAME", help="A graph or a workflow to hold them against, module:graph.")
 @click.option("--fail-under", type=click.FloatRange(0, 100), help="Exit with 1 if less is covered, in percent.")
 def coverage(paths: tuple[str, ...], *, graph: str | None, fail_under: float | None, as_json: bool) -> int:
-    """Show the parts of a program that recorded runs have exercised: tools, their errors, nodes, edges, interrupts.
+    """Show which tools, nodes and edges recorded runs have used.
+
+    Also counts errors of tools and interrupts.
 
     The percentage counts the tools that models were offered, and with --graph its nodes, edges and events.
     """

@@ -36,7 +36,9 @@ def diff(
     exit_code: bool,
     as_json: bool,
 ) -> int:
-    """Compare two cassettes: print the first divergence, then each record that differs, word by word.
+    """Compare two cassettes or two folders, word by word.
+
+    Prints the first divergence, then each record that differs.
 
     Records are aligned by their addresses in the run. Ids that correspond to each other are no difference.
     Of two folders, cassettes of one name are compared, a line each: same, words, path, new, gone.

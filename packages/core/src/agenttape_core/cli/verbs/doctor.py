@@ -40,7 +40,9 @@ class _Fact(NamedTuple):
 @verb("agenttape doctor")
 @paths_argument
 def doctor(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """Examine the project: settings, packages, the guard, cassettes, and what was left behind beside them.
+    """Find problems in this project.
+
+    Examines the settings, the packages, the guard, the cassettes, and what was left behind beside them.
 
     Exits with 1 if something is wrong, and with 2 if a setting is.
     """
@@ -147,7 +149,11 @@ def _left_behind(found: Sequence[Found]) -> Iterator[_Fact]:
     files = [each.path for each in found if each.path is not None]
     for folder in sorted({path.parent for path in files}):
         for journal in sorted(folder.glob(".*.journal")):
-            yield _Fact(str(journal), "a recording did not end: agenttape recover, or agenttape gc", is_wrong=True)
+            yield _Fact(
+                str(journal),
+                "a recording did not end: agenttape cassette recover, or agenttape cassette prune",
+                is_wrong=True,
+            )
     stems = {(path.parent, path.name.partition(".")[0]) for path in files if not path.name.endswith(JUDGE)}
     for path in files:
         if path.name.endswith(JUDGE) and (path.parent, path.name.partition(".")[0]) not in stems:

@@ -66,7 +66,7 @@ def export(
     redact_prompts: bool,
     as_json: bool,
 ) -> None:
-    """Export cassettes for other tools, as JSON, as OpenTelemetry spans or as a tool oracle.
+    """Write JSON, OpenTelemetry spans, or a tool oracle.
 
     JSON holds all that is recorded, redacted as in the cassette. Spans hold no content unless you add --content.
     Nothing is sent anywhere without --endpoint. An oracle is an array of the answers of tools by the hash of their

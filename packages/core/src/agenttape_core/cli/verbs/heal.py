@@ -41,7 +41,7 @@ def heal(
     cassette: str | None,
     as_json: bool,
 ) -> int:
-    """Execute only those calls that have changed, with what depends on them, and keep all others as they are.
+    """Record only the calls that changed, and what depends on them.
 
     TESTS are files, folders or ids of tests, by default all that pytest finds; COMMAND is a command or a function, as
     for `agenttape record`. They are replayed first, offline, to see what has changed, and at the end once more.

@@ -51,7 +51,9 @@ class _Imported(NamedTuple):
 def import_(
     files: tuple[str, ...], *, tool: str, framework: str, out: str | None, overwrite: bool, as_json: bool
 ) -> int:
-    """Import recordings of vcrpy, LangSmith or agenttape 0.1 as cassettes; from a folder, all that are recognised.
+    """Read recordings of vcrpy, LangSmith or the older agenttape.
+
+    From a folder, imports all recordings that it recognizes.
 
     Traces of OpenTelemetry, also in the words of OpenInference, are read too, and the id of a run from LangSmith. Each
     interaction is graded. Exits with 1 if one is lossy or missing; the cassette is written all the same.
@@ -99,7 +101,9 @@ def _kept(name: str) -> Source:
 
 def _unknown(path: Path, known: Iterable[str]) -> ConfigurationError:
     if is_cassette(path):
-        return ConfigurationError(f"{path} is already a cassette of AgentTape\n  use it as it is, or agenttape convert")
+        return ConfigurationError(
+            f"{path} is already a cassette of AgentTape\n  use it as it is, or agenttape cassette convert"
+        )
     remedy = f"name the tool that wrote it: --from {' or '.join(known)}"
     return ConfigurationError(f"{path} was written by no known tool\n  {remedy}")
 

@@ -36,7 +36,9 @@ _REPORTS = "to say in each pull request which recordings took another path, too:
 )
 @click.option("--generated", is_flag=True, help="Also mark cassettes as generated: forges fold them in a review.")
 def init(*, automated: bool, reports: bool, generated: bool, as_json: bool) -> int:
-    """Set git up to compare and merge the cassettes of this project, and to ignore working files beside them.
+    """Set up git for cassettes, and CI and hooks if you wish.
+
+    Git then compares and merges the cassettes of this project by record, and ignores the working files beside them.
 
     Writes lines to .gitattributes and .gitignore in this folder, and settings to this clone of the repository: run it
     once in each clone. Existing lines are kept. Exits with 1 if a file has to be edited by hand.

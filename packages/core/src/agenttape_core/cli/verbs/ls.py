@@ -20,7 +20,7 @@ _HOUR, _DAY = 3600, 86400
 @verb("agenttape ls tests")
 @paths_argument
 def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """List cassettes with their age, calls, tokens, cost, size, models and last access.
+    """List cassettes with their age, calls, tokens, cost and size.
 
     Cassettes that cannot be read are listed with the reason, and the exit code is 3.
     """

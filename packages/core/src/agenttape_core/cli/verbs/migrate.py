@@ -1,4 +1,4 @@
-"""`agenttape migrate`: cassettes of older formats."""
+"""`agenttape cassette migrate`: cassettes of older formats."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class _Done(NamedTuple):
     problem: str = ""
 
 
-@verb("agenttape migrate tests --check")
+@verb("agenttape cassette migrate tests --check")
 @paths_argument
 @click.option("--check", is_flag=True, help="Only list what would be migrated; exit with 1 if there is anything.")
 def migrate(paths: tuple[str, ...], *, check: bool, as_json: bool) -> int:
-    """Migrate cassettes of older formats in place.
+    """Upgrade cassettes of older formats in place.
 
     Only cassettes that need a newer format get it. So most cassettes of format 1 are up to date, and stay as they are,
     byte for byte.

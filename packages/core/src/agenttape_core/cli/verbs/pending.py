@@ -14,7 +14,9 @@ from agenttape_core.tools.review import pending_in, pending_of
 @verb("agenttape pending tests")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(readable=False))
 def pending(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """List the recordings that wait for review beside their cassettes, and the calls that have changed in them.
+    """List the recordings that wait for review.
+
+    Shows the calls that have changed in them.
 
     Each call has a key, which `agenttape accept` and `agenttape reject` take.
     """

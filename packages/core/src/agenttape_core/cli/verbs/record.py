@@ -43,7 +43,7 @@ def record(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Run a command, and record the calls of models and tools in its Python processes.
+    """Run a command, and record its calls of models and tools.
 
     WORDS are a command with its arguments, or a function: module:function or path/to/file.py:function. The main
     process records NAME.yaml, and each further process a cassette in NAME.processes.

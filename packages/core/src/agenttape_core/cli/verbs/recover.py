@@ -1,4 +1,4 @@
-"""`agenttape recover`: cassettes from recordings that were cut off."""
+"""`agenttape cassette recover`: cassettes from recordings that were cut off."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_pa
 from agenttape_core.tools.rewrite.scanning import journals_in
 
 
-@verb("agenttape recover cassettes")
+@verb("agenttape cassette recover cassettes")
 @click.argument("path", default=".", type=click.Path(readable=False, path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only list what can be recovered.")
 def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:
-    """Recover recordings that were cut off: of a journal, of a cassette by its path or name, or of all below a folder.
+    """Recover recordings that were cut off.
+
+    Give a journal, a cassette by its path or name, or a folder for all below it.
 
     A good cassette is never replaced: what was recorded over it becomes NAME.recovered.yaml.
     """

@@ -1,4 +1,4 @@
-"""`agenttape redact`: remove secrets from cassettes."""
+"""`agenttape cassette redact`: remove secrets from cassettes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Done(NamedTuple):
     problem: str
 
 
-@verb("agenttape redact tests --check")
+@verb("agenttape cassette redact tests --check")
 @paths_argument
 @click.option("--check", is_flag=True, help="Only list what would be replaced; exit with 1 if there is anything.")
 @click.option(
@@ -53,7 +53,9 @@ def redact(
     off: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Replace secrets in cassettes and their assets with pseudonyms, and prove that they are gone.
+    """Replace secrets in cassettes with pseudonyms.
+
+    Replaces them in their assets, too, and proves that they are gone.
 
     The detectors and the rules of the project ([tool.agenttape] redaction_rules) decide what is secret, and replays
     with the same rules still match. Exits with 1 if a secret is left that cannot be replaced.

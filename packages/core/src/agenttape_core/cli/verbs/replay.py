@@ -80,7 +80,7 @@ def replay(
     headers: tuple[str, ...],
     **options: Any,
 ) -> int:
-    """Run a command again, and answer its Python processes from their cassettes.
+    """Run a command again, answered from its cassettes.
 
     WORDS are the recorded command, or module:function. It really runs, but its calls of models and tools are answered
     from the cassettes, and connections are refused.

@@ -35,7 +35,9 @@ def report(
     exit_code: bool,
     as_json: bool,
 ) -> int:
-    """Compare the recordings of the working tree with those of a revision: paths first, words second, tokens last.
+    """Compare recordings with those of a git revision.
+
+    Compares those of the working tree: paths first, words second, tokens last.
 
     A run took another path if it makes other calls, or calls tools with other arguments.
     """

@@ -39,7 +39,9 @@ _LONGEST = 400
 @verb("agenttape review")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(readable=False))
 def review(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """Walk through the recordings that wait for review, call by call: other paths first, then words, then tokens.
+    """Walk through the recordings that wait for review.
+
+    Goes call by call: other paths first, then words, then tokens.
 
     Keys: a accepts a call with all that hangs together with it, r rejects it, s leaves it for later, A and R decide
     about the rest of its cassette, q ends the walk. Files are replaced at the end, each at once; after Ctrl-C, all are

@@ -34,7 +34,9 @@ class _Scanned(NamedTuple):
 @paths_argument
 @redaction_off_option
 def scan(paths: tuple[str, ...], *, off: tuple[str, ...], as_json: bool) -> int:
-    """Look for secrets in cassettes, their assets, journals of interrupted recordings, and files of TapeSaver.
+    """Find secrets in cassettes, assets and journals.
+
+    Also reads the journals of interrupted recordings, and the files of TapeSaver.
 
     Prints the place and the kind of each secret, never the secret itself, and exits with 1 if there are any. The
     detectors that redact recordings and the rules of the project ([tool.agenttape] redaction_rules) find them.

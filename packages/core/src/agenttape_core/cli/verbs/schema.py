@@ -1,4 +1,4 @@
-"""`agenttape schema`: the JSON Schema of cassettes."""
+"""`agenttape cassette schema`: the JSON Schema of cassettes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from agenttape_core.cli.output import print_json, verb
 from agenttape_core.format.json_schema import json_schema
 
 
-@verb("agenttape schema > cassette.schema.json")
+@verb("agenttape cassette schema > cassette.schema.json")
 def schema(*, as_json: bool) -> None:  # noqa: ARG001 - it is JSON anyway
-    """Print the JSON Schema of a record of a cassette: a line of the JSON layout, a document of the YAML layout.
+    """Print the JSON Schema of a record.
+
+    That is a line of the JSON format, or a document of the YAML format.
 
     It is for editors and other languages. The order of records and the references between them are checked by
     agenttape validate alone.

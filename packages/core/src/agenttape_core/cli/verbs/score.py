@@ -46,7 +46,9 @@ def score(
     record_judges: bool,
     as_json: bool,
 ) -> int:
-    """Score recorded runs, add to their scores, replace or remove them; without an option, print them.
+    """Score recorded runs, or print their scores.
+
+    Adds to their scores, replaces or removes them; without an option, prints them.
 
     Scores stand in NAME.scores.json beside the cassette, which stays as it is. Those of another recording are dropped.
     """

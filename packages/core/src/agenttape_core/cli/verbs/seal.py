@@ -1,4 +1,4 @@
-"""`agenttape seal`: vouch for cassettes, and see what was changed since."""
+"""`agenttape cassette seal`: vouch for cassettes, and see what was changed since."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from agenttape_core.storage import open_cassette
 from agenttape_core.tools.upkeep.seals import FILE, Seal, broken, read_seals, seal_of, write_seals
 
 
-@verb("agenttape seal tests --check")
+@verb("agenttape cassette seal tests --check")
 @paths_argument
 @click.option("--check", "checks", is_flag=True, help="Compare with the seals that are there, and write nothing.")
 @click.option("--seals", "file", default=FILE, show_default=True, type=click.Path(path_type=Path), metavar="FILE")
 def seal(paths: tuple[str, ...], *, checks: bool, file: Path, as_json: bool) -> int:
-    """Seal cassettes: keep a hash of all that a recording says, record by record, in a file for git.
+    """Keep a hash of each recorded call in a file for git.
 
     Ids, times, counts and dates that each recording makes anew are no part of it. A file that cannot be read as a
     cassette is not sealed. With --check, exits with 1 if a cassette is no longer as it was sealed, or was never sealed,

@@ -19,7 +19,7 @@ from agenttape_core.tools.oracle import OracleServer, ToolOracle, oracle_of, rea
 @click.argument("path")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port; by default one that is free.")
 def serve(path: str, *, port: int, as_json: bool) -> int:
-    """Answer calls of tools as they were recorded, over HTTP on this machine, until Ctrl-C.
+    """Answer recorded calls of tools over HTTP on this machine.
 
     PATH is a cassette, or a file that export --format oracle wrote. POST /tool with {"tool_name": ..., "args": ...}
     answers with the recorded response or error, each recording once. A call that was not recorded gets 404 and the

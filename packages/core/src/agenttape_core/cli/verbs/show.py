@@ -25,7 +25,7 @@ _SHORT = 160
 @click.option("--interaction", type=int, metavar="N", help="Show one interaction in full.")
 @click.option("--step", type=int, metavar="N", help="Show one step in full.")
 def show(path: str, *, interaction: int | None, step: int | None, as_json: bool) -> None:
-    """Show the tree of a run with requests, answers, chunks, tokens and times, or one record in full."""
+    """Show the tree of a run, or one record in full."""
     cassette = found_one(path).look()
     if interaction is None and step is None:
         (_print_all if as_json else _show_all)(cassette)

@@ -31,7 +31,9 @@ from agenttape_core.tools.upkeep.verified import verified_in
     help="A check to make; by default all but verified. Repeatable.",
 )
 def stale(paths: tuple[str, ...], *, max_age: str | None, checks: tuple[Check, ...], as_json: bool) -> int:
-    """List stale cassettes. Exits with 1 if there are any.
+    """List cassettes that are too old.
+
+    Exits with 1 if there are any.
 
     Checks their age, whether their models were retired, whether other versions of the packages are installed, and
     whether cassettes that were recorded later hold another system prompt or tool at the same place of the program. With

@@ -25,7 +25,7 @@ _TABLES = ("kinds", "models", "tools")
 @paths_argument
 @click.option("--by", type=click.Choice(WAYS), help="A line for each of these, with the time to the first chunk.")
 def stats(paths: tuple[str, ...], *, by: str | None, as_json: bool) -> None:
-    """Sum up cassettes: calls by kind, model and tool, errors, tokens, cost, time."""
+    """Add up calls, errors, tokens, cost and time."""
     prices = load_prices(load_settings().prices)
     if by is not None:
         _print_groups(by, _groups(by, paths, prices), prices, as_json=as_json)

@@ -21,7 +21,9 @@ _LEGEND = f"{_CALL} a call   {_STEP} a step   {_FIRST} its first chunk   {_CHUNK
 @verb("agenttape timeline cassettes/weather.yaml")
 @click.argument("path", type=click.Path(readable=False))
 def timeline(path: str, *, as_json: bool) -> None:
-    """Show when each call ran, as bars on one scale: bars of parallel calls lie below each other.
+    """Show when each call ran, as bars on one scale.
+
+    Bars of parallel calls are below each other.
 
     The row of a step stands above the calls in it. The column "first" is the time until the first chunk of a stream.
     """

@@ -26,7 +26,7 @@ class _Read(NamedTuple):
 @verb("agenttape validate tests")
 @paths_argument
 def validate(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """Read cassettes to their end: header, every record, every asset.
+    """Read cassettes to their end, with every asset.
 
     Exits with 3 if one cannot be read, and with 1 if a request was edited: its fingerprint, for which a replay
     looks, is still that of what was recorded.

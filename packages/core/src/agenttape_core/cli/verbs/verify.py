@@ -29,7 +29,7 @@ from agenttape_core.experiments.verify import verify as run_verify
 def verify(
     function: str, cassette: str | None, *, times: int, vary: tuple[str, ...], timeout: float, as_json: bool
 ) -> int:
-    """Replay FUNCTION in processes with varied environments, and compare the results.
+    """Replay in varied environments, and compare the results.
 
     FUNCTION is module:function or path/to/file.py:function, without arguments. CASSETTE is opened around it, unless it
     opens its own. Exits with 1 if the replays differ or fail, with 3 if CASSETTE cannot be read.

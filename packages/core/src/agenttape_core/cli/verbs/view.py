@@ -52,7 +52,9 @@ def view(
     text: str | None,
     as_json: bool,
 ) -> int:
-    """Write one HTML file that shows a run, or two runs side by side with their differences marked.
+    """Write one HTML file that shows a run, or compares two.
+
+    Two runs are side by side, with their differences marked.
 
     Of a folder with several cassettes, it writes a folder: index.html lists them all, and each has a page of its own.
 

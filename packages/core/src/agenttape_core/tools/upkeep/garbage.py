@@ -221,7 +221,7 @@ def _journals(cassette: Path) -> Iterator[Garbage]:
         if path.parent != cassette.parent or path.is_symlink():
             continue
         if _holds_something(path):
-            what = "a recording that was cut off; get it back with agenttape recover, or remove it"
+            what = "a recording that was cut off; get it back with agenttape cassette recover, or remove it"
             yield _garbage(path, "journal", what, is_removable=False)
         else:
             yield _garbage(path, "journal", "it holds no recording")

@@ -1,4 +1,4 @@
-"""`agenttape gc`: unneeded files beside cassettes."""
+"""`agenttape cassette prune`: unneeded files beside cassettes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agenttape_core.tools.upkeep.garbage import (
 from agenttape_core.tools.upkeep.orphans import cassettes_of_no_test
 
 
-@verb("agenttape gc tests --delete")
+@verb("agenttape cassette prune tests --delete")
 @paths_argument
 @click.option("--delete", is_flag=True, help="Remove the files; by default they are only listed.")
 @click.option(
@@ -33,8 +33,10 @@ from agenttape_core.tools.upkeep.orphans import cassettes_of_no_test
     metavar="PATH",
     help="Collect these tests, and find cassettes of no test, too. Repeatable.",
 )
-def gc(paths: tuple[str, ...], *, delete: bool, tests: tuple[str, ...], as_json: bool) -> int:
-    """Find unneeded files beside cassettes. Exits with 1 if there are any, unless they were removed.
+def prune(paths: tuple[str, ...], *, delete: bool, tests: tuple[str, ...], as_json: bool) -> int:
+    """List leftover files next to cassettes, or delete them.
+
+    Exits with 1 if there are any, unless they were removed.
 
     These are assets that no cassette refers to, locks that no process holds, remains of interrupted writes, and empty
     journals. Journals that can be recovered are listed and never removed. --tests runs pytest --collect-only.
@@ -74,7 +76,7 @@ def _cassettes(paths: Sequence[str], removed: Sequence[Path]) -> list[Path]:
     """Return the cassettes to look beside: those that paths mean, and those that were just removed."""
     for path in paths:
         if path == STDIN or "://" in path:
-            raise click.UsageError(f"{path} is neither a folder nor a file; gc looks at files beside cassettes")
+            raise click.UsageError(f"{path} is neither a folder nor a file; name a cassette, or a folder of them")
         if not Path(path).exists():
             raise CassetteNotFoundError(path, "there is no such file or folder")
     meant = [cassette for path in paths or (".",) for cassette in cassettes_around(Path(path))]
