@@ -160,6 +160,6 @@ def test_memory_does_not_grow_with_turns(tmp_path: Path) -> None:
         asyncio.run(_turns(handler, 170))
         after = _objects()
         assert {name: count for name, count in (after - before).items() if count > 100} == {}
-        assert handler.open_runs == {}
-        assert handler._runs == {}
+        assert handler._observing.open_runs == {}
+        assert handler._observing.tree.runs_by_id == {}
     assert handler.errors == []

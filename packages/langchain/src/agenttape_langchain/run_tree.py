@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ref
 
 from agenttape_core.integration import (
-    Branch,
     FirstInput,
     Position,
     RecordedRuns,
@@ -112,6 +111,7 @@ class RunTree(InlineHandler):
         is_observed: Returns true if the ids of messages in the state of tools are to be known, as for the recording of
             an observer, which cannot freeze them.
         first_input: Keeps the input of the first outermost chain.
+        forks: Whether tasks that run at once have branches of their own.
     """
 
     raise_error = True
@@ -123,9 +123,12 @@ class RunTree(InlineHandler):
         recorded: RecordedRuns | None = None,
         is_observed: Callable[[], bool] = lambda: False,
         first_input: FirstInput | None = None,
+        *,
+        forks: bool = True,
     ) -> None:
+        self._forks = forks
         self._root = root
-        self._inputs = Inputs(first_input if first_input is not None else FirstInput(is_kept=False))
+        self.inputs = Inputs(first_input if first_input is not None else FirstInput(is_kept=False))
         self._followers = followers
         self._recorded = recorded
         self._is_observed = is_observed
@@ -179,7 +182,7 @@ class RunTree(InlineHandler):
             chain = chain.outer
         return chain
 
-    def _begin(
+    def begin(
         self,
         run_id: UUID,
         parent_run_id: UUID | None,
@@ -190,20 +193,17 @@ class RunTree(InlineHandler):
         given: Any = None,
         **facts: Any,
     ) -> Run:
+        """Begin a run."""
         parent = self.runs_by_id.get(parent_run_id) if parent_run_id is not None else None
         above = parent.position if parent is not None else self._root
         place = placement(name, tags or (), metadata or {})
-        begin = functools.partial(above.child, branch=self._branch(above), **place)
+        begin = functools.partial(above.child, branch=task_branch(above) if self._forks else None, **place)
         if self._recorded is not None and parent is None:
             run = Run(self._recorded.begin(begin, given, begun_with(), metadata), **facts)
         else:
             run = Run(begin(), **facts)
         self.runs_by_id[run_id] = run
         return run
-
-    def _branch(self, above: Position) -> Branch | None:
-        """Return the branch in which a run begins."""
-        return task_branch(above)
 
     def ids_around(self, tool: BeginningTool | None, metadata: Mapping[str, Any] | None) -> tuple[str, ...]:
         """Return the ids around a tool that its outcome may hold, if the run is an observed one.
@@ -216,7 +216,8 @@ class RunTree(InlineHandler):
             return ()
         return (*ids_of_tasks(metadata or {}), *ids_in_state(tool.arguments))
 
-    def _end(self, run_id: UUID) -> Run | None:
+    def end(self, run_id: UUID) -> Run | None:
+        """End a run."""
         self._waiting_models.discard(run_id)
         return self.runs_by_id.pop(run_id, None)
 
@@ -236,25 +237,25 @@ class RunTree(InlineHandler):
         """Begin a chain, an agent, a graph or one of its nodes."""
         name = run_name(serialized, kwargs)
         is_model = kwargs.get("run_type") == "llm"
-        run = self._begin(run_id, parent_run_id, name, tags, metadata, given=inputs, is_model=is_model)
+        run = self.begin(run_id, parent_run_id, name, tags, metadata, given=inputs, is_model=is_model)
         _chains.set(_Chain(ref(self), run_id, run, self._open_chain()))
         facts = ChainFacts(name, inputs, tags or (), metadata or {}, begun_with())
         if parent_run_id is None:
-            self._inputs.began(run_id, inputs, facts.configurable)
+            self.inputs.began(run_id, inputs, facts.configurable)
         for follower in self._followers:
             follower.began(run_id, parent_run_id, run, facts)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
-        self._end(run_id)
-        self._inputs.ended(run_id, kwargs)
+        self.end(run_id)
+        self.inputs.ended(run_id, kwargs)
         for follower in self._followers:
             follower.ended(run_id, outputs)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
-        self._end(run_id)
-        self._inputs.ended(run_id, kwargs)
+        self.end(run_id)
+        self.inputs.ended(run_id, kwargs)
         for follower in self._followers:
             follower.failed(run_id, error)
 
@@ -268,15 +269,15 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a retrieval."""
-        self._begin(run_id, parent_run_id, run_name(serialized, kwargs), *_tagged(kwargs))
+        self.begin(run_id, parent_run_id, run_name(serialized, kwargs), *_tagged(kwargs))
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
-        self._end(run_id)
+        self.end(run_id)
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
-        self._end(run_id)
+        self.end(run_id)
 
     def on_llm_start(
         self,
@@ -288,7 +289,7 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a call of a text model."""
-        self._begin(run_id, parent_run_id, model_name(serialized, kwargs), *_tagged(kwargs))
+        self.begin(run_id, parent_run_id, model_name(serialized, kwargs), *_tagged(kwargs))
 
     def on_chat_model_start(
         self,
@@ -302,18 +303,18 @@ class RunTree(InlineHandler):
     ) -> None:
         """Begin a call of a chat model, and announce its run to the leaf method."""
         name = model_name(serialized, kwargs)
-        self._begin(run_id, parent_run_id, name, kwargs.get("tags"), kwargs.get("metadata"), params=invocation_params)
+        self.begin(run_id, parent_run_id, name, kwargs.get("tags"), kwargs.get("metadata"), params=invocation_params)
         self._waiting_models.add(run_id)
         _announced.set((*_announced.get(), (ref(self), run_id)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End a model call."""
-        self._end(run_id)
+        self.end(run_id)
         self._forget_announced()
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End a model call."""
-        self._end(run_id)
+        self.end(run_id)
         self._forget_announced()
 
     def on_tool_start(
@@ -328,7 +329,7 @@ class RunTree(InlineHandler):
     ) -> None:
         """Begin a tool call."""
         name = run_name(serialized, {})
-        self._begin(
+        self.begin(
             run_id,
             parent_run_id,
             name,
@@ -341,11 +342,11 @@ class RunTree(InlineHandler):
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End a tool call."""
-        self._end(run_id)
+        self.end(run_id)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End a tool call."""
-        self._end(run_id)
+        self.end(run_id)
 
 
 def _tagged(kwargs: dict[str, Any]) -> tuple[Any, Any]:

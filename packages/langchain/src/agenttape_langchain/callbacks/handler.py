@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from agenttape_core import ConfigurationError, Rule
 from agenttape_core.integration import Boundary
 from agenttape_core.integration.observing import EventsOption, ObservedCall, Payload, Unrecorded, output_facts
-from agenttape_langchain._compat import as_provider_sees, beginning_tool
+from agenttape_langchain._compat import InlineHandler, as_provider_sees, beginning_tool
 from agenttape_langchain.address import model_name, run_name
 from agenttape_langchain.callbacks.calls import (
     Batch,
@@ -33,7 +33,6 @@ from agenttape_langchain.graphs import load_graphs
 from agenttape_langchain.inputs import plain_without_run_ids
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
-from agenttape_langchain.run_tree import Run
 from agenttape_langchain.tools import TOOL
 from agenttape_langchain.vector_stores import RETRIEVAL
 
@@ -50,7 +49,7 @@ _OF_LLAMAINDEX = (
 )
 
 
-class TapeCallbackHandler(Observing):
+class TapeCallbackHandler(InlineHandler):
     """Writes the tree of every run that it observes to a cassette, which can be replayed.
 
     Calls of chat models, text models, tools and retrievers become interactions; all other runs become steps. The
@@ -86,7 +85,7 @@ class TapeCallbackHandler(Observing):
         payload: Payload = "full",
         events: EventsOption | None = None,
     ) -> None:
-        super().__init__(path, redact=redact, tags=tags, payload=payload, events=events)
+        self._observing = Observing(path, redact=redact, tags=tags, payload=payload, events=events)
         self._batches: dict[Any, Batch] = {}
 
     def __enter__(self) -> Self:
@@ -96,6 +95,34 @@ class TapeCallbackHandler(Observing):
         self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def path(self) -> Path | str:
+        """The cassette."""
+        return self._observing.path
+
+    @property
+    def errors(self) -> list[Exception]:
+        """What could not be recorded, and why."""
+        return self._observing.errors
+
+    def flush(self) -> None:
+        """Write all that was observed to the cassette: now, or when the open runs have ended.
+
+        Raises:
+            CassetteError: If it cannot be written; the message says where the recording is kept.
+        """
+        self._observing.flush()
+
+    def close(self) -> None:
+        """Write all that was observed to the cassette, and observe no more. Open runs are cut off here.
+
+        If it observed no call, it writes no file, and a replay would only find that there is none: the log says why.
+
+        Raises:
+            CassetteError: If it cannot be written; the message says where the recording is kept.
+        """
+        self._observing.close()
 
     # -- wrong uses --------------------------------------------------------------------------------------------
 
@@ -111,20 +138,19 @@ class TapeCallbackHandler(Observing):
     def handle(self, event: Any, **kwargs: Any) -> None:
         """Log once that events of LlamaIndex are not recorded; LlamaIndex swallows what a handler raises."""
         if not self.errors:
-            self.could_not_record(ConfigurationError(_OF_LLAMAINDEX))
+            self._observing.could_not_record(ConfigurationError(_OF_LLAMAINDEX))
 
     # -- observing ---------------------------------------------------------------------------------------------
 
-    def _end(self, run_id: UUID) -> Run | None:
-        run = super()._end(run_id)
-        if not self.open_runs:
+    def _end(self, run_id: UUID) -> None:
+        self._observing.end(run_id)
+        if not self._observing.open_runs:
             self._batches.clear()  # of which the framework did not tell all
-        return run
 
     def _cross(
         self, run: ObservedRun, boundary: Boundary, name: str, body: Callable[[], Any], call: type[ObservedCall]
     ) -> None:
-        self.begin_call(run, lambda: call(self._crossing(run, boundary, name, body())))
+        self._observing.begin_call(run, lambda: call(self._observing.crossing(run, boundary, name, body())))
 
     # -- chains ------------------------------------------------------------------------------------------------
 
@@ -139,39 +165,39 @@ class TapeCallbackHandler(Observing):
     ) -> None:
         """Note that a chain, an agent, a graph or one of its nodes begins, or the request of a decision model."""
         name = run_name(serialized, kwargs)
-        run = self._open(run_id, parent_run_id, name, kwargs)
+        run = self._observing.open(run_id, parent_run_id, name, kwargs)
         if is_decision(kwargs.get("run_type"), inputs):
             run.kind, model = "model", str(run.metadata.get("ls_model_name", ""))
             self._cross(run, DECISION, name, lambda: decision_body(model, inputs), ObservedCall)
             return
         run.kind = run.chain_kind()
         if run.above is None:
-            with self.noting():
+            with self._observing.noting():
                 run.input = plain_without_run_ids(inputs)
-                self._inputs.began(run_id, inputs, begun_with())
+                self._observing.tree.inputs.began(run_id, inputs, begun_with())
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Record the step, or the answers of a decision model."""
-        run = self.open_runs.get(run_id)
+        run = self._observing.open_runs.get(run_id)
         if run is not None and run.kind == "model":
             self._returned(run_id, outputs)
             return
-        with self.noting():
-            self._inputs.ended(run_id, kwargs)
+        with self._observing.noting():
+            self._observing.tree.inputs.ended(run_id, kwargs)
             if run is not None:
-                self.record(run, **(output_facts(outputs) if run.above is None else {}))
+                self._observing.record(run, **(output_facts(outputs) if run.above is None else {}))
         self._end(run_id)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Record the step as failed, or that a decision model failed."""
-        run = self.open_runs.get(run_id)
+        run = self._observing.open_runs.get(run_id)
         if run is not None and run.kind == "model":
             self._failed(run_id, error)
             return
-        with self.noting():
-            self._inputs.ended(run_id, kwargs)
+        with self._observing.noting():
+            self._observing.tree.inputs.ended(run_id, kwargs)
             if run is not None:
-                self.record(run, status="failed", error=error, **run.failed(error))
+                self._observing.record(run, status="failed", error=error, **run.failed(error))
         self._end(run_id)
 
     # -- models ------------------------------------------------------------------------------------------------
@@ -188,7 +214,7 @@ class TapeCallbackHandler(Observing):
     ) -> None:
         """Note the request of a chat model."""
         name, params = model_name(serialized, kwargs), invocation_params or {}
-        run = self._open(run_id, parent_run_id, name, kwargs, kind="model")
+        run = self._observing.open(run_id, parent_run_id, name, kwargs, kind="model")
         self._cross(
             run, CHAT, name, lambda: chat_body(as_provider_sees(messages[0], traced=True), params), ObservedModel
         )
@@ -206,18 +232,18 @@ class TapeCallbackHandler(Observing):
     ) -> None:
         """Note the request of a text model: all its prompts are one call, which callbacks report one by one."""
         name, params = model_name(serialized, kwargs), invocation_params or {}
-        self._open(run_id, parent_run_id, name, kwargs, kind="model")
+        self._observing.open(run_id, parent_run_id, name, kwargs, kind="model")
         together = (threading.get_ident(), parent_run_id, name, batch_size)
         batch = self._batches.setdefault(together, Batch(batch_size))
         if not batch.add(run_id, prompts):
             return
         del self._batches[together]
-        runs = [opened for each in batch.runs if (opened := self.open_runs.get(each)) is not None]
+        runs = [opened for each in batch.runs if (opened := self._observing.open_runs.get(each)) is not None]
         first = runs[0]
-        self.begin_call(
+        self._observing.begin_call(
             first,
             lambda: ObservedCompletion(
-                self._crossing(first, COMPLETION, name, completion_body(batch.prompts, params)), batch.runs
+                self._observing.crossing(first, COMPLETION, name, completion_body(batch.prompts, params)), batch.runs
             ),
         )
         for each in runs:
@@ -225,14 +251,14 @@ class TapeCallbackHandler(Observing):
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any) -> None:
         """Note a chunk."""
-        run = self.open_runs.get(run_id)
+        run = self._observing.open_runs.get(run_id)
         if run is not None and isinstance(run.call, ObservedModel):
-            with self.noting():
+            with self._observing.noting():
                 run.call.arrived(chunk)
 
     def on_stream_event(self, event: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Note that the stream of a model is reported in events."""
-        run = self.open_runs.get(run_id)
+        run = self._observing.open_runs.get(run_id)
         if run is not None and isinstance(run.call, ObservedModel):
             run.call.sent_event()
 
@@ -268,15 +294,17 @@ class TapeCallbackHandler(Observing):
         """Note the arguments of a tool."""
         name = str((serialized or {}).get("name", "tool"))
         arguments, tool = inputs if inputs is not None else input_str, beginning_tool()
-        around = self.ids_around(tool, kwargs.get("metadata"))
-        run = self._open(run_id, parent_run_id, name, kwargs, kind="tool", tool_call_id=tool_call_id, ids_around=around)
+        around = self._observing.tree.ids_around(tool, kwargs.get("metadata"))
+        run = self._observing.open(
+            run_id, parent_run_id, name, kwargs, kind="tool", tool_call_id=tool_call_id, ids_around=around
+        )
 
         def begin() -> ObservedTool:
             load_graphs()
             body = {**tool_body(name, arguments), **request_of_run(tool.config if tool is not None else None)}
-            return ObservedTool(self._crossing(run, TOOL, name, body), tool)
+            return ObservedTool(self._observing.crossing(run, TOOL, name, body), tool)
 
-        self.begin_call(run, begin)
+        self._observing.begin_call(run, begin)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Record the result of a tool."""
@@ -297,7 +325,7 @@ class TapeCallbackHandler(Observing):
     ) -> None:
         """Note the query of a retriever; callbacks do not receive its settings."""
         name = run_name(serialized, kwargs)
-        run = self._open(run_id, parent_run_id, name, kwargs, kind="retriever")
+        run = self._observing.open(run_id, parent_run_id, name, kwargs, kind="retriever")
         self._cross(run, RETRIEVAL, name, lambda: retrieval_body(query, {}), ObservedCall)
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -323,10 +351,10 @@ class TapeCallbackHandler(Observing):
         error: BaseException | None = None,
     ) -> None:
         """Record a call; one of which no interaction can be made becomes a step with the reason."""
-        run = self.open_runs.get(run_id)
-        with self.noting(again=run is not None and run.lost != ""):
+        run = self._observing.open_runs.get(run_id)
+        with self._observing.noting(again=run is not None and run.lost != ""):
             if run is not None:
-                self.answered(run, answer, output=output, error=error)
+                self._observing.answered(run, answer, output=output, error=error)
         self._end(run_id)
 
     # -- what happens within runs ------------------------------------------------------------------------------
@@ -357,5 +385,5 @@ class TapeCallbackHandler(Observing):
         self._happened(run_id, "retry", "retry", data, error=error)
 
     def _happened(self, run_id: UUID, kind: str, name: str, data: Any, error: BaseException | None = None) -> None:
-        with self.noting():
-            self.happened(self.open_runs.get(run_id), kind, name, data, error)
+        with self._observing.noting():
+            self._observing.happened(self._observing.open_runs.get(run_id), kind, name, data, error)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import Rule
-from agenttape_core.integration import Boundary, ExecutedCall, Position
+from agenttape_core.integration import Boundary, ExecutedCall
 from agenttape_core.integration.observing import EventsOption, Observer, Payload, Unseen
 from agenttape_langchain.callbacks.runs import ObservedRun
-from agenttape_langchain.run_tree import Run, RunTree
+from agenttape_langchain.run_tree import RunTree
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -24,7 +24,7 @@ _UNSEEN = Unseen(
 _NOT_ENDED = "it was cancelled, or outlived the run that it belongs to: no callback reported its end"
 
 
-class Observing(RunTree, Observer[ObservedRun]):
+class Observing(Observer[ObservedRun]):
     """Follows the runs that callbacks report, and records each when it has ended. Thread-safe.
 
     Args:
@@ -35,8 +35,6 @@ class Observing(RunTree, Observer[ObservedRun]):
         events: Where the calls are told as they end; `None` for where the settings say.
     """
 
-    raise_error = False
-
     def __init__(
         self,
         path: str | Path,
@@ -46,14 +44,13 @@ class Observing(RunTree, Observer[ObservedRun]):
         payload: Payload,
         events: EventsOption | None,
     ) -> None:
-        Observer.__init__(
-            self, "TapeCallbackHandler", path, _UNSEEN, redact=redact, tags=tags, payload=payload, events=events
-        )
-        RunTree.__init__(self, self.root, is_observed=lambda: True, first_input=self.first_input)
+        super().__init__("TapeCallbackHandler", path, _UNSEEN, redact=redact, tags=tags, payload=payload, events=events)
+        self.tree = RunTree(self.root, is_observed=lambda: True, first_input=self.first_input, forks=False)
+        """The tree that the runs are in. No session forks branches for it."""
 
     def forget(self, run: ObservedRun) -> None:
         """Remove a run, also from the tree."""
-        self.runs_by_id.pop(run.key, None)
+        self.tree.runs_by_id.pop(run.key, None)
         super().forget(run)
 
     def cut_off(self) -> None:
@@ -62,7 +59,7 @@ class Observing(RunTree, Observer[ObservedRun]):
 
     # -- runs --------------------------------------------------------------------------------------------------
 
-    def _open(
+    def open(
         self,
         run_id: UUID,
         parent_run_id: UUID | None,
@@ -73,9 +70,10 @@ class Observing(RunTree, Observer[ObservedRun]):
         tool_call_id: str | None = None,
         ids_around: tuple[str, ...] = (),
     ) -> ObservedRun:
+        """Begin a run."""
         tags, metadata = facts.get("tags") or (), facts.get("metadata") or {}
         with self._gate:
-            run = self._begin(
+            begun = self.tree.begin(
                 run_id,
                 parent_run_id,
                 name,
@@ -87,34 +85,32 @@ class Observing(RunTree, Observer[ObservedRun]):
             above = self.open_runs.get(parent_run_id) if parent_run_id is not None else None
             opened = ObservedRun(
                 key=run_id,
-                position=run.position,
+                position=begun.position,
                 name=name,
                 kind=kind,
                 above=above,
-                run=run,
+                run=begun,
                 tags=tags,
                 metadata=metadata,
             )
             self.open_runs[run_id] = opened
             return opened
 
-    def _branch(self, above: Position) -> None:
-        """Return None: no session forks branches for this tree, and one in the context belongs to another tree."""
-
-    def _end(self, run_id: UUID) -> Run | None:
+    def end(self, run_id: UUID) -> None:
+        """End a run, and what is open below it."""
         with self._gate:
-            run = super()._end(run_id)
+            self.tree.end(run_id)
             opened = self.open_runs.get(run_id)
             if opened is not None:
                 if opened.above is None:  # the framework forgot what is open below it, or cancelled it
                     below = (run for run in self.open_runs.values() if run.outermost is opened and run is not opened)
                     self.abandon(below, _NOT_ENDED)
                 self.finished(opened)
-        return run
 
     # -- recording ---------------------------------------------------------------------------------------------
 
-    def _crossing(self, run: ObservedRun, boundary: Boundary, name: str, body: Any) -> ExecutedCall:
+    def crossing(self, run: ObservedRun, boundary: Boundary, name: str, body: Any) -> ExecutedCall:
+        """Begin the crossing of a call."""
         ids = (run.run.tool_call_id,) if run.run.tool_call_id is not None else ()
         crossing = self.session().cross(
             boundary,
