@@ -81,8 +81,9 @@ def test_a_case_for_a_prompt_that_is_said_twice(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("prompt", [f"Write to {MAIL}", "Say sk-proj-" + "A1b2C3d4" * 6])
-def test_a_case_whose_prompt_holds_a_secret_finds_its_run(prompt: str) -> None:
+def test_a_case_whose_prompt_holds_a_secret_finds_its_run(prompt: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The prompt of a case is compared as the cassette holds it, with the pseudonyms of its key; also in its trace."""
+    secret = prompt.rpartition(" ")[2]
     with use_cassette("secret", mode="all"):
         asked("Hello?", "Hello.")
         asked(prompt, "Done.")
@@ -90,6 +91,8 @@ def test_a_case_whose_prompt_holds_a_secret_finds_its_run(prompt: str) -> None:
     case = f"- prompt: {prompt}\n  output: {{contains: Done}}\n"
     assert checked("cassettes/secret.yaml", cases=case) == 0
     assert checked("cassettes/secret.yaml", cases=case.replace("Write", "Wrote").replace("Say", "Said")) == 1
+    assert "no run has exactly this prompt" in (said := capsys.readouterr().out)
+    assert secret not in said
     assert run(["export", "cassettes/secret.yaml", "--format", "jsonl-trace", "-o", "t.jsonl"]) == 0
     assert checked("--trace", "t.jsonl", cases=case) == 0
     Path("cassettes/secret.yaml").unlink()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agenttape_core.checks.check_file import Case, CheckFile
 from agenttape_core.checks.checking import check_run
-from agenttape_core.checks.run import Run
+from agenttape_core.checks.run import Run, unchanged
 from agenttape_core.checks.traces import nearest_prompt
 from agenttape_core.errors import CassetteError
 from agenttape_core.matching import spelled
@@ -36,13 +36,14 @@ def judge(
             cases.setdefault(case.prompt, []).append(case)
     prompts: dict[str, None] = {}
     found_cases: set[str] = set()
+    said: Callable[[str], str] = unchanged
     for name, read in runs:
         try:
             run = read()
         except CassetteError as error:
             yield _unreadable(name, error)
             continue
-        whole = check_run(run, every)
+        whole, said = check_run(run, every), run.as_recorded
         judged = list(whole.judged)
         for turn, prompt in _turns_with_a_case(run, cases):
             found_cases.add(prompt)
@@ -51,7 +52,7 @@ def judge(
         yield replace(whole, judged=(*judged, *more(run)))
     for prompt, several in cases.items():
         if prompt not in found_cases:
-            yield from (_missing(case, prompts) for case in several)
+            yield from (_missing(case, said(prompt), prompts) for case in several)
 
 
 def _turns(run: Run) -> Sequence[Run]:
@@ -78,17 +79,18 @@ def _unreadable(name: str, error: CassetteError) -> Checked:
     return Checked(name, name, "", (Judged(UNREADABLE, "can be read", (finding,)),))
 
 
-def _missing(case: Case, prompts: Iterable[str]) -> Checked:
-    nearest = nearest_prompt(case.prompt, filter(None, prompts))
+def _missing(case: Case, prompt: str, prompts: Iterable[str]) -> Checked:
+    """Return the failure of a case without a run, whose prompt is shown as a recording would hold it."""
+    nearest = nearest_prompt(prompt, filter(None, prompts))
     finding = Finding(
         "no run has exactly this prompt" + ("; the nearest differs" if nearest is not None else ""),
-        expected=case.prompt,
+        expected=prompt,
         found=nearest or "",
-        differences=(spelled("prompt", case.prompt, nearest),) if nearest is not None else (),
+        differences=(spelled("prompt", prompt, nearest),) if nearest is not None else (),
         rule=MISSING,
         path=case.path,
         line=case.line,
     )
     return Checked(
-        f"{case.path}: {case.name}", case.path, case.prompt, (Judged(MISSING, "case has a run", (finding,)),)
+        f"{case.path}: {case.name}", case.path, prompt, (Judged(MISSING, "case has a run", (finding,)),)
     )
