@@ -17,6 +17,7 @@ from langsmith.run_trees import RunTree
 from agenttape_core.integration import (
     ConnectedOnImport,
     Wrappers,
+    atold_outside,
     current_session,
     enter_branch,
     forking_pools,
@@ -155,7 +156,7 @@ def _atelling_outside(handle: Callable[..., Any]) -> Callable[..., Any]:
             if event_name != "on_llm_new_token":
                 getattr(handlers[0], event_name)(*args, **kwargs)
             return
-        with told_outside():
+        async with atold_outside():
             await handle(handlers, event_name, ignore_condition_name, *args, **kwargs)
 
     return told

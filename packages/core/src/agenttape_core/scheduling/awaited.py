@@ -43,6 +43,9 @@ class Awaited(Protocol):
     def told(self) -> None:
         """Note that the code of the call tells the program of what has come, before it returns that. Thread-safe."""
 
+    async def atold(self) -> None:
+        """Do as `told`, and wait for the moment at which what has come may reach the program."""
+
 
 class _RightAway:
     """The arrivals of a call that runs by itself: nothing of it comes from outside."""
@@ -62,6 +65,8 @@ class _RightAway:
     def effected(self) -> None: ...
 
     def told(self) -> None: ...
+
+    async def atold(self) -> None: ...
 
 
 _NOTHING = nullcontext()
@@ -121,6 +126,10 @@ class LineTurn:
         """See `Awaited`."""
         if self._line.is_here():
             self._came()
+
+    async def atold(self) -> None:
+        """See `Awaited`."""
+        self.told()
 
     async def next(self) -> None:
         """See `Awaited`."""

@@ -54,6 +54,7 @@ from agenttape_core.session.executed_call import (
     IN_THREADS,
     RUNNING,
     ExecutedCall,
+    atold_outside,
     executing,
     told_outside,
 )
@@ -139,6 +140,7 @@ __all__ = [
     "as_observed",
     "aserve",
     "aserve_stream",
+    "atold_outside",
     "awaited",
     "below",
     "call_is_under_way",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from secrets import token_hex
 from time import perf_counter, time
@@ -556,6 +556,26 @@ def told_outside() -> AbstractContextManager[None]:
     For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
     """
     return _told_outside() if EXECUTING.get() is not None else _NOWHERE
+
+
+@asynccontextmanager
+async def atold_outside() -> AsyncIterator[None]:
+    """Do as `told_outside`, for what is awaited: a chunk that is told of has its place among all that arrives."""
+    inside = EXECUTING.get()
+    around, streams = inside, list[Awaited]()
+    while around is not None and not around.is_of_program:
+        streams.append(around.arrivals.tells)
+        around = around.parent
+    if around is inside:
+        yield
+        return
+    EXECUTING.set(around)
+    try:
+        for stream in streams:
+            await stream.atold()
+        yield
+    finally:
+        EXECUTING.set(inside)
 
 
 @contextmanager

@@ -249,6 +249,9 @@ class ServedPlace:
     def told(self) -> None:
         """See `Awaited`."""
 
+    async def atold(self) -> None:
+        """See `Awaited`."""
+
 
 class ExecutedPlace:
     """The place of a call that is executed for real; see `Awaited` for its methods.
@@ -263,7 +266,7 @@ class ExecutedPlace:
         scheduler: The scheduler of its session.
     """
 
-    __slots__ = ("_base", "_call", "_is_outside", "_room", "_scheduler", "_unless")
+    __slots__ = ("_base", "_call", "_is_outside", "_is_told", "_room", "_scheduler", "_unless")
 
     knows_effects = False
 
@@ -273,6 +276,7 @@ class ExecutedPlace:
         self._call = call
         self._scheduler = scheduler
         self._is_outside = is_outside_program(call)
+        self._is_told = False
         self._unless: Callable[[], bool] | None = None
 
     def arriving(self, unless: Callable[[], bool] | None = None) -> Any:
@@ -290,6 +294,9 @@ class ExecutedPlace:
         with self._room.turn.lock:
             self._room.turn.outside -= self._is_outside
         if self._unless is not None and self._unless():
+            return
+        was_told, self._is_told = self._is_told, False
+        if was_told and error is None:  # it has come: the program goes on with it in the same step
             return
         if error is None or isinstance(error, Exception):
             try:
@@ -318,6 +325,12 @@ class ExecutedPlace:
 
     def told(self) -> None:
         """See `Awaited`."""
+
+    async def atold(self) -> None:
+        """See `Awaited`. Of several handlers that are told of a chunk, it comes for the first."""
+        if self._is_outside and not self._is_told:
+            self._is_told = True
+            await self._room.answered(self._base)
 
 
 class SteppedIntoPlace:
@@ -362,4 +375,7 @@ class SteppedIntoPlace:
         self._room.turn.passes(self._base)
 
     def told(self) -> None:
+        """See `Awaited`."""
+
+    async def atold(self) -> None:
         """See `Awaited`."""

@@ -172,6 +172,7 @@ class ByTime(AsTheyCome):
             self._unseen()
         if not calls and not timers:
             return None
+        first: Key
         moment, first = min(calls + timers)
         if first in turn.ready:
             return first

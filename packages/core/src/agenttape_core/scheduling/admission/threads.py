@@ -275,8 +275,6 @@ class Participants:
         one, turn = cast("Participant", strand), self.turn
         if not turn.is_on or turn.lock._is_owned() or one.state == OVER:  # noqa: SLF001 - as above
             return None
-        if not wait.key and in_loop():  # it holds up the loop, which keeps the turn as if it computed
-            return None
         if turn.running is not one:
             self._gate(one)
         while True:
