@@ -193,7 +193,8 @@ def submitted(pool: Any, code: Any, scope: Callable[[], str]) -> Work:
         code: The function that does it.
         scope: Returns the sequential part of the run that submits it.
     """
-    if current_strand() is None or not in_loop():
+    strand = current_strand()
+    if strand is None or not in_loop() or strand.strands.takes_loops:
         return Work(pool, code)
     return Work(pool, code, scope(), is_strand=_is_submitted_by_loop())
 

@@ -77,6 +77,8 @@ class Room:
         self.name = f"L{number}" if number > 1 else "L"
         self.timers: dict[Key, Any] = {}
         """The timers of the program that are not due yet."""
+        self.dues: dict[Key, Callable[..., None]] = {}
+        """Functions that offer them."""
         self._rounds = 0
 
     def has_steps(self) -> bool:
@@ -102,7 +104,7 @@ class Room:
             owner = owner_of(handle, session)
             if owner is PROGRAM or (owner is not None and not is_outside_program(owner)):
                 return True
-            if has_turn and owner is not None and _is_cancelled(callback):
+            if has_turn and owner is not None and is_cancelled(callback):
                 return True
         return False
 
@@ -142,11 +144,21 @@ class Room:
             done()
             if handle._cancelled or self.loop.is_closed():  # noqa: SLF001
                 return False
-            self.loop._ready.append(handle)  # noqa: SLF001
-            self.wake()
+            self.put(handle)
             return True
 
         return self.turn.offer(base, self.owner, resume, of_loop=True)
+
+    def put(self, handle: Handle) -> None:
+        """Let the loop call something next. Thread-safe."""
+        self.loop._ready.append(handle)  # noqa: SLF001
+        self.wake()
+
+    def poster(self) -> str:
+        """Return the origin of what the caller's thread puts into the loop."""
+        strand: Any = HERE.strand
+        base: str = strand.strands.base(strand)
+        return base
 
     def wake(self) -> None:
         """Let the selector return, if it blocks."""
@@ -223,32 +235,33 @@ class Room:
             came = self.turn.count
             self.turn.strategy.is_set(key, when - self.loop.time())
 
-        def due() -> None:
+        def due(*, is_early: bool = False) -> None:
             self.timers.pop(key, None)
-            if timer.cancelled() or self.turn.is_over:
-                if not timer.cancelled():
-                    handle._run()  # noqa: SLF001
+            self.dues.pop(key, None)
+            if self.turn.is_over:
+                handle._run()  # noqa: SLF001
                 return
 
             def resume() -> bool:
-                if timer.cancelled() or self.loop.is_closed():
+                if (timer.cancelled() and not is_early) or self.loop.is_closed():
                     return False
                 if self.turn.count > came:  # something came while it was set: each might have been first
                     self.turn.is_needed = True
-                self.loop._ready.append(handle)  # noqa: SLF001
-                self.wake()
+                self.put(handle)
                 return True
 
             self.turn.offer_as(key, self.owner, resume)
 
         timer = real(self.loop, when, due, context=Context())
-        self.timers[key] = timer
+        self.timers[key], self.dues[key] = timer, due
         if len(self.timers) > 256:  # noqa: PLR2004 - now and then
             self.timers = {key: timer for key, timer in self.timers.items() if not timer.cancelled()}
+            self.dues = {key: self.dues[key] for key in self.timers}
         return timer
 
 
-def _is_cancelled(callback: Any) -> bool:
+def is_cancelled(callback: Any) -> bool:
+    """Return whether a callback is the next step of a task that is being cancelled."""
     task = getattr(callback, "__self__", None)
     return isinstance(task, asyncio.Task) and task.cancelling() > 0
 
@@ -274,12 +287,7 @@ class Rooms:
         """Return the room of a loop, by default of the one that runs here; `None` if it can't be followed."""
         if loop is None:
             loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
-        if (
-            loop is None
-            or not self._participants.is_on
-            or not hasattr(loop, "_selector")
-            or not hasattr(loop, "_ready")
-        ):
+        if loop is None or not self._participants.is_on or not (is_seen(loop) or type(loop) in UNSEEN):
             return None
         found = self._rooms.get(loop)
         if found is None:
@@ -289,15 +297,17 @@ class Rooms:
 
     def _new(self, loop: Any) -> Room:
         self._participants.begins_to_share()
-        thread = loop._thread_id or threading.get_ident()  # noqa: SLF001 - one that does not run is about to run here
+        thread = getattr(loop, "_thread_id", None) or threading.get_ident()  # if it does not run yet, it will here
         owner = next((one for one in self._turn.live.values() if thread is not None and one.thread == thread), None)
         if owner is None:
             self._older += 1
             owner = self._participants.for_loop(f"O{self._older}", thread)
         self._made += 1
-        room = self._rooms[loop] = Room(loop, self._session, self._turn, owner, self._made)
+        kind = Room if is_seen(loop) else UNSEEN[type(loop)]
+        room = self._rooms[loop] = kind(loop, self._session, self._turn, owner, self._made)
         self._turn.clocks.append(room)
-        hook(loop).rooms.append(room)
+        if is_seen(loop):
+            hook(loop).rooms.append(room)
         if owner.rests and thread == threading.get_ident():
             self._turn.barge(owner)
         return room
@@ -308,6 +318,15 @@ class Rooms:
             selector = getattr(loop, "_selector", None)
             if isinstance(selector, Selector):
                 selector.leave(room)
+
+
+def is_seen(loop: Any) -> bool:
+    """Return whether the callbacks of a loop can be looked at, as those of Python's own."""
+    return hasattr(loop, "_selector") and hasattr(loop, "_ready")
+
+
+UNSEEN: dict[type, type[Room]] = {}
+"""The classes of loops whose callbacks can't, and are counted instead: see `unseen_loops`."""
 
 
 def hook(loop: Any) -> Selector:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import sys
 from asyncio import Handle
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,8 @@ from agenttape_core.freeze import collecting
 from agenttape_core.freeze.backoff import register_ordered_sleeps
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling import futures_in_order, overdue
-from agenttape_core.scheduling.admission.loops import Admitted, Room, Rooms
+from agenttape_core.scheduling.admission.loops import UNSEEN, Admitted, Room, Rooms
+from agenttape_core.scheduling.admission.unseen_loops import UnseenRoom, counting
 from agenttape_core.scheduling.executing import runs_outside_program
 from agenttape_core.scheduling.finalizers import is_in_finalizer
 from agenttape_core.scheduling.futures_in_order import number
@@ -67,76 +68,122 @@ def _passing(seconds: float) -> Awaitable[None] | None:
 register_ordered_sleeps(_is_timer_led, _passing)
 
 
-def _at(self: Any, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
-    room = room_here(self) if not are_timers_ours() else None
-    callback = callback if context is None else lent(callback, context)
-    if room is None:
-        return _real_at(self, when, callback, *args, context=context)
-    self._check_closed()
-    return room.sets_timer(_real_at, when, callback, args, context)
+def _at(real: Callable[..., Any]) -> Callable[..., Any]:
+    def call_at(self: Any, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        room = room_here(self) if not are_timers_ours() else None
+        callback = callback if context is None else lent(callback, context)
+        if room is None:
+            return real(self, when, callback, *args, context=context)
+        return room.sets_timer(real, when, callback, args, context)
+
+    return call_at
 
 
-def _post(self: Any, callback: Any, *args: Any, context: Any = None) -> Any:
-    callback = callback if context is None else lent(callback, context)
-    if getattr(self, "_thread_id", None) in (None, threading.get_ident()):
-        return _real_post(self, callback, *args, context=context)
+def _later(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the method of a loop of another maker, which does not come down to `call_at`."""
+
+    def call_later(self: Any, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        room = room_here(self) if not are_timers_ours() else None
+        if room is None:
+            return real(self, delay, callback, *args, context=context)
+
+        def later(loop: Any, when: float, due: Any, context: Any) -> Any:
+            return real(loop, max(0.0, when - loop.time()), due, context=context)
+
+        return room.sets_timer(later, self.time() + delay, callback, args, context)
+
+    return call_later
+
+
+def _post(real: Callable[..., Any]) -> Callable[..., Any]:
+    def call_soon_threadsafe(self: Any, callback: Any, *args: Any, context: Any = None) -> Any:
+        callback = callback if context is None else lent(callback, context)
+        room = _room_of_post(self)
+        if room is None:
+            return real(self, callback, *args, context=context)
+        handle = Handle(Admitted(room, callback), args, self, context or copy_context())
+        room.offer(f"{room.poster()}>{room.name}", handle)
+        return handle
+
+    return call_soon_threadsafe
+
+
+def _room_of_post(loop: Any) -> Room | None:
+    """Return a loop into which the caller's thread puts something; `None` if that isn't offered."""
     strand, work = HERE.strand, current_work()
-    if strand is None or strand.is_out or (work is not None and work.is_inside):
-        return _real_post(self, callback, *args, context=context)
+    if strand is None or asyncio._get_running_loop() is loop or loop.is_closed():  # noqa: SLF001 - the public one raises
+        return None
+    if getattr(loop, "_thread_id", 0) is None:  # it does not run
+        return None
+    if strand.is_out or (work is not None and work.is_inside):
+        return None
     participants: Any = strand.strands
     rooms = getattr(participants, "rooms", None)
-    room = rooms.room(self) if rooms is not None else None
-    if room is None or participants.has_ended:
-        return _real_post(self, callback, *args, context=context)
-    self._check_closed()
-    handle = Handle(Admitted(room, callback), args, self, context or copy_context())
-    room.offer(f"{participants._base(strand)}>{room.name}", handle)  # noqa: SLF001
-    return handle
+    return rooms.room(loop) if rooms is not None and not participants.has_ended else None
 
 
-def _soon(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
-    if context is not None and context.get(SCOPES.variable) is None:
-        callback = lent(callback, context)
-    return _real_soon(self, callback, *args, context=context)
+def _soon(real: Callable[..., Any]) -> Callable[..., Any]:
+    def call_soon(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
+        if context is not None and context.get(SCOPES.variable) is None:
+            callback = lent(callback, context)
+        return real(self, callback, *args, context=context)
+
+    return call_soon
 
 
-def _in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
-    room = room_here(self)
-    if room is None:
-        return _real_in_executor(self, executor, func, *args)
-    with awaited_by_loop(None, None):
-        return number(_real_in_executor(self, executor, func, *args))
+def _in_executor(real: Callable[..., Any]) -> Callable[..., Any]:
+    def run_in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
+        if room_here(self) is None:
+            return real(self, executor, func, *args)
+        with awaited_by_loop(None, None):
+            return number(real(self, executor, func, *args))
+
+    return run_in_executor
 
 
-def _create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
-    if is_in_finalizer():  # a client that closes its connections makes no step of the program
-        return number(_real_create(self, *args, **{**kwargs, "context": Context()}))
-    if SCOPES.variable.get() is not None:
-        room_here(self, is_needed=False)
-    if UNREAD:
-        kwargs["context"] = context = kwargs.get("context") or copy_context()
-        SCOPES.hand_on(context)
-    given = kwargs.get("context")
-    take_back = lend(given) if given is not None else None
-    task = number(_real_create(self, *args, **kwargs))
-    if take_back is not None:
-        task.add_done_callback(take_back, context=Context())
-    return task
+def _creating(real: Callable[..., Any]) -> Callable[..., Any]:
+    def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_in_finalizer():  # a client that closes its connections makes no step of the program
+            return number(real(self, *args, **{**kwargs, "context": Context()}))
+        if SCOPES.variable.get() is not None:
+            room_here(self, is_needed=type(self) in UNSEEN)
+        if UNREAD:
+            kwargs["context"] = context = kwargs.get("context") or copy_context()
+            SCOPES.hand_on(context)
+        given = kwargs.get("context")
+        take_back = lend(given) if given is not None else None
+        task = number(real(self, *args, **kwargs))
+        if take_back is not None:
+            task.add_done_callback(take_back, context=Context())
+        return task
+
+    return create_task
 
 
-_real_at = _Loop.call_at
-_real_post = _Loop.call_soon_threadsafe
-_real_soon = _Loop.call_soon
-_real_in_executor = _Loop.run_in_executor
-_real_create = _Loop.create_task
+_WRAPPED: dict[str, Callable[[Any], Any]] = {
+    "call_at": _at,
+    "call_soon_threadsafe": _post,
+    "call_soon": _soon,
+    "run_in_executor": _in_executor,
+    "create_task": _creating,
+}
 _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
-    (_Loop, "call_at", _real_at, _at),
-    (_Loop, "call_soon_threadsafe", _real_post, _post),
-    (_Loop, "call_soon", _real_soon, _soon),
-    (_Loop, "run_in_executor", _real_in_executor, _in_executor),
-    (_Loop, "create_task", _real_create, _create_task),
+    *((_Loop, name, vars(_Loop)[name], wrap(vars(_Loop)[name])) for name, wrap in _WRAPPED.items()),
     *overdue.SEAMS,
 )
+
+
+def _follow_uvloop() -> None:
+    """Follow the loops of uvloop, once it's imported; until the process ends, as what it does costs hardly anything."""
+    module: Any = sys.modules.get("uvloop")
+    loop = getattr(module, "Loop", None)
+    if loop is None or loop in UNSEEN:
+        return
+    UNSEEN[loop] = UnseenRoom
+    for name, wrap in {**_WRAPPED, "call_later": _later, "call_soon": counting}.items():
+        setattr(loop, name, wrap(getattr(loop, name)))
+
+
 _lock = Lock()
 _uses: list[None] = []
 
@@ -147,6 +194,7 @@ def following_loops() -> Iterator[None]:
     with _lock:
         _uses.append(None)
         if len(_uses) == 1:
+            _follow_uvloop()
             collecting.swap_in("loops")
             futures_in_order.swap_in()
             for owner, name, real, seam in _SEAMS:

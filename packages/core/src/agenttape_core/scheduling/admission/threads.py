@@ -220,7 +220,8 @@ class Participants:
                 self._offer(one, base=base)
             self._block(one)
 
-    def _base(self, one: Participant) -> str:
+    def base(self, one: Participant) -> str:
+        """Return the origin by which a participant goes on."""
         inside = enclosing(self._session())
         label = one.labels[0]
         return f"{inside}|{label}" if inside and not label.startswith(inside) else label
@@ -233,7 +234,7 @@ class Participants:
             if turn.running is one:
                 turn.running = None
             if one.offered is None and one.state != OVER:
-                self._offer(one, base=base or self._base(one))
+                self._offer(one, base=base or self.base(one))
         self._block(one)
 
     def _offer(self, one: Participant, suffix: str = "", base: str = "") -> None:
@@ -279,7 +280,7 @@ class Participants:
             self._gate(one)
         while True:
             with turn.lock:
-                wait.is_told, one.wait, one.base = False, wait, self._base(one)
+                wait.is_told, one.wait, one.base = False, wait, self.base(one)
                 register(one, wait)  # before it is tried once more, so that no release is missed
                 if wait.attempt():
                     one.wait = None
