@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "packages" / "core" / "src"
 _OF_CHILDREN = {
+    "experiments/strategies/revisions.py": ["agenttape_core.pytest_plugin.programs"],
     "experiments/strategies/mutants/search.py": ["agenttape_core.pytest_plugin.mutated"],
     "tools/upkeep/orphans.py": ["agenttape_core.pytest_plugin.collecting"],
 }

@@ -284,5 +284,5 @@ def test_since(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         assert changed_lines("HEAD") == {tmp_path / "a.py": {2, 4}, tmp_path / "ä.py": {1}}
-        with pytest.raises(ConfigurationError, match="name a commit, branch or tag: --since main"):
+        with pytest.raises(ConfigurationError, match="name a commit, branch or tag: --base main"):
             changed_lines("nowhere")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agenttape_core.experiments.program import Program, program_of
+    from agenttape_core.experiments.strategies.bisect import Bisection, bisect
+    from agenttape_core.experiments.strategies.change import Changed, change
     from agenttape_core.experiments.strategies.fault_kinds import FaultKind, register_fault
     from agenttape_core.experiments.strategies.faults import Cell, FaultMatrix, afaults, faults
     from agenttape_core.experiments.strategies.flaky import Triage, flaky
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adequacy",
+    "Bisection",
     "Cell",
+    "Changed",
     "Edge",
     "Exploration",
     "FaultKind",
@@ -32,6 +36,8 @@ __all__ = [
     "Triage",
     "Why",
     "afaults",
+    "bisect",
+    "change",
     "faults",
     "flaky",
     "flow_of",
@@ -45,6 +51,8 @@ __all__ = [
 
 _HOMES = {
     "program": ("Program", "program_of"),
+    "strategies.bisect": ("Bisection", "bisect"),
+    "strategies.change": ("Changed", "change"),
     "strategies.fault_kinds": ("FaultKind", "register_fault"),
     "strategies.faults": ("Cell", "FaultMatrix", "afaults", "faults"),
     "strategies.flaky": ("Triage", "flaky"),

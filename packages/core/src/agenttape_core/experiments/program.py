@@ -198,7 +198,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class Run:
     """The end of one replay.
 
     Args:
@@ -257,7 +257,7 @@ class Program(Protocol):
     def function(self) -> Callable[[], Any] | None:
         """The function; `None` for a test, which pytest calls."""
 
-    def run(self, opening: Opening) -> Ending:
+    def run(self, opening: Opening) -> Run:
         """Run it once with a cassette, and return how it ended.
 
         Args:
@@ -309,7 +309,7 @@ class FunctionProgram:
         name = getattr(function, "__qualname__", type(function).__qualname__)
         self.name = f"{source.module}:{source.name}" if source is not None else name
 
-    def run(self, opening: Opening) -> Ending:
+    def run(self, opening: Opening) -> Run:
         """Run it once with a cassette, and return how it ended.
 
         The session of a coroutine function may have been opened in the event loop or outside when it was recorded; the
@@ -327,7 +327,7 @@ class FunctionProgram:
                 self._inside, ending = False, other
         return ending
 
-    def _once(self, opening: Opening, *, inside: bool) -> Ending:
+    def _once(self, opening: Opening, *, inside: bool) -> Run:
         """Run it once, with its session opened inside the event loop of the function or not."""
         block = ContainedBlock(opening.applied_to(use_cassette(opening.cassette, **self._options).request))
         opened: list[Session] = []
@@ -352,10 +352,10 @@ class FunctionProgram:
         if not opened:
             assert error is not None
             raise error
-        return Ending(opened[0], result, error, tuple(failed.line for failed in block.failed))
+        return Run(opened[0], result, error, tuple(failed.line for failed in block.failed))
 
 
-def _elsewhere(ending: Ending) -> int:
+def _elsewhere(ending: Run) -> int:
     """Return how many calls of a replay were not where they were recorded."""
     return sum(rung != "exact" for _, _, rung in ending.calls) + (ending.left is not None)
 
@@ -417,7 +417,7 @@ def _as_main(module: ModuleType | None) -> Iterator[None]:
 _TIMES = 3
 
 
-def steady(program: Program, opening: Opening) -> tuple[Ending, Ending]:
+def steady(program: Program, opening: Opening) -> tuple[Run, Run]:
     """Replay a program twice as it was recorded, and return the ends, which are alike.
 
     Args:
@@ -451,7 +451,7 @@ def steady(program: Program, opening: Opening) -> tuple[Ending, Ending]:
     raise VerificationError("\n  ".join(lines))
 
 
-def _are_alike(first: Ending, second: Ending) -> bool:
+def _are_alike(first: Run, second: Run) -> bool:
     if first.calls != second.calls:
         return False
     return first.failure.is_like(second.failure) if first.failure is not None else second.failure is None

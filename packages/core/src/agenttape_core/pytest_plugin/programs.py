@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError
-from agenttape_core.experiments.program import Ending, Opening, Source
+from agenttape_core.experiments.program import Opening, Run, Source
 from agenttape_core.pytest_plugin.again import run_again, tear_down_for
 from agenttape_core.pytest_plugin.cassette_options import chosen_by
 from agenttape_core.pytest_plugin.replayed import REPLAYED
@@ -79,7 +79,7 @@ class TestProgram:
             case=_case_of(item),
         )
 
-    def run(self, opening: Opening) -> Ending:
+    def run(self, opening: Opening) -> Run:
         """Run the test once with a cassette, and return how it ended."""
         item = self.item
         if item.get_closest_marker("cassette") is None:
@@ -99,7 +99,7 @@ class TestProgram:
             raise ConfigurationError(f"{self.name} cannot be set up: {_first_line(raised)}")
         if isinstance(error, pytest.skip.Exception):
             raise ConfigurationError(f"{self.name} is skipped: {error}")
-        return Ending(running.opened, None, error, tuple(running.failed_inside))
+        return Run(running.opened, None, error, tuple(running.failed_inside))
 
 
 def _case_of(item: Any) -> dict[str, int]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 EXPERIMENTS: Mapping[str, str] = {
+    "bisect": "Find the first commit whose program doesn't replay its recording.",
+    "change": "Replay what was recorded with two revisions, and show which recordings the change affects.",
     "faults": "Let each recorded call fail once in each way, offline, and show what came of it.",
     "flaky": "Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.",
     "mutants": "Edit prompts, tools and schemas, one at a time, and list the edits that no cassette notices.",

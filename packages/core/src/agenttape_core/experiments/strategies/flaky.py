@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, shown_path
-from agenttape_core.experiments.program import Ending, Opening, Program, Source, recorded
+from agenttape_core.experiments.program import Opening, Program, Run, Source, recorded
 from agenttape_core.experiments.verdicts import share_of
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import Interaction
@@ -376,7 +376,7 @@ class _Running:
         return Lane("order", samples=(*failed, *(Sample("passed") for _ in range(found.orders - found.failing))))
 
 
-def _sample(ending: Ending) -> Sample:
+def _sample(ending: Run) -> Sample:
     moved = any(rung == "address" for _, _, rung in ending.calls)
     if ending.left is not None:
         return Sample("left", ending.left, moved)

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError, VerificationError, shown_path
-from agenttape_core.experiments.program import Ending, Failure, Opening, Program, recorded, steady
+from agenttape_core.experiments.program import Failure, Opening, Program, Run, recorded, steady
 from agenttape_core.experiments.strategies.outcome_trees import Tree, outcome_with, tree_of
 from agenttape_core.experiments.strategies.shrinking import Shrinking, SpentError, Trees
 from agenttape_core.lifecycle.project import this_project
@@ -181,7 +181,7 @@ class ReplayedRun:
         """Return a replay of a cassette, with the options of each."""
         return Opening(cassette, self._options, *rest, **more)
 
-    def run(self, opening: Opening) -> Ending:
+    def run(self, opening: Opening) -> Run:
         """Replay it once."""
         self.replays += 1
         try:
@@ -189,7 +189,7 @@ class ReplayedRun:
         finally:
             self._on_replay(self.replays)
 
-    def is_alike(self, ending: Ending) -> bool:
+    def is_alike(self, ending: Run) -> bool:
         """Return whether a replay ended with the failure.
 
         A short message says which of several failures at one line it is: it has to stay, but for its numbers. A long

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
-from agenttape_core.experiments.program import Ending, Opening, Program, recorded, steady
+from agenttape_core.experiments.program import Opening, Program, Run, recorded, steady
 from agenttape_core.experiments.strategies.perturbing import Change, holds, longer, perturbed, replacing, turned
 from agenttape_core.schema import IndexRow, Interaction, Outcome
 from agenttape_core.storage import Cassette, open_cassette
@@ -272,7 +272,7 @@ class _Tracer:
         before: The end of a replay in which nothing was changed.
     """
 
-    def __init__(self, program: Program, cassette: Path, scrap: Path, before: Ending) -> None:
+    def __init__(self, program: Program, cassette: Path, scrap: Path, before: Run) -> None:
         self._program = program
         self._cassette = cassette
         self._scrap = scrap
@@ -312,7 +312,7 @@ class _Tracer:
         if known is None or (known.way == "route" and edge.way == "data"):
             self._found[edge.source, edge.target] = edge
 
-    def _ended(self, ending: Ending) -> object:
+    def _ended(self, ending: Run) -> object:
         error = ending.error
         return (type(error), str(error)) if error is not None else repr(ending.result)
 

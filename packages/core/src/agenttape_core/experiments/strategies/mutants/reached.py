@@ -25,7 +25,7 @@ def changed_lines(revision: str) -> dict[Path, set[int]]:
     Raises:
         ConfigurationError: If git does not know the revision, or this is no repository.
     """
-    since = Revision(revision, "--since")
+    since = Revision(revision, "--base")
     top = Path(since.tell("rev-parse", "--show-toplevel").strip())
     found: dict[Path, set[int]] = {}
     lines: set[int] = set()
