@@ -91,6 +91,4 @@ def _missing(case: Case, prompt: str, prompts: Iterable[str]) -> Checked:
         path=case.path,
         line=case.line,
     )
-    return Checked(
-        f"{case.path}: {case.name}", case.path, prompt, (Judged(MISSING, "case has a run", (finding,)),)
-    )
+    return Checked(f"{case.path}: {case.name}", case.path, prompt, (Judged(MISSING, "case has a run", (finding,)),))
