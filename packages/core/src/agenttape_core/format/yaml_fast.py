@@ -68,7 +68,7 @@ def load_canonical(raw: bytes) -> Any:
     return value
 
 
-def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # noqa: C901 - for each line of each answer
+def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # noqa: C901, PLR0912 - each line of each answer
     """Parse the dict whose first key is at the start of `text`, the rest of line `at` from `column` on."""
     found: dict[str, Any] = {}
     pad = _PADS[column]
@@ -96,8 +96,12 @@ def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # no
             found[key], at = _literal(lines, at + 1, column + 2, rest)
         else:  # a plain text is what most values are; the conditions are those of `_scalar`
             is_plain = rest[0] in _LETTERS and rest[-1] not in ": " and rest not in _WORDS
-            is_plain = is_plain and ": " not in rest and " #" not in rest and "\t" not in rest
-            found[key] = rest if is_plain else _scalar(rest)
+            if is_plain and ": " not in rest and " #" not in rest and "\t" not in rest:
+                found[key] = rest
+            elif rest[0] == '"' and "\\" not in rest and _match_quoted(rest):
+                found[key] = rest[1:-1]
+            else:
+                found[key] = _scalar(rest)
             at += 1
         line = lines[at]
         if not line.startswith(pad) or line == "\n":

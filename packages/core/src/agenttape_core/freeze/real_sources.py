@@ -52,7 +52,7 @@ class RealSource:
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
         while frame is not None and frame.f_code.co_filename in _PASSING:
             frame = frame.f_back
-        if frame is not None and _is_of_program(frame):
+        if frame is not None and _of_program.get(frame.f_code.co_filename, True) and _is_of_program(frame):
             frozen = current()
             if frozen is None or not frozen.is_importing():
                 tell_real_draw(self._kind)
