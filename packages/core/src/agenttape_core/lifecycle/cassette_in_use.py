@@ -84,7 +84,7 @@ class CassetteInUse:
         """Go on beyond what was recorded, as far as the request allows: what is executed may reach the outside."""
         policy = departed(self.session.policy, self._opened.prepared.request.beyond)
         if policy is not self.session.policy:
-            self.session.policy = policy
+            self.session.policy, self.session.only_replays = policy, False
             self.session.recordings.index.match_by(policy.match_on)
             if not policy.offline:
                 self._surroundings.open_up()

@@ -60,6 +60,8 @@ async def aserve(call: Crossing, apply: AsyncApply | None = None) -> Any:
     assert call.is_served, _EXECUTED
     outcome = call.direct_outcome()
     if outcome is not None and outcome.status == "returned":
+        # Even a direct answer takes its place in the loop: one that came without a round of it would starve what waits
+        # for sockets, and end loops of tasks that run until something else has happened (decision 0120).
         with call.awaiting() as awaited:
             await awaited.next()
             answered(call)

@@ -14,7 +14,8 @@ from agenttape_core.session.sources import ATTEMPTS, Edited, original
 def only_replays(setup: Setup) -> bool:
     """Return True if a session answers all calls, each by its recording as it is, as soon as they are made.
 
-    Nothing is live, run by name or tried; nothing is changed, paced or told; and nothing is written.
+    Nothing is live, run by name or tried; nothing is changed, paced or told; and nothing is written. It's asked once,
+    when the session opens, and no more once its policy has changed.
     """
     policy, source = setup.policy, setup.source
     if not policy.offline or policy.frozen or policy.through or policy.executable is not None:

@@ -290,6 +290,8 @@ class Session:
         """
         for listener in self.listeners:
             listener.begins(boundary.kind, name)
+        # Before the lookup: threads that make equal requests must come to it in the recorded order, or they'd get each
+        # other's answers.
         self.scheduler.begins_call()
         inside = executing()
         frozen = self.frozen if inside is None else self.frozen_here()
@@ -302,6 +304,7 @@ class Session:
             if parent is None or parent.session is not self:
                 parent = inside if inside is not None and inside.session is self else around(self, position)
             position = position if position is not None else self._position(name, parent)
+            # The place comes before the decision: two equal requests at two places have a recording each.
             found = self.recordings.index.take(request, position.address) if self.only_replays else None
             if found is not None:
                 decision: Decision = Serve(found)
@@ -316,6 +319,7 @@ class Session:
             listener.decided(position, body, decision)
         if writes or isinstance(decision, Execute):
             self._follow_writes(decision, request, position, owner if holder is None else holder)
+        # A call that raised above has no number: the numbers of a recording are those of calls that began.
         facts = Facts(self, boundary, request, position, self.ledger.next_number(), owner, parent)
         if isinstance(decision, Serve):
             call: Crossing = answered(facts, decision.found)
