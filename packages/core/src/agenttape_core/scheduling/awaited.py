@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import Protocol
 
 from agenttape_core.scheduling.delivery_log import Logged
@@ -71,6 +71,24 @@ class _RightAway:
 
 _NOTHING = nullcontext()
 RIGHT_AWAY: Awaited = _RightAway()
+
+
+class _Leaving:
+    """The end of the code of a stream; no async generator, which would be one of the program's.
+
+    Args:
+        turn: The turn of the stream.
+    """
+
+    def __init__(self, turn: LineTurn) -> None:
+        self._turn = turn
+
+    async def __aenter__(self) -> None:
+        self._turn.begins_to_leave()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is None:
+            self._turn.has_left()
 
 
 class LineTurn:
@@ -156,12 +174,17 @@ class LineTurn:
         if error is None or (isinstance(error, Exception) and not isinstance(error, CancelledError)):
             self._came()  # what is cancelled has not come
 
-    @asynccontextmanager
-    async def leaving(self) -> AsyncIterator[None]:
+    def leaving(self) -> AbstractAsyncContextManager[None]:
         """See `Awaited`."""
+        return _Leaving(self)
+
+    def begins_to_leave(self) -> None:
+        """Note that the reader has left the stream."""
         self._call.is_left = True
         self._waits()
-        yield
+
+    def has_left(self) -> None:
+        """Note that its code has ended."""
         if self._since is not None and self._line.is_at_once(self._since):
             self._since = None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from secrets import token_hex
 from time import perf_counter, time
@@ -558,24 +558,24 @@ def told_outside() -> AbstractContextManager[None]:
     return _told_outside() if EXECUTING.get() is not None else _NOWHERE
 
 
-@asynccontextmanager
-async def atold_outside() -> AsyncIterator[None]:
-    """Do as `told_outside`, for what is awaited: a chunk that is told of has its place among all that arrives."""
-    inside = EXECUTING.get()
-    around, streams = inside, list[Awaited]()
-    while around is not None and not around.is_of_program:
-        streams.append(around.arrivals.tells)
-        around = around.parent
-    if around is inside:
-        yield
-        return
-    EXECUTING.set(around)
-    try:
+class atold_outside:  # noqa: N801 - it's used as a function; an async generator would be one of the program's
+    """Does as `told_outside`, for what is awaited: a chunk that is told of has its place among all that arrives."""
+
+    async def __aenter__(self) -> None:
+        self._inside = around = EXECUTING.get()
+        streams = list[Awaited]()
+        while around is not None and not around.is_of_program:
+            streams.append(around.arrivals.tells)
+            around = around.parent
+        if around is self._inside:
+            return
+        EXECUTING.set(around)  # before it waits: the step that goes on is one of the program
         for stream in streams:
             await stream.atold()
-        yield
-    finally:
-        EXECUTING.set(inside)
+
+    async def __aexit__(self, *_: object) -> None:
+        if EXECUTING.get() is not self._inside:
+            EXECUTING.set(self._inside)
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, contextmanager
 from itertools import count
+from types import TracebackType
 from typing import Any, Literal
 
 from agenttape_core.errors import AgentTapeError
@@ -233,18 +234,30 @@ async def aintercept(call: Crossing, execute: Callable[[], Awaitable[Any]], appl
     return value
 
 
-@asynccontextmanager
-async def awaited(call: ExecutedCall, unless: Callable[[], bool] | None = None) -> AsyncIterator[None]:
-    """Await the real code of a call inside, at its place among all that its event loop waits for.
+class awaited:  # noqa: N801 - it's used as a function; an async generator would be one of the program's
+    """Awaits the real code of a call inside, at its place among all that its event loop waits for.
 
     Args:
         call: The call.
         unless: Returns true if it turned out to be part of the program; by default it's none.
     """
-    with call.awaiting() as awaited:
-        async with awaited.arriving(unless):
-            call.arrivals.awaited = awaited
-            yield
+
+    def __init__(self, call: ExecutedCall, unless: Callable[[], bool] | None = None) -> None:
+        self._call = call
+        self._unless = unless
+
+    async def __aenter__(self) -> None:
+        self._awaiting = self._call.awaiting()
+        awaited = self._awaiting.__enter__()
+        self._arriving = awaited.arriving(self._unless)
+        await self._arriving.__aenter__()
+        self._call.arrivals.awaited = awaited
+
+    async def __aexit__(self, *raised: object) -> None:
+        try:
+            await self._arriving.__aexit__(*raised)
+        finally:
+            self._awaiting.__exit__(*raised)
 
 
 class _Stream:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from agenttape_core.scheduling.admission.loops import Room
@@ -253,6 +253,26 @@ class ServedPlace:
         """See `Awaited`."""
 
 
+class _Leaving:
+    """The end of the code of a stream that its reader has left.
+
+    Args:
+        room: The loop.
+        base: The origin of its arrivals.
+    """
+
+    def __init__(self, room: Room, base: str) -> None:
+        self._room = room
+        self._base = base
+
+    async def __aenter__(self) -> None:
+        """Begin."""
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is None:
+            await self._room.ended(self._base)
+
+
 class ExecutedPlace:
     """The place of a call that is executed for real; see `Awaited` for its methods.
 
@@ -313,11 +333,9 @@ class ExecutedPlace:
     async def cancelled(self) -> None:
         """See `Awaited`."""
 
-    @asynccontextmanager
-    async def leaving(self) -> AsyncIterator[None]:
+    def leaving(self) -> Any:
         """See `Awaited`."""
-        yield
-        await self._room.ended(self._base)
+        return _Leaving(self._room, self._base)
 
     def effected(self) -> None:
         """See `Awaited`."""

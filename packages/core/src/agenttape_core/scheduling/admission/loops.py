@@ -17,6 +17,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from agenttape_core.locks import Lock
+from agenttape_core.scheduling.abandoned import Closing
+from agenttape_core.scheduling.admission.generators import Generators
 from agenttape_core.scheduling.admission.threads import Participants, enclosing
 from agenttape_core.scheduling.admission.turn import Key, Participant, Turn
 from agenttape_core.scheduling.cancellation import LoopClock
@@ -80,6 +82,8 @@ class Room:
         self.dues: dict[Key, Callable[..., None]] = {}
         """Functions that offer them."""
         self._rounds = 0
+        self.generators = Generators(self)
+        """The generators of the program."""
 
     def has_steps(self) -> bool:
         """Return whether the loop has steps of the session's program to make.
@@ -101,6 +105,8 @@ class Room:
                 if callback.room is self:
                     return True
                 continue
+            if type(callback) is Closing:
+                return True
             owner = owner_of(handle, session)
             if owner is PROGRAM or (owner is not None and not is_outside_program(owner)):
                 return True
@@ -203,6 +209,10 @@ class Room:
             self.loop._ready.append(Handle(self._pass_to, (timer,), self.loop, Context()))  # noqa: SLF001
             self.wake()
         return True
+
+    def seeks(self, key: Key) -> bool:
+        """Let the end of a generator come, if that is what comes next."""
+        return self.generators.seek(key)
 
     def _pass_to(self, timer: Any) -> None:
         if not timer.cancelled():

@@ -13,10 +13,10 @@ from typing import Any
 from agenttape_core.freeze import collecting
 from agenttape_core.freeze.backoff import register_ordered_sleeps
 from agenttape_core.locks import Lock
-from agenttape_core.scheduling import futures_in_order, overdue
+from agenttape_core.scheduling import abandoned, futures_in_order, overdue
 from agenttape_core.scheduling.admission.loops import UNSEEN, Admitted, Room, Rooms
 from agenttape_core.scheduling.admission.unseen_loops import UnseenRoom, counting
-from agenttape_core.scheduling.executing import runs_outside_program
+from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
 from agenttape_core.scheduling.finalizers import is_in_finalizer
 from agenttape_core.scheduling.futures_in_order import number
 from agenttape_core.scheduling.giving_up import awaited_by_loop, current_work
@@ -160,6 +160,42 @@ def _creating(real: Callable[..., Any]) -> Callable[..., Any]:
     return create_task
 
 
+def _begins(real: Callable[..., Any]) -> Callable[..., Any]:
+    def firstiter(self: Any, generator: Any) -> None:
+        real(self, generator)
+        room = room_here(self, is_needed=False) if EXECUTING.get() is None else None
+        abandoned.begins(self, generator, room.generators if room is not None else None)
+
+    return firstiter
+
+
+def _found(real: Callable[..., Any]) -> Callable[..., Any]:
+    def finalizer(self: Any, generator: Any) -> None:
+        one = abandoned.found(self, generator)
+        if one is not None and not one.number and collecting.is_collecting():
+            return  # whoever reads it has been found, too, and closes it
+        if one is None or not one.number or not one.line.keeps(one):
+            real(self, generator)
+
+    return finalizer
+
+
+def _shutting_down(real: Callable[..., Any]) -> Callable[..., Any]:
+    async def shutdown_asyncgens(self: Any) -> None:
+        selector = getattr(self, "_selector", None)
+        left = [one for room in getattr(selector, "rooms", ()) for one in room.generators.take_all()]
+        self._asyncgens = abandoned.InOrder(self, {*self._asyncgens, *left})
+        await real(self)
+
+    return shutdown_asyncgens
+
+
+_OWN: dict[str, Callable[[Any], Any]] = {
+    "_asyncgen_firstiter_hook": _begins,
+    "_asyncgen_finalizer_hook": _found,
+    "shutdown_asyncgens": _shutting_down,
+}
+"""What only Python's own loops have."""
 _WRAPPED: dict[str, Callable[[Any], Any]] = {
     "call_at": _at,
     "call_soon_threadsafe": _post,
@@ -168,7 +204,7 @@ _WRAPPED: dict[str, Callable[[Any], Any]] = {
     "create_task": _creating,
 }
 _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
-    *((_Loop, name, vars(_Loop)[name], wrap(vars(_Loop)[name])) for name, wrap in _WRAPPED.items()),
+    *((_Loop, name, vars(_Loop)[name], wrap(vars(_Loop)[name])) for name, wrap in {**_WRAPPED, **_OWN}.items()),
     *overdue.SEAMS,
 )
 
@@ -184,6 +220,7 @@ def _follow_uvloop() -> None:
         setattr(loop, name, wrap(getattr(loop, name)))
 
 
+_REAL_FOUND = vars(_Loop)["_asyncgen_finalizer_hook"]
 _lock = Lock()
 _uses: list[None] = []
 
@@ -200,6 +237,7 @@ def following_loops() -> Iterator[None]:
             for owner, name, real, seam in _SEAMS:
                 if vars(owner)[name] is real:
                     setattr(owner, name, seam)
+    abandoned.follow_running(_REAL_FOUND)
     try:
         yield
     finally:

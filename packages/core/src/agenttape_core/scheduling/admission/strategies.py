@@ -81,11 +81,11 @@ class Recorded(AsTheyCome):
         entry = turn.ready.get(head)
         if entry is not None:
             return head if entry.is_free else None
-        if timer(head):
-            for clock in turn.clocks:
-                if clock.passes_to(head):
-                    break
-        return None
+        for clock in turn.clocks:
+            if clock.passes_to(head) if timer(head) else clock.seeks(head):
+                break
+        entry = turn.ready.get(head)
+        return head if entry is not None and entry.is_free else None
 
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""

@@ -345,6 +345,10 @@ class Participants:
 
     passes_to = expire
 
+    def seeks(self, _: Key) -> bool:
+        """Return False: no generators belong to threads."""
+        return False
+
     def live_timers(self) -> list[Key]:
         """Return the waits whose time has still to pass."""
         sleeping = [one for one in self.turn.live.values() if one.state == SLEEPING and one.offered is None]
