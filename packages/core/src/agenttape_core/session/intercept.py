@@ -253,11 +253,13 @@ class awaited:  # noqa: N801 - it's used as a function; an async generator would
         await self._arriving.__aenter__()
         self._call.arrivals.awaited = awaited
 
-    async def __aexit__(self, *raised: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
-            await self._arriving.__aexit__(*raised)
+            await self._arriving.__aexit__(kind, error, trace)
         finally:
-            self._awaiting.__exit__(*raised)
+            self._awaiting.__exit__(kind, error, trace)
 
 
 class _Stream:
