@@ -90,3 +90,14 @@ def test_one_version() -> None:
     for package in set(NEEDED) - {"core"}:
         (core,) = [requirement for requirement in requirements(package) if requirement.name == "agenttape-core"]
         assert str(core.specifier) == f"=={versions[package]}"
+
+
+@pytest.mark.parametrize("package", FRAMEWORKS)
+def test_extras_of_core_are_handed_on(package: str) -> None:
+    """`pip install "agenttape-langchain[cli]"` brings core's command, and so do the other everyday extras."""
+    extras, of_core = project(package)["optional-dependencies"], project("core")["optional-dependencies"]
+    assert isinstance(extras, dict)
+    assert isinstance(of_core, dict)
+    for name in ("checks", "cli", "otel", "prices"):
+        assert name in of_core
+        assert extras[name] == [f"agenttape-core[{name}]"]
