@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core import open_cassette, use_cassette
-from agenttape_core.experiments.program import FunctionProgram, Opening, run_to_end
+from agenttape_core.experiments.program import FunctionProgram, Variation, run_to_end
 from agenttape_core.experiments.strategies.mutants.edits import mutants_of, mutated
 from agenttape_core.experiments.strategies.mutants.selecting import Requests
 
@@ -58,6 +58,6 @@ def noticed(source: str, given: dict[str, Any], cassette: Path, kinds: Collectio
         except (TypeError, ValueError):  # the framework refuses it
             found[one.id] = True
             continue
-        ending = FunctionProgram(answer, options={}).run(Opening(cassette))
+        ending = FunctionProgram(answer, options={}).run(Variation(cassette))
         found[one.id] = ending.left is not None or ending.error is not None
     return found

@@ -12,7 +12,7 @@ import pytest
 
 from agenttape_core import ConfigurationError, VerificationError, boundary, open_cassette, use_cassette
 from agenttape_core.experiments import program_of, shrink
-from agenttape_core.experiments.program import Opening
+from agenttape_core.experiments.program import Variation
 
 from .conftest import Ended
 
@@ -249,7 +249,7 @@ def test_little_time(project: Path) -> None:
     assert not found.is_minimal
     assert "not minimal yet" in str(found)
     assert found.replays <= 14
-    assert program_of(run).run(Opening(found.cassette)).failure == found.failure
+    assert program_of(run).run(Variation(found.cassette)).failure == found.failure
 
 
 def test_why(desk: Path, command: Callable[..., Ended]) -> None:

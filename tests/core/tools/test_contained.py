@@ -11,7 +11,7 @@ import pytest
 
 from agenttape_core import awhat_if, boundary, returns, use_cassette, what_if
 from agenttape_core.experiments import orders, program_of
-from agenttape_core.experiments.program import Opening
+from agenttape_core.experiments.program import Variation
 from agenttape_core.tools.heal import heal, plan
 
 OUTER, INNER = Path("cassettes/outer.yaml"), Path("cassettes/inner.yaml")
@@ -69,7 +69,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 def replayed(function: Callable[[], Any]) -> str:
     """Replay as faults, why, minimise and triage do, and return how the run left the recorded world."""
-    return program_of(function).run(Opening(OUTER)).left or "it stayed"
+    return program_of(function).run(Variation(OUTER)).left or "it stayed"
 
 
 TOOLS: dict[str, Callable[[Callable[[], Any]], str]] = {

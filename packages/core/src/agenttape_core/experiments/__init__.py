@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agenttape_core.experiments.program import Program, program_of
+    from agenttape_core.experiments.engine import drive
+    from agenttape_core.experiments.program import Program, Run, Variation, program_of
     from agenttape_core.experiments.strategies.bisect import Bisection, bisect
     from agenttape_core.experiments.strategies.change import Changed, change
     from agenttape_core.experiments.strategies.fault_kinds import FaultKind, register_fault
@@ -33,11 +34,14 @@ __all__ = [
     "Minimised",
     "Mutant",
     "Program",
+    "Run",
     "Triage",
+    "Variation",
     "Why",
     "afaults",
     "bisect",
     "change",
+    "drive",
     "faults",
     "flaky",
     "flow_of",
@@ -50,7 +54,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "program": ("Program", "program_of"),
+    "engine": ("drive",),
+    "program": ("Program", "Run", "Variation", "program_of"),
     "strategies.bisect": ("Bisection", "bisect"),
     "strategies.change": ("Changed", "change"),
     "strategies.fault_kinds": ("FaultKind", "register_fault"),

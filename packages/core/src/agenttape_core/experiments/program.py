@@ -7,7 +7,7 @@ import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,8 +147,8 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """A replay to open. Unless something is live, nothing is executed in it.
+class Variation:
+    """All that may differ from a plain replay, as plain data. Unless something is live, nothing is executed in it.
 
     Args:
         cassette: The cassette.
@@ -257,7 +257,7 @@ class Program(Protocol):
     def function(self) -> Callable[[], Any] | None:
         """The function; `None` for a test, which pytest calls."""
 
-    def run(self, opening: Opening) -> Run:
+    def run(self, opening: Variation) -> Run:
         """Run it once with a cassette, and return how it ended.
 
         Args:
@@ -309,7 +309,7 @@ class FunctionProgram:
         name = getattr(function, "__qualname__", type(function).__qualname__)
         self.name = f"{source.module}:{source.name}" if source is not None else name
 
-    def run(self, opening: Opening) -> Run:
+    def run(self, opening: Variation) -> Run:
         """Run it once with a cassette, and return how it ended.
 
         The session of a coroutine function may have been opened in the event loop or outside when it was recorded; the
@@ -327,7 +327,7 @@ class FunctionProgram:
                 self._inside, ending = False, other
         return ending
 
-    def _once(self, opening: Opening, *, inside: bool) -> Run:
+    def _once(self, opening: Variation, *, inside: bool) -> Run:
         """Run it once, with its session opened inside the event loop of the function or not."""
         block = ContainedBlock(opening.applied_to(use_cassette(opening.cassette, **self._options).request))
         opened: list[Session] = []
@@ -417,12 +417,12 @@ def _as_main(module: ModuleType | None) -> Iterator[None]:
 _TIMES = 3
 
 
-def steady(program: Program, opening: Opening) -> tuple[Run, Run]:
-    """Replay a program twice as it was recorded, and return the ends, which are alike.
+def steady(program: Program, plain: Variation) -> Generator[Variation, Run, tuple[Run, Run]]:
+    """Replay a program twice as it was recorded, and return both runs, which are alike: a part of an experiment.
 
     Args:
         program: The program.
-        opening: The replay, in which nothing is changed.
+        plain: The replay, in which nothing is changed.
 
     Raises:
         ConfigurationError: If the cassette holds no call.
@@ -430,10 +430,11 @@ def steady(program: Program, opening: Opening) -> tuple[Run, Run]:
         VerificationError: If the replay leaves the recording, or both replays differ; with the cause, where that can
             be found.
     """
-    shown = shown_path(opening.cassette)
-    if not open_cassette(opening.cassette).entries:
+    shown = shown_path(plain.cassette)
+    if not open_cassette(plain.cassette).entries:
         raise ConfigurationError(f"{shown} holds no call, so there is nothing in it that could be changed")
-    first, second = program.run(opening), program.run(opening)
+    first = yield plain
+    second = yield plain
     for ending in (first, second):
         if ending.left is not None:
             raise VerificationError(
@@ -446,7 +447,7 @@ def steady(program: Program, opening: Opening) -> tuple[Run, Run]:
         f"{program.name} is not the same in two replays of {shown}, so nothing can be learned by changing something",
         f"first   {first.failure or 'ended well'}, {len(first.calls)} calls",
         f"second  {second.failure or 'ended well'}, {len(second.calls)} calls",
-        *_causes(program, opening),
+        *_causes(program, plain),
     ]
     raise VerificationError("\n  ".join(lines))
 
@@ -457,7 +458,7 @@ def _are_alike(first: Run, second: Run) -> bool:
     return first.failure.is_like(second.failure) if first.failure is not None else second.failure is None
 
 
-def _causes(program: Program, opening: Opening) -> list[str]:
+def _causes(program: Program, opening: Variation) -> list[str]:
     """Return why replays differ, as far as `verify` finds it."""
     source = program.source
     if source is None or source.is_test:

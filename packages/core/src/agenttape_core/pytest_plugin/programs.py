@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError
-from agenttape_core.experiments.program import Opening, Run, Source
+from agenttape_core.experiments.program import Run, Source, Variation
 from agenttape_core.pytest_plugin.again import run_again, tear_down_for
 from agenttape_core.pytest_plugin.cassette_options import chosen_by
 from agenttape_core.pytest_plugin.replayed import REPLAYED
@@ -79,7 +79,7 @@ class TestProgram:
             case=_case_of(item),
         )
 
-    def run(self, opening: Opening) -> Run:
+    def run(self, opening: Variation) -> Run:
         """Run the test once with a cassette, and return how it ended."""
         item = self.item
         if item.get_closest_marker("cassette") is None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:  # imported by those who change something
-    from agenttape_core.experiments.program import Opening
+    from agenttape_core.experiments.program import Variation
 
-REPLAYED: pytest.StashKey[Opening] = pytest.StashKey()
+REPLAYED: pytest.StashKey[Variation] = pytest.StashKey()
 """Of a test that is run as a program: the replay of this run."""
 
 KEEPS_SESSIONS: pytest.StashKey[bool] = pytest.StashKey()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, shown_path
-from agenttape_core.experiments.program import Opening, Program, Run, Source, recorded
+from agenttape_core.experiments.program import Program, Run, Source, Variation, recorded
 from agenttape_core.experiments.verdicts import share_of
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import Interaction
@@ -324,7 +324,7 @@ class _Running:
         calls, spent, skipped = 0, self._spent(), ""
         with self._budget.held() if live and self._budget is not None else nullcontext():
             for _ in range(self._samples):
-                opening = Opening(
+                opening = Variation(
                     self._cassette, options, write_to=self._target if live else None, keeps=False, live=live
                 )
                 ending = self._program.run(opening)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from agenttape_core.errors import ConfigurationError, shown_path
-from agenttape_core.experiments.program import Opening, Program, Run, program_of, recorded
+from agenttape_core.experiments.program import Program, Run, Variation, program_of, recorded
 from agenttape_core.guard.caller import is_library
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.git.asking import Revision
@@ -83,7 +83,7 @@ class _Named:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def run(self, opening: Opening) -> Run:
+    def run(self, opening: Variation) -> Run:
         """Never called."""
         raise NotImplementedError
 
@@ -208,7 +208,7 @@ def child() -> None:
 
 def _judged(target: str, cassette: Path) -> Replayed:
     def run(program: Program) -> Run:
-        return program.run(Opening(cassette, {"unused": "fail"}))
+        return program.run(Variation(cassette, {"unused": "fail"}))
 
     ended: Run = import_module(_TESTS).with_test(target, run) if "::" in target else run(program_of(target))
     if ended.left is not None:

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError, VerificationError, shown_path
-from agenttape_core.experiments.program import Failure, Opening, Program, Run, recorded, steady
+from agenttape_core.experiments.engine import drive
+from agenttape_core.experiments.program import Failure, Program, Run, Variation, recorded, steady
 from agenttape_core.experiments.strategies.outcome_trees import Tree, outcome_with, tree_of
 from agenttape_core.experiments.strategies.shrinking import Shrinking, SpentError, Trees
 from agenttape_core.lifecycle.project import this_project
@@ -177,11 +178,11 @@ class ReplayedRun:
         self._take(target)
         return True
 
-    def opening(self, cassette: Path, *rest: Any, **more: Any) -> Opening:
+    def opening(self, cassette: Path, *rest: Any, **more: Any) -> Variation:
         """Return a replay of a cassette, with the options of each."""
-        return Opening(cassette, self._options, *rest, **more)
+        return Variation(cassette, self._options, *rest, **more)
 
-    def run(self, opening: Opening) -> Run:
+    def run(self, opening: Variation) -> Run:
         """Replay it once."""
         self.replays += 1
         try:
@@ -253,7 +254,7 @@ def shrink(
     program, source = recorded(target, cassette, options)
     written = _target(source, to)
     options = _options_of(source)
-    failure, says_which = _failing(program, Opening(source, options))
+    failure, says_which = _failing(program, Variation(source, options))
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run = ReplayedRun(
             program,
@@ -292,9 +293,9 @@ def _options_of(source: Path) -> dict[str, Any]:
     return {"redaction_off": off} if off else {}
 
 
-def _failing(program: Program, opening: Opening) -> tuple[Failure, bool]:
+def _failing(program: Program, opening: Variation) -> tuple[Failure, bool]:
     """Return the failure, and whether its message is the same in two replays."""
-    first, ending = steady(program, opening)
+    first, ending = drive(program, steady(program, opening))
     if first.failure is None or ending.failure is None:
         raise ConfigurationError(
             f"{program.name} does not fail when it replays {shown_path(opening.cassette)}: it ended well\n"
@@ -320,7 +321,7 @@ def _redacted(run: ReplayedRun, target: Path, folder: Path) -> bool:
     folder.mkdir()
     copy = Path(shutil.copy(target, folder))
     redact(copy, this_project().settings())
-    if not run.is_alike(run.run(Opening(copy))):
+    if not run.is_alike(run.run(Variation(copy))):
         return False
     shutil.copy(copy, target)
     return True

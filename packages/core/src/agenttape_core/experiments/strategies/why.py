@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
-from agenttape_core.experiments.program import Opening, Program, Run, recorded, steady
+from agenttape_core.experiments.engine import Experiment, drive
+from agenttape_core.experiments.program import Program, Run, Variation, recorded, steady
 from agenttape_core.experiments.strategies.perturbing import Change, holds, longer, perturbed, replacing, turned
 from agenttape_core.schema import IndexRow, Interaction, Outcome
 from agenttape_core.storage import Cassette, open_cassette
@@ -219,7 +220,7 @@ def why(
     program, path = recorded(target, cassette, options)
     opened = open_cassette(path)
     asked = opened.interaction(_target(opened, call, text))
-    flow, replays = _traced(path, program, text, runs, on_replay)
+    flow, replays = drive(program, _traced(path, program, text, runs, on_replay))
     return Why(path, program.name, asked, text, flow, replays)
 
 
@@ -236,10 +237,13 @@ def flow_of(
     program, path = recorded(target, cassette, options)
     if text is not None:
         _target(open_cassette(path), None, text)
-    return _traced(path, program, text, runs, on_replay)[0]
+    return drive(program, _traced(path, program, text, runs, on_replay))[0]
 
 
-def _traced(path: Path, program: Program, text: str | None, runs: int, on_replay: OnReplay) -> tuple[Flow, int]:
+def _traced(
+    path: Path, program: Program, text: str | None, runs: int, on_replay: OnReplay
+) -> Experiment[tuple[Flow, int]]:
+    """Yield replays in each of which one recorded answer is another one; return the flow, and their number."""
     opened = open_cassette(path)
     changes = (replacing(text),) if text is not None else _CHANGES
     tries = {row.number: _others(opened.outcome(row.number), changes) for row in opened.entries}
@@ -250,12 +254,13 @@ def _traced(path: Path, program: Program, text: str | None, runs: int, on_replay
             "are allowed\n  allow more: runs=..., --runs, or name a text, so that only answers that hold it are changed"
         )
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-        _, before = steady(program, Opening(path))
-        tracer = _Tracer(program, path, Path(folder) / f"{stem_of(path)}.yaml", before)
+        _, before = yield from steady(program, Variation(path))
+        tracer = _Tracer(path, Path(folder) / f"{stem_of(path)}.yaml", before)
         done = _STEADY
         for number, others in tries.items():
             for other in others:
-                tracer.change(number, other)
+                if tracer.is_served(number):  # else its code was run through, or it is inside of another call
+                    tracer.note(number, (yield tracer.with_answer(number, other)))
                 done += 1
                 on_replay(done, total)
     fixed = [number for number, others in tries.items() if not others]
@@ -263,17 +268,15 @@ def _traced(path: Path, program: Program, text: str | None, runs: int, on_replay
 
 
 class _Tracer:
-    """Replays a program with one answer changed, and notes what has moved.
+    """Notes what has moved in runs with one answer changed.
 
     Args:
-        program: The program.
         cassette: Its cassette.
         scrap: A file to write to: a replay with one waits for no order of threads that may not come.
         before: The end of a replay in which nothing was changed.
     """
 
-    def __init__(self, program: Program, cassette: Path, scrap: Path, before: Run) -> None:
-        self._program = program
+    def __init__(self, cassette: Path, scrap: Path, before: Run) -> None:
         self._cassette = cassette
         self._scrap = scrap
         self._before = before
@@ -281,11 +284,16 @@ class _Tracer:
         self._served = {crossed.number for crossed in before.session.report.served}
         self._found: dict[tuple[int, int], Edge] = {}
 
-    def change(self, number: int, other: Outcome) -> None:
-        """Replay with another answer of a call."""
-        if number not in self._served:
-            return  # its code was run through, or it is inside of another call
-        ending = self._program.run(Opening(self._cassette, {}, {number: other}, self._scrap, keeps=False))
+    def is_served(self, number: int) -> bool:
+        """Return whether a call was answered from its recording."""
+        return number in self._served
+
+    def with_answer(self, number: int, other: Outcome) -> Variation:
+        """Return the replay in which a call has another answer."""
+        return Variation(self._cassette, {}, {number: other}, self._scrap, keeps=False)
+
+    def note(self, number: int, ending: Run) -> None:
+        """Note what has moved in a run in which a call had another answer."""
         report = ending.session.report
         made = {one for one, _, _ in ending.calls}
         for departure in report.departed:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError
-from agenttape_core.experiments.program import Opening, program_of
+from agenttape_core.experiments.program import Variation, program_of
 from agenttape_core.experiments.strategies.mutants.facts import Facts
 
 
@@ -26,7 +26,7 @@ def run(program: dict[str, Any], *, begin: Callable[[str], object], stops: bool)
         loaded = program_of(name, **program["options"])
         begin(name)
         began = time.perf_counter()
-        ending = loaded.run(Opening(Path(program["cassette"])))
+        ending = loaded.run(Variation(Path(program["cassette"])))
     except (Exception, SystemExit) as raised:  # noqa: BLE001 - whatever the import of the program raises is reported
         found["problem"] = f"{type(raised).__name__}: {raised}".partition("\n")[0]
         return found
