@@ -92,9 +92,10 @@ def _describe(  # noqa: PLR0917 - the arguments of a leaf method, and whose they
     manager = kwargs.get("run_manager")
     on_token = None if manager is None else lambda chunk: manager.on_llm_new_token(chunk.text, chunk=chunk)
     crossing = cross(self, (messages, stop), kwargs)
-    asked = asked_instead(crossing, self, {key: value for key, value in kwargs.items() if key != "run_manager"})
-    if asked is not None:
-        return Call(crossing, lambda: _asked(name, asked, messages, stop, manager))
+    if crossing is not None and not crossing.is_served:
+        asked = asked_instead(crossing, self, {key: value for key, value in kwargs.items() if key != "run_manager"})
+        if asked is not None:
+            return Call(crossing, lambda: _asked(name, asked, messages, stop, manager))
     return Call(crossing, lambda: real(self, messages, stop=stop, **kwargs), on_chunk=on_token)
 
 

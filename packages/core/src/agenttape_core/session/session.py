@@ -302,7 +302,8 @@ class Session:
         try:
             request = self.canonical.request(boundary.kind, name, body, ids, ids_around)
             if parent is None or parent.session is not self:
-                parent = inside if inside is not None and inside.session is self else around(self, position)
+                is_here = inside is None and SCOPES.innermost() is not None  # no thread that knows of no session
+                parent = None if is_here else around(self, position)
             position = position if position is not None else self._position(name, parent)
             # The place comes before the decision: two equal requests at two places have a recording each.
             found = self.recordings.index.take(request, position.address) if self.only_replays else None
