@@ -57,7 +57,7 @@ def answered(
     """Begin a call that a recording answers."""
     session, boundary, request, position, number, owner, parent = facts
     if session.only_replays and parent is None:  # nothing listens, and there is nothing to choose
-        crossed = Crossed(request.kind, request.name, position.address, found.number, found.rung)
+        crossed = Crossed(request.kind, request.name, position.address, found.number, found.rung, same=found.same)
     else:
         crossed = _note_answer(facts, found, is_served=True)
         session.scheduler.serves(found.number)
