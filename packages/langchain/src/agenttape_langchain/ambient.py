@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import Context
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
+from langchain_core.callbacks import (
+    AsyncCallbackManager,
+    AsyncCallbackManagerForChainGroup,
+    BaseCallbackManager,
+    CallbackManager,
+    CallbackManagerForChainGroup,
+)
+from langchain_core.rate_limiters import BaseRateLimiter
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langsmith import utils as langsmith
 from langsmith.run_trees import RunTree
 
 from agenttape_core.integration import (
+    Boundary,
+    Call,
     ConnectedOnImport,
+    Crossing,
+    Family,
+    PatchedOnImport,
+    Source,
     Wrappers,
     atold_outside,
+    begin,
     current_session,
     enter_branch,
     forking_pools,
     here,
     in_order,
     is_told_at_once,
+    limiter_leaves,
+    plain,
     register_backoff,
     register_restart,
     register_run_ids,
@@ -45,15 +65,146 @@ from agenttape_langchain._compat import (
     STREAMING,
     streaming_besides_ours,
 )
-from agenttape_langchain.callback_order import MERGING, keeping_order
 from agenttape_langchain.configurables import atelling, noting, telling
-from agenttape_langchain.indexing import record_managers_in_order
-from agenttape_langchain.limiters import LIMITERS
-from agenttape_langchain.restarting import restart
+from agenttape_langchain.requests import method_body
 from agenttape_langchain.run_tree import RunTree as OurTree
 from agenttape_langchain.session_tree import tree_of
-from agenttape_langchain.shells import shells_taped
 from agenttape_langchain.tape import LATE, OTHERS, RUNNABLES, late_family
+
+# -- Rate limiters, which wait as a part of the calls that they let through.
+
+_BEFORE = ("langchain_core.language_models.chat_models",)
+
+LIMITERS = Family(BaseRateLimiter, limiter_leaves("acquire", "aacquire", before=_BEFORE))
+"""Every rate limiter."""
+
+
+# -- Record what an agent does in the shell that `ShellToolMiddleware` keeps open from one call of its tool to the next.
+#
+# A node begins the shell, outside of every call of a tool, and each command acts wherever it pleases. So both are
+# calls: a replay starts no process, and a command has the output that it had. What the tool makes of it, as redacting
+# it or saying that it took too long, is program. The end of a shell is no call: one that was not begun has nothing to
+# end.
+
+SHELL = Boundary("call")
+_SHELL_TOOL = "langchain.agents.middleware.shell_tool"
+
+
+def _cross(shell: Any, method: str, **arguments: Any) -> Crossing | None:
+    session = current_session()
+    if session is None or not session.ambient:
+        return None
+    return begin(SHELL, shell, type(shell).__name__, lambda _: method_body(method, arguments, {}), writes=True)
+
+
+def _starting(real: Callable[..., None]) -> Callable[..., None]:
+    def describe(shell: Any, /) -> Call:
+        return Call(_cross(shell, "start"), lambda: real(shell))
+
+    return plain(real, describe)
+
+
+def _executing(real: Callable[..., Any]) -> Callable[..., Any]:
+    def describe(shell: Any, /, command: str, *, timeout: float) -> Call:
+        crossing = _cross(shell, "execute", command=command)
+        return Call(crossing, lambda: real(shell, command, timeout=timeout), pack=dataclasses.asdict, unpack=_result)
+
+    return plain(real, describe)
+
+
+def _result(recorded: dict[str, Any]) -> Any:
+    return sys.modules[_SHELL_TOOL].CommandExecutionResult(**recorded)
+
+
+_OF_SHELLS = (
+    PatchedOnImport(_SHELL_TOOL, "ShellSession.start", _starting),
+    PatchedOnImport(_SHELL_TOOL, "ShellSession.execute", _executing),
+)
+
+
+@contextmanager
+def shells_taped() -> Iterator[None]:
+    """Record what is done in such shells, while inside."""
+    start, execute = _OF_SHELLS
+    with start(), execute():
+        yield
+
+
+# -- Begin a recorded chain or agent again, as `agenttape replay --source` does.
+
+
+def restart(app: Any, source: Source) -> Callable[[], Any] | None:
+    """Return a function that invokes a runnable with the recorded input and configurable values.
+
+    Args:
+        app: The runnable; `None` is returned for anything else.
+        source: The recording. One of a server, or without an input, is left to others.
+    """
+    if not isinstance(app, Runnable) or source.input is None or source.is_request:
+        return None
+    given, config = source.given(), RunnableConfig(configurable=dict(source.entry.configurable))
+    return (lambda: app.ainvoke(given, config)) if source.entry.awaited else (lambda: app.invoke(given, config))
+
+
+# -- Keep the order in which documents were indexed, by which LangChain finds those that are to be deleted.
+#
+# `index` deletes what was last indexed before it began. On a clock that stands still nothing was.
+
+_LATEST = "_agenttape_latest"
+_TICK = 1e-6
+"""Seconds between two readings at one moment: a float holds no much shorter time since the epoch."""
+
+
+def _ascending(get_time: Callable[[Any], float]) -> Callable[[Any], float]:
+    """Let each reading of a record manager be later than the one before it."""
+
+    @functools.wraps(get_time)
+    def ascending(self: Any) -> float:
+        now = get_time(self)
+        if current_session() is not None:
+            now = vars(self)[_LATEST] = max(now, vars(self).get(_LATEST, 0.0) + _TICK)
+        return now
+
+    return ascending
+
+
+record_managers_in_order = PatchedOnImport("langchain_core.indexing.base", "InMemoryRecordManager.get_time", _ascending)
+"""While inside, readings of LangChain's record manager in memory are in order."""
+
+
+# -- Keep the order of callback handlers and tags when LangChain merges two callback managers.
+#
+# `BaseCallbackManager.merge` makes sets of them, so handlers come in the order of their addresses in memory, and tags
+# in that of their hashes: another one in each run. A handler of LangGraph draws ids of messages when a node ends,
+# before or after the run tree notes that end, so they would be drawn by lot. Here, the first manager's come first,
+# then the others.
+
+MERGING = (BaseCallbackManager, CallbackManagerForChainGroup, AsyncCallbackManagerForChainGroup)
+"""The classes that have a `merge` of their own."""
+
+_LISTS = ("handlers", "inheritable_handlers", "tags", "inheritable_tags")
+ItemT = TypeVar("ItemT", bound=Hashable)
+
+
+def keeping_order(merge: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Wrap a `merge` of callback managers: within a session, what it merges keeps its order."""
+
+    @functools.wraps(merge)
+    def merged(self: BaseCallbackManager, other: BaseCallbackManager) -> BaseCallbackManager:
+        manager: BaseCallbackManager = merge(self, other)
+        if current_session() is not None:
+            for name in _LISTS:
+                setattr(manager, name, _ordered(getattr(manager, name), getattr(self, name) + getattr(other, name)))
+        return manager
+
+    return merged
+
+
+def _ordered(items: list[ItemT], order: list[ItemT]) -> list[ItemT]:
+    """Return items in an order; those that it does not have stay behind, as they are."""
+    kept = set(items)
+    return list(dict.fromkeys([*(item for item in order if item in kept), *items]))
+
 
 for module in RUN_ID_MODULES:
     register_seam(module, "uuid7", "uuid", lambda frozen, _: functools.partial(frozen.next_uuid, "uuid7", 7))

@@ -7,11 +7,13 @@ the framework makes it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseLLM
-from langchain_core.outputs import LLMResult
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult, Generation, GenerationChunk, LLMResult
 
 from agenttape_core.integration import (
     Boundary,
@@ -24,20 +26,99 @@ from agenttape_core.integration import (
     Usage,
     async_generator,
     begin,
+    candidate_of,
     coroutine,
     generator,
     kept,
     named_arguments,
     original_of,
     plain,
+    state_of,
 )
 from agenttape_langchain._compat import completion_params
 from agenttape_langchain.answers import chosen_texts, text_of
+from agenttape_langchain.candidates import FRAMEWORK, Asked
 from agenttape_langchain.codec import join_texts, split_texts
 from agenttape_langchain.identity import with_identity
 from agenttape_langchain.requests import completion_body
 from agenttape_langchain.session_tree import position_of
-from agenttape_langchain.text_candidates import asked_for_text
+
+# -- Ask a candidate, which is a chat model, what a text model of the program is asked: each prompt is a message to it.
+
+_COUNTS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens", "total_tokens": "total_tokens"}
+"""The counts of tokens of text models, by those of chat models."""
+
+
+class AskedForText(NamedTuple):
+    """A candidate that completes prompts.
+
+    Args:
+        asked: The candidate. The parameters of the call are those of a text model, and not passed on.
+    """
+
+    asked: Asked
+
+    def generate(self, prompts: Sequence[str], stop: Any, manager: Any) -> LLMResult:
+        """Complete each prompt."""
+        return _whole([self.asked.generate(_messages(prompt), stop, None) for prompt in prompts])
+
+    async def agenerate(self, prompts: Sequence[str], stop: Any, manager: Any) -> LLMResult:
+        """Complete each prompt, awaited."""
+        return _whole([await self.asked.agenerate(_messages(prompt), stop, None) for prompt in prompts])
+
+    def stream(self, prompt: str, stop: Any, manager: Any) -> Iterator[GenerationChunk]:
+        """Complete a prompt in chunks."""
+        for part in self.asked.stream(_messages(prompt), stop, None):
+            chunk = _chunk(part)
+            if manager is not None:
+                manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
+
+    async def astream(self, prompt: str, stop: Any, manager: Any) -> AsyncIterator[GenerationChunk]:
+        """Complete a prompt in chunks, awaited."""
+        async for part in self.asked.astream(_messages(prompt), stop, None):
+            chunk = _chunk(part)
+            if manager is not None:
+                await manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
+
+
+def asked_for_text(crossing: Crossing | None) -> AskedForText | None:
+    """Return the candidate that is asked in the place of the program's own text model, if the call has one.
+
+    Args:
+        crossing: The crossing of the call.
+
+    Raises:
+        ConfigurationError: If the candidate is a model of another framework.
+    """
+    candidate = candidate_of(crossing, FRAMEWORK)
+    if candidate is None or crossing is None:
+        return None
+    crossing.owner = state_of(candidate.model)  # what it calls of its own is a part of this call
+    return AskedForText(Asked(candidate.model, candidate.options))
+
+
+def _messages(prompt: str) -> list[BaseMessage]:
+    return [HumanMessage(prompt)]
+
+
+def _whole(results: Sequence[ChatResult]) -> LLMResult:
+    """Return the answers as a text model gives them, with the sum of their tokens."""
+    counts = Counter[str]()
+    for result in results:
+        message = result.generations[0].message
+        usage = message.usage_metadata if isinstance(message, AIMessage) else None
+        counts.update({name: usage[key] for name, key in _COUNTS.items()} if usage else {})  # type: ignore[literal-required]
+    generations = [
+        [Generation(text=each.message.text, generation_info=each.generation_info) for each in result.generations]
+        for result in results
+    ]
+    return LLMResult(generations=generations, llm_output={"token_usage": dict(counts)} if counts else None)
+
+
+def _chunk(part: ChatGenerationChunk) -> GenerationChunk:
+    return GenerationChunk(text=part.message.text, generation_info=part.generation_info)
 
 
 def _usage(result: LLMResult) -> Usage | None:

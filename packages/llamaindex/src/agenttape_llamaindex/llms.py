@@ -8,21 +8,27 @@ framework's own, and happen on every replay. Where a class of the framework impl
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from llama_index.core.base.llms.base import BaseLLM
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole, ToolCallBlock
 from llama_index.core.llms.custom import CustomLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import LLM
 from llama_index.core.llms.structured_llm import StructuredLLM
+from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.tools import ToolOutput
 
+from agenttape_core import ConfigurationError
 from agenttape_core.integration import (
     Boundary,
     Call,
     Cross,
     Crossing,
     Family,
+    How,
     Leaf,
     Position,
     Session,
@@ -30,11 +36,11 @@ from agenttape_core.integration import (
     below,
     kept,
     named_arguments,
+    register_damage,
     state_of,
     warn_unless_identified,
 )
 from agenttape_llamaindex._compat import within_decorators
-from agenttape_llamaindex.answers import chosen_chat, chosen_completion
 from agenttape_llamaindex.candidates import asked_instead
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.codec.usage import usage_of
@@ -42,6 +48,84 @@ from agenttape_llamaindex.delegation import call_around
 from agenttape_llamaindex.requests import chat_body, completion_body, identity_of
 from agenttape_llamaindex.run_tree import LEAVES, own_span
 from agenttape_llamaindex.shapes import async_stream, coroutine, plain, stream, untaped
+
+# -- Answers that the user has chosen for calls, as their boundaries return them, and recorded answers as users know
+# them.
+#
+# Of an LLM that chats, the answer is a message, a text or a whole response; of one that completes, a text or a
+# response.
+
+
+def chosen_chat(crossing: Any, answer: Any) -> ChatResponse:
+    """Return the response of an LLM whose answer was chosen.
+
+    Args:
+        crossing: The call.
+        answer: A text, a message or a whole response.
+
+    Raises:
+        ConfigurationError: If it is none of these.
+    """
+    if isinstance(answer, ChatResponse):
+        return answer
+    message = ChatMessage(role=MessageRole.ASSISTANT, content=answer) if isinstance(answer, str) else answer
+    if not isinstance(message, ChatMessage):
+        raise ConfigurationError(
+            f"expected a text, a message or a response for {crossing.request.name}, found {answer!r}"
+        )
+    return ChatResponse(message=message)
+
+
+def chosen_completion(crossing: Any, answer: Any) -> CompletionResponse:
+    """Return the response of an LLM whose text was chosen.
+
+    Raises:
+        ConfigurationError: If it is no text, and no response.
+    """
+    if isinstance(answer, CompletionResponse):
+        return answer
+    if not isinstance(answer, str):
+        raise ConfigurationError(f"expected a text or a response for {crossing.request.name}, found {answer!r}")
+    return CompletionResponse(text=answer)
+
+
+@register_damage
+def damaged(how: How, answer: Any, text: str) -> Any:
+    """Damage the response of an LLM, the output of a tool, or a node that was found."""
+    if isinstance(answer, ChatResponse):
+        return _damaged_chat(how, answer, text)
+    if isinstance(answer, CompletionResponse) and how in {"empty", "add"}:
+        return CompletionResponse(text="" if how == "empty" else f"{answer.text}\n{text}", raw=answer.raw)
+    if isinstance(answer, ToolOutput) and how in {"empty", "add"}:
+        said = "" if how == "empty" else f"{answer.content}\n{text}"
+        return ToolOutput(tool_name=answer.tool_name, content=said, raw_input=answer.raw_input, raw_output=said)
+    if isinstance(answer, NodeWithScore) and isinstance(answer.node, TextNode) and how in {"empty", "add"}:
+        said = "" if how == "empty" else f"{answer.node.text}\n{text}"
+        return answer.model_copy(update={"node": answer.node.model_copy(update={"text": said})})
+    return NotImplemented
+
+
+def _damaged_chat(how: How, answer: ChatResponse, text: str) -> Any:
+    message = answer.message
+    if how == "empty":
+        return ChatResponse(message=ChatMessage(role=message.role, content=""), raw=answer.raw)
+    if how == "add":
+        said = f"{message.content or ''}\n{text}"
+        return ChatResponse(message=ChatMessage(role=message.role, content=said), raw=answer.raw)
+    calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
+    if not calls:
+        return NotImplemented
+    given = calls[-1].tool_kwargs
+    arguments = given if isinstance(given, str) else json.dumps(given)
+    fewer: Any = {} if arguments != "{}" else {"unexpected": True}
+    kept = arguments[: len(arguments) // 2] if how == "cut_tool_call" else fewer
+    broken = calls[-1].model_copy(update={"tool_kwargs": kept})
+    blocks = [broken if block is calls[-1] else block for block in message.blocks]
+    further = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
+    return ChatResponse(
+        message=ChatMessage(role=message.role, blocks=blocks, additional_kwargs=further), raw=answer.raw
+    )
+
 
 LLMT = TypeVar("LLMT", bound=BaseLLM)
 

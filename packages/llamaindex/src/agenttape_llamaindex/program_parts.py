@@ -7,13 +7,14 @@ is recorded and served as a whole; see `agenttape_core.integration.program_call`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_selector import BaseSelector
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.response.schema import AsyncStreamingResponse, Response, StreamingResponse
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.evaluation import BaseEvaluator
 from llama_index.core.extractors import BaseExtractor
@@ -35,6 +36,7 @@ from agenttape_core.integration import (
     Family,
     Leaf,
     ProgramCall,
+    aserve_stream,
     begin,
     coroutine,
     is_alias,
@@ -43,6 +45,7 @@ from agenttape_core.integration import (
     original_of,
     plain,
     program_call,
+    serve_stream,
     session_of_call,
     state_of,
 )
@@ -51,8 +54,66 @@ from agenttape_llamaindex.components import is_boundary_but
 from agenttape_llamaindex.containers import tape_container
 from agenttape_llamaindex.requests import identity_of, method_body
 from agenttape_llamaindex.stores import Methods
-from agenttape_llamaindex.streamed_chats import Answering
-from agenttape_llamaindex.streamed_parts import aserved, followed, is_streamed, served
+from agenttape_llamaindex.streamed_chats import Answering, chat_answer
+
+# -- The streamed answers of components that reach outside by themselves: a head without the stream, and its texts.
+
+_STREAMS = (Generator, AsyncGenerator)
+_ASYNC, _RESPONSE, _CHAT = "is_async", "response", "chat"
+
+
+def followed(call: ProgramCall, value: Any) -> Any:
+    """Return what a component that was watched has returned, with its end noted: now, or when its stream ends."""
+    is_response = isinstance(value, StreamingResponse | AsyncStreamingResponse)
+    if is_response and isinstance(value.response_gen, _STREAMS):
+        bare = Response(None, value.source_nodes, value.metadata)
+        value.response_gen = _followed(call, value.response_gen, bare)
+        return value
+    if isinstance(value, _STREAMS):
+        return _followed(call, value, None)
+    call.returned(value)
+    return value
+
+
+def _followed(call: ProgramCall, stream: Any, bare: Response | None) -> Any:
+    is_async = isinstance(stream, AsyncGenerator)
+    head = {_ASYNC: is_async, _RESPONSE: bare}
+    return call.astreamed(head, stream) if is_async else call.streamed(head, stream)
+
+
+def is_streamed(crossing: Any) -> bool:
+    """Return whether a call is served, and its answer is a stream."""
+    return isinstance(crossing, Crossing) and crossing.is_served and crossing.is_stream
+
+
+def served(crossing: Any) -> Any:
+    """Return a recorded streamed answer to a call that is not awaited."""
+    chunks = serve_stream(crossing)
+    return _answer(next(chunks), chunks)
+
+
+async def aserved(crossing: Any) -> Any:
+    """Return a recorded streamed answer to a call that is awaited: an async stream if it was one."""
+    if not next(crossing.replay_chunks())[_ASYNC]:
+        return served(crossing)
+    chunks = aserve_stream(crossing)
+    head = await anext(chunks)
+    if _CHAT in head:
+        return chat_answer(head[_CHAT], chunks)
+    bare = head[_RESPONSE]
+    if bare is None:
+        return chunks
+    return AsyncStreamingResponse(response_gen=chunks, source_nodes=bare.source_nodes, metadata=bare.metadata)
+
+
+def _answer(head: Mapping[str, Any], chunks: Any) -> Any:
+    if _CHAT in head:
+        return chat_answer(head[_CHAT], chunks)
+    bare = head[_RESPONSE]
+    if bare is None:
+        return chunks
+    return StreamingResponse(response_gen=chunks, source_nodes=bare.source_nodes, metadata=bare.metadata)
+
 
 CALL = Boundary("call")
 _CHATS = frozenset({"stream_chat", "astream_chat"})

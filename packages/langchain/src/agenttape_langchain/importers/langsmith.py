@@ -2,24 +2,225 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage, message_chunk_to_message
+from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 from langsmith import Client
 
 from agenttape_core import Rule, UnrecordableValueError
+from agenttape_core.integration import Boundary
 from agenttape_core.integration.importing import (
+    CallFacts,
     Graded,
     Importing,
     ImportReport,
     NotImportableError,
+    error_named,
+    is_scalar,
+    literal_arguments,
     parse_json,
     read_source,
 )
-from agenttape_langchain.importers.langsmith_calls import import_run
+from agenttape_langchain._compat import as_provider_sees
+from agenttape_langchain.chat_models import CHAT
+from agenttape_langchain.importers.foreign_objects import (
+    holds_unwritten,
+    is_message,
+    read_document,
+    read_message,
+)
 from agenttape_langchain.importers.langsmith_runs import ForeignRun, runs_of
 from agenttape_langchain.importers.langsmith_service import fetched_run, is_run_id
+from agenttape_langchain.llms import COMPLETION
+from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
+from agenttape_langchain.tools import TOOL
+from agenttape_langchain.vector_stores import RETRIEVAL
+
+# -- LangSmith runs that reach outside, as interactions: a run holds what callbacks received for the call.
+
+_STREAMED = "it was streamed, and LangSmith does not keep the chunks"
+_NO_PARAMS = "the export has no invocation_params, so model, tools and sampling of the request are guessed"
+_CLASS = "of the class that was its response format, the export has only the name"
+_UNWRITTEN = "the export holds one of its values only as text, because LangSmith could not write it"
+_ERROR = "of its error, the export has the type and the text, but no attributes"
+_ARTIFACT = "the export has the artifact of the tool as JSON, so its types may be lost"
+_AS_JSON = "the export has the result as JSON, so its types may be lost"
+_NO_END = "it had not ended when it was exported"
+_NO_METADATA = "it was recorded below LangChain, so the metadata of its message differ from LangChain's"
+_LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*)(?:: (.*))?$")
+_REPR = re.compile(r"^([A-Za-z_]\w*)\(")
+
+
+def import_run(importing: Importing, run: ForeignRun) -> str:
+    """Record a run of a model, a tool or a retriever.
+
+    Returns:
+        What is lost, and why; empty if it is exact.
+
+    Raises:
+        NotImportableError: If no interaction can be made of it.
+    """
+    boundary, name, body, losses = _request(run)
+    value: Any = None
+    if run.doubt:
+        losses.append(run.doubt)
+    if run.error:
+        losses.append(_ERROR)
+    elif not run.outputs:
+        raise NotImportableError(_NO_END)
+    else:
+        value = _value(run, losses)
+    if holds_unwritten([dict(run.inputs), dict(run.outputs), run.extra.get("invocation_params")]):
+        losses.append(_UNWRITTEN)
+    loss = "; ".join(dict.fromkeys(losses))
+    ids = (value.tool_call_id,) if isinstance(value, ToolMessage) else ()
+    facts = CallFacts(run.position, run.crossing_around, ids, run.own_tags, {}, run.duration_ms, loss)
+    crossing = importing.crossing(boundary, name, body, facts)
+    if run.error:
+        crossing.raised(_error(run.error))
+    else:
+        crossing.returned(value)
+    run.crossing = crossing
+    return loss
+
+
+def _request(run: ForeignRun) -> tuple[Boundary, str, dict[str, Any], list[str]]:
+    """Return the boundary, the name and the request of a run, and what is lost of it."""
+    if run.kind == "tool":
+        return TOOL, run.name, tool_body(run.name, _arguments(run.inputs)), []
+    if run.kind == "retriever":
+        query = run.inputs.get("query")
+        if not isinstance(query, str):
+            raise NotImportableError("its query is not in the export")
+        return RETRIEVAL, run.name, retrieval_body(query, {}), []
+    params = run.extra.get("invocation_params")
+    losses = [] if isinstance(params, dict) else [_NO_PARAMS]
+    if isinstance(params, dict) and str(params.get("response_format")).startswith("<class "):
+        losses.append(_CLASS)
+    known = params if isinstance(params, dict) else _guessed(run)
+    if "prompts" in run.inputs:
+        prompts = run.inputs["prompts"]
+        if not isinstance(prompts, list) or not all(isinstance(prompt, str) for prompt in prompts):
+            raise NotImportableError("its prompts are not texts")
+        return COMPLETION, run.class_name, completion_body(prompts, known), losses
+    return CHAT, run.class_name, chat_body(as_provider_sees(_messages(run), traced=True), known), losses
+
+
+def _guessed(run: ForeignRun) -> dict[str, Any]:
+    """Return the parameters of a request that was recorded without them, or below LangChain."""
+    own = {key: value for key, value in run.inputs.items() if key not in {"messages", "prompts", "stream"}}
+    named = run.metadata.get("ls_model_name")
+    return {**({"model": named} if isinstance(named, str) else {}), **own}
+
+
+def _arguments(inputs: Mapping[str, Any]) -> Any:
+    """Return the arguments of a tool, which are exported by name, or as the text that Python makes of them."""
+    given = inputs.get("input")
+    return literal_arguments(given) if inputs.keys() == {"input"} and isinstance(given, str) else dict(inputs)
+
+
+def _messages(run: ForeignRun) -> list[BaseMessage]:
+    given = run.inputs.get("messages")
+    if isinstance(given, list) and given and isinstance(given[0], list) and not _is_pair(given[0]):
+        given = given[0]  # of a batch: each conversation is a run of its own
+    if not isinstance(given, list):
+        raise NotImportableError("its messages are not in the export")
+    return [read_message(message) for message in given]
+
+
+def _is_pair(value: Sequence[Any]) -> bool:
+    return bool(value) and isinstance(value[0], str)
+
+
+def _value(run: ForeignRun, losses: list[str]) -> Any:
+    if run.kind == "tool":
+        return _tool_value(run.outputs, losses)
+    if run.kind == "retriever":
+        documents = run.outputs.get("documents", run.outputs.get("output"))
+        if not isinstance(documents, list):
+            raise NotImportableError("its documents are not in the export")
+        return [read_document(document) for document in documents]
+    if run.was_streamed:
+        losses.append(_STREAMED)
+    return _completion(run.outputs) if "prompts" in run.inputs else _answer(run.outputs, losses)
+
+
+def _tool_value(outputs: Mapping[str, Any], losses: list[str]) -> Any:
+    value = outputs["output"] if outputs.keys() == {"output"} else dict(outputs)
+    if is_message(value):
+        message = read_message(value)
+        if not is_scalar(getattr(message, "artifact", None)):
+            losses.append(_ARTIFACT)
+        return message
+    if not is_scalar(value):
+        losses.append(_AS_JSON)
+    return value
+
+
+def _answer(outputs: Mapping[str, Any], losses: list[str]) -> ChatResult:
+    generations = outputs.get("generations")
+    if not isinstance(generations, list):
+        losses.append(_NO_METADATA)
+        return ChatResult(generations=[ChatGeneration(message=_bare(outputs))])
+    listed = generations[0] if generations and isinstance(generations[0], list) else generations
+    made = [_generation(item) for item in listed]
+    llm_output = outputs.get("llm_output")
+    return ChatResult(generations=made, llm_output=llm_output if isinstance(llm_output, dict) else None)
+
+
+def _generation(item: Any) -> ChatGeneration:
+    if not isinstance(item, dict) or "message" not in item:
+        raise NotImportableError("its answer has no message")
+    message, info = read_message(item["message"]), item.get("generation_info")
+    if isinstance(message, AIMessageChunk):
+        message = message_chunk_to_message(message)
+    return ChatGeneration(message=message, generation_info=info if isinstance(info, dict) else None)
+
+
+def _bare(outputs: Mapping[str, Any]) -> AIMessage:
+    """Return the message of an answer that was recorded below LangChain: in OpenAI's form, or the message alone."""
+    choices = outputs.get("choices")
+    plain = (
+        choices[0].get("message") if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+    )
+    found = next((value for value in (plain, outputs.get("message"), outputs) if isinstance(value, dict)), None)
+    message = read_message(found)
+    if not isinstance(message, AIMessage):
+        raise NotImportableError("its answer is no message of a model")
+    return message
+
+
+def _completion(outputs: Mapping[str, Any]) -> LLMResult:
+    generations, llm_output = outputs.get("generations"), outputs.get("llm_output")
+    listed = generations if isinstance(generations, list) else []
+    made = [[_text(item) for item in (group if isinstance(group, list) else [group])] for group in listed]
+    if not made:
+        raise NotImportableError("its answer has no text")
+    return LLMResult(generations=made, llm_output=llm_output if isinstance(llm_output, dict) else None)
+
+
+def _text(item: Any) -> Generation:
+    if not isinstance(item, dict) or not isinstance(item.get("text"), str):
+        raise NotImportableError("its answer has no text")
+    info = item.get("generation_info")
+    return Generation(text=item["text"], generation_info=info if isinstance(info, dict) else None)
+
+
+def _error(text: str) -> Exception:
+    """Return an exception of the type that a traceback names on its last line, or a `repr` at the beginning."""
+    first, last = text.partition("\n")[0], text.rstrip().rpartition("\n")[2]
+    traced = _LAST_LINE.match(last) if "Traceback (most recent call last)" in text else None
+    if traced is not None:
+        module, _, name = traced[1].rpartition(".")
+        return error_named(module or "builtins", name, traced[2] or "")
+    shown = first.partition("Traceback (most recent call last)")[0]
+    named = _REPR.match(shown)
+    return error_named("builtins", named[1] if named is not None else "Exception", shown)
+
 
 _KIND_OF = {"llm": "chat", "tool": "tool", "retriever": "retrieval", "embedding": "embeddings"}
 _NO_EMBEDDINGS = "LangSmith exports of embeddings have neither the class of the model nor the shape of the call"

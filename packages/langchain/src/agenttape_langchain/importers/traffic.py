@@ -8,24 +8,146 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from agenttape_core import Rule
-from agenttape_core.integration import Boundary, importing
+from agenttape_core import Rule, UnrecordableValueError
+from agenttape_core.integration import EMBEDDING_SETTINGS, Boundary, importing, model_of, settings_of
+from agenttape_core.integration.codecs import packed
 from agenttape_core.integration.importing import (
     AS_JSON,
+    CallFacts,
     Exchange,
     Importing,
     ImportReport,
     NotImportableError,
     Options,
+    embedded_texts,
     is_scalar,
+    provider_class,
 )
-from agenttape_langchain.importers.chats import import_chat
-from agenttape_langchain.importers.embeddings import import_embedding
+from agenttape_langchain._compat import as_provider_sees
+from agenttape_langchain.chat_models import CHAT
+from agenttape_langchain.embeddings import EMBEDDING
+from agenttape_langchain.importers.answers import Answer, answer_of
+from agenttape_langchain.importers.clients import model_on_wire
 from agenttape_langchain.importers.foreign_objects import is_message, read_document, read_message
-from agenttape_langchain.importers.requests import History
-from agenttape_langchain.requests import retrieval_body, tool_body
+from agenttape_langchain.importers.requests import History, ModelCall
+from agenttape_langchain.importers.services import Service, embedding_connection, service_of
+from agenttape_langchain.requests import chat_body, embedding_body, retrieval_body, tool_body
 from agenttape_langchain.tools import TOOL
 from agenttape_langchain.vector_stores import RETRIEVAL
+
+# -- Exchanges with embedding models as interactions.
+
+_NAME = "OpenAIEmbeddings"
+
+
+def import_embedding(importing: Importing, exchange: Exchange, options: Options) -> str:
+    """Record an exchange with OpenAI's embeddings, by any compatible service.
+
+    One text is taken for a query, several for documents: over the wire the two look the same.
+
+    Args:
+        importing: The cassette.
+        exchange: The recording.
+        options: The user's knowledge of the program.
+
+    Returns:
+        What is lost, and why; empty if it is exact.
+
+    Raises:
+        NotImportableError: If no interaction can be made of it.
+    """
+    request = exchange.json
+    if request is None or not isinstance(request.get("model"), str):
+        raise NotImportableError("the body of its request is no JSON object that names a model")
+    texts = embedded_texts(request, options.detokenize)
+    cls = provider_class("langchain_openai", _NAME)
+    settings: dict[str, Any] = {
+        **embedding_connection(exchange),
+        **{key: request[key] for key in ("model", "dimensions") if key in request},
+        "check_embedding_ctx_length": False,
+        "chunk_size": max(len(texts), 1),
+    }
+    model, wire = model_on_wire(cls, "openai", exchange, settings, {})
+    vectors, error = _vectors(model, texts)
+    if not wire.sent:
+        raise NotImportableError(f"{_NAME} cannot make such a call: {error}") from error
+    differs = wire.difference({**request, "input": texts}, apart_from={"encoding_format"})
+    loss = f"{_NAME} would send another `{differs}` today than was recorded" if differs else ""
+    loss = "; ".join(filter(None, (exchange.doubt, loss)))
+    settings = model_of(model) | settings_of(model, EMBEDDING_SETTINGS)
+    body = embedding_body(texts[0] if len(texts) == 1 else texts, settings)
+    facts = CallFacts(duration_ms=exchange.duration_ms, loss=loss)
+    crossing = importing.crossing(EMBEDDING, _NAME, body, facts)
+    if error is not None:
+        crossing.raised(error)
+    else:
+        crossing.returned(packed(vectors[0] if len(texts) == 1 else vectors))
+    return loss
+
+
+def _vectors(model: Any, texts: list[str]) -> tuple[list[Any], Exception | None]:
+    try:
+        return model.embed_documents(texts), None
+    except Exception as error:  # noqa: BLE001 - what a provider raises is the outcome
+        return [], error
+
+
+# -- Exchanges with chat models as interactions.
+
+
+def import_chat(importing: Importing, exchange: Exchange, options: Options, history: History) -> str:
+    """Record an exchange with a chat model.
+
+    Args:
+        importing: The cassette.
+        exchange: The recording.
+        options: The user's knowledge of the program.
+        history: The answers before it; this one is added.
+
+    Returns:
+        What is lost, and why; empty if it is exact.
+
+    Raises:
+        NotImportableError: If no interaction can be made of it.
+    """
+    service = service_of(exchange)
+    try:
+        call, answer = _call_and_answer(exchange, service, options, history)
+        body = chat_body(as_provider_sees(call.messages, traced=False), answer.params)
+        loss = "; ".join(filter(None, (exchange.doubt, answer.loss)))
+        facts = CallFacts(duration_ms=exchange.duration_ms, loss=loss)
+        answer.record(importing.crossing(CHAT, service.name, body, facts))
+    except UnrecordableValueError as error:
+        raise NotImportableError(f"it cannot be recorded: {error}") from error
+    message = answer.message(options.model_options.get("output_version"))
+    if message is not None:
+        history.add(message)
+    return loss
+
+
+def _call_and_answer(
+    exchange: Exchange, service: Service, options: Options, history: History
+) -> tuple[ModelCall, Answer]:
+    """Return the call and its answer: read with the answers before it, or else from the request alone."""
+    request = exchange.json
+    if request is None:
+        raise NotImportableError("the body of its request is no JSON object")
+    failure: NotImportableError | None = None
+    lossy: tuple[ModelCall, Answer] | None = None
+    for known in (history, History()):
+        try:
+            call = service.read_call(request, known, options.schemas)
+            answer = answer_of(exchange, service, call, options)
+        except NotImportableError as error:
+            failure = error
+            continue
+        if not answer.loss:
+            return call, answer
+        lossy = lossy or (call, answer)
+    if lossy is None:
+        assert failure is not None
+        raise failure
+    return lossy
 
 
 class LangChainCalls:

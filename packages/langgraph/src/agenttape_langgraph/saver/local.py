@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
     DeltaChannelHistory,
+    PendingWrite,
     get_checkpoint_id,
     get_checkpoint_metadata,
 )
@@ -29,21 +31,94 @@ from agenttape_langgraph.saver import deletion
 from agenttape_langgraph.saver.checkpoints import (
     COLUMNS,
     Row,
+    checkpoint_of,
     namespace_of,
     save,
     save_write,
     serialised,
     serialised_writes,
     tuples_of,
+    writes_of,
 )
 from agenttape_langgraph.saver.contents import Reader
 from agenttape_langgraph.saver.database import Database
-from agenttape_langgraph.saver.history import delta_history
 from agenttape_langgraph.saver.kept import Kept
-from agenttape_langgraph.saver.keys import digest_key
 from agenttape_langgraph.saver.listing import PAGE, listed
 from agenttape_langgraph.saver.redacting import Redacted
 from agenttape_langgraph.saver.sealing import Seal
+
+# -- The key of digests of a file with encrypted values.
+
+_LENGTH = 32
+
+
+def digest_key(database: Database, seal: Seal) -> bytes:
+    """Return the key of digests that the cipher of the user decrypts; a new one if it decrypts none.
+
+    A file that was encrypted with several keys has a key of digests for each, and shares no values between them.
+    """
+    with database.reading() as connection:
+        key = _known(connection, seal)
+    if key is not None:
+        return key
+    if database.read_only:
+        return bytes(_LENGTH)  # a file that is not written to is never searched by content
+    with database.writing() as connection:
+        key = _known(connection, seal)  # another process may have been first
+        if key is None:
+            key = os.urandom(_LENGTH)
+            connection.execute("INSERT INTO digest_keys (key) VALUES (?)", (seal.close(key),))
+    return key
+
+
+def _known(connection: sqlite3.Connection, seal: Seal) -> bytes | None:
+    for (closed,) in connection.execute("SELECT key FROM digest_keys ORDER BY id"):
+        with suppress(Exception):  # each cipher has its own error for a foreign key
+            key = seal.open(closed)
+            if len(key) == _LENGTH:
+                return key
+    return None
+
+
+# -- The history of a delta channel: the nearest stored value, and the writes since.
+
+
+def delta_history(
+    connection: sqlite3.Connection, reader: Reader, target: Row, channels: Sequence[str]
+) -> dict[str, DeltaChannelHistory]:
+    """Return the histories of channels: from the ancestors of a checkpoint, up to the nearest with a value of each.
+
+    The writes of that ancestor belong to the history: they made its child. Those of the target do not: they make the
+    next checkpoint.
+    """
+    found: dict[str, list[PendingWrite]] = {channel: [] for channel in channels}
+    history: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
+    waiting, row, seen = set(channels), parent_of(connection, target), {target.id}
+    while row is not None and waiting and row.id not in seen:
+        seen.add(row.id)
+        writes = writes_of(connection, reader, (row.namespace, row.checkpoint_id), waiting)
+        for channel, write in reversed(writes):
+            found[channel].append(write)
+        values = checkpoint_of(connection, reader, row, waiting).get("channel_values") or {}
+        for channel in waiting & set(values):
+            history[channel]["seed"] = values[channel]
+            waiting.discard(channel)
+        row = parent_of(connection, row)
+    for channel, writes_found in found.items():
+        history[channel]["writes"] = writes_found[::-1]
+    return history
+
+
+def parent_of(connection: sqlite3.Connection, row: Row) -> Row | None:
+    """Return the parent of a checkpoint, also if it was pruned."""
+    if row.ancestor_id is None:
+        return None
+    found = connection.execute(
+        f"{COLUMNS} WHERE c.namespace = ? AND c.checkpoint_id = ?",
+        (row.namespace, row.ancestor_id),
+    ).fetchone()
+    return None if found is None else Row.of(found)
+
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -18,12 +18,13 @@ from typing import Any, cast
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
 from llama_index.core.schema import QueryBundle
 from llama_index.core.tools import BaseTool, ToolOutput
-from workflows import Workflow
+from workflows import Context, Workflow
 
 from agenttape_core import Rule
-from agenttape_core.integration import ExecutedCall, Leaf, plain_value
+from agenttape_core.integration import ExecutedCall, Family, Leaf, plain_value
 from agenttape_core.integration.observing import (
     INTERRUPTED,
     EventsOption,
@@ -35,14 +36,78 @@ from agenttape_core.integration.observing import (
     as_observed,
     output_facts,
 )
-from agenttape_llamaindex._compat import current_span_id, reports_chunks, span_name, unmarked
-from agenttape_llamaindex.callbacks.arguments import as_passed, as_shown
+from agenttape_llamaindex._compat import current_span_id, is_decorated, reports_chunks, span_name, static, unmarked
 from agenttape_llamaindex.callbacks.calls import FROM_CACHE, NO_CHUNKS, ONE_OF_MANY, ObservedResponses, call_of
-from agenttape_llamaindex.callbacks.leaves import hidden_leaf_of, leaf_of
 from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, acting_agent, kind_of
 from agenttape_llamaindex.delegation import MethodRun, apart
+from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
+from agenttape_llamaindex.llms import LLMS
+from agenttape_llamaindex.postprocessors import POSTPROCESSORS
+from agenttape_llamaindex.retrievers import RETRIEVERS
 from agenttape_llamaindex.run_tree import LEAVES, SPANS, Spans, input_of, is_program, readable, span_label
+from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
 from agenttape_llamaindex.workflows import RunRecord
+
+# -- The leaf methods of spans, and those that hide behind a span.
+#
+# The framework begins no span for leaf methods that have a default in their interface. A call of one is known from
+# the public method around it: its span has the arguments, and its events the texts and the vectors, or the nodes.
+
+_FAMILIES = (LLMS, EMBEDDINGS, SPARSE_EMBEDDINGS, RETRIEVERS, POSTPROCESSORS, FUNCTION_TOOLS, TOOLS)
+_BEHIND: dict[str, tuple[str, ...]] = {
+    "aget_query_embedding": ("_aget_query_embedding",),
+    "aget_text_embedding": ("_aget_text_embedding",),
+    "get_text_embedding_batch": ("_get_text_embeddings",),
+    "aget_text_embedding_batch": ("_aget_text_embeddings", "_aget_text_embedding"),
+    "aretrieve": ("_aretrieve",),
+}
+"""Public methods, and the leaf methods that they may call without a span. They call the first that a class has."""
+
+
+def leaf_of(cls: type, method: str) -> Leaf | None:
+    """Return the leaf of a method of a class, if it is a leaf method."""
+    found: dict[str, Leaf] = _leaves(cls)
+    return found.get(method)
+
+
+@functools.lru_cache(1024)
+def hidden_leaf_of(cls: type, method: str) -> tuple[str, Leaf] | None:
+    """Return the name and the leaf of the leaf method behind a public method, if it has no span of its own."""
+    if not issubclass(cls, BaseEmbedding | BaseSparseEmbedding | BaseRetriever):
+        return None
+    leaves = _leaves(cls)
+    for name in _BEHIND.get(method, ()):
+        if name in leaves:
+            return None if is_decorated(static(cls, name)) else (name, leaves[name])
+    return None
+
+
+@functools.lru_cache(1024)
+def _leaves(cls: type) -> dict[str, Leaf]:
+    family = _family_of(cls)
+    return {name: family.leaves[name] for name in family.leaves_of(cls)} if family is not None else {}
+
+
+def _family_of(cls: type) -> Family | None:
+    return next((family for family in _FAMILIES if issubclass(cls, family.base)), None)
+
+
+# -- The arguments of an observed call, as its request and its step have them.
+
+
+def as_passed(bound: inspect.BoundArguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a tool as an agent passes them: by name, where they have one."""
+    names = [name for name, item in bound.signature.parameters.items() if item.kind is item.POSITIONAL_OR_KEYWORD]
+    named = {name: bound.arguments[name] for name in names if name in bound.arguments}
+    return bound.args[len(named) :], {**named, **bound.kwargs}
+
+
+def as_shown(bound: inspect.BoundArguments, tool: BaseTool) -> dict[str, Any]:
+    """Return the arguments of a tool that is part of the program, without its context."""
+    given = {**bound.arguments, **bound.arguments.get("kwargs", {})}
+    left_out = {"kwargs", getattr(tool, "ctx_param_name", None)}
+    return {name: value for name, value in given.items() if name not in left_out and not isinstance(value, Context)}
+
 
 _UNSEEN = Unseen(
     "events",
