@@ -15,7 +15,7 @@ from agenttape_core.scheduling.cancellation import Ending
 from agenttape_core.scheduling.executing import EXECUTING, is_outside_program, runs_outside_program
 from agenttape_core.scheduling.giving_up import Work, auntil_given_up, current_work, until_given_up
 from agenttape_core.scheduling.scheduler import Arrivals
-from agenttape_core.scheduling.strands import AWAY, in_loop
+from agenttape_core.scheduling.strands import AWAY, BLOCKING, in_loop
 
 _Context = AbstractContextManager[Awaited]
 _AT_ONCE: _Context = nullcontext(RIGHT_AWAY)
@@ -159,7 +159,7 @@ class AdmittedArrivals(Arrivals):
         if one is None:
             yield
             return
-        threads.leave_turn(one, AWAY)
+        threads.leave_turn(one, BLOCKING)  # until others go on: it's nothing that is about to come
         was_out, one.is_out = one.is_out, True
         try:
             yield

@@ -160,6 +160,11 @@ class Room:
         self.loop._ready.append(handle)  # noqa: SLF001
         self.wake()
 
+    def has_ready_file(self) -> None:
+        """Note that a file or a socket is ready for which the program watches: no order is kept of that."""
+        owner: Any = self.owner.strands
+        owner.has_ready_file()
+
     def poster(self) -> str:
         """Return the origin of what the caller's thread puts into the loop."""
         strand: Any = HERE.strand

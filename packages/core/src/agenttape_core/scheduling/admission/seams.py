@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from asyncio import Handle
+from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
@@ -24,6 +25,7 @@ from agenttape_core.scheduling.handles import are_timers_ours
 from agenttape_core.scheduling.lent_callbacks import lent
 from agenttape_core.scheduling.lent_contexts import lend
 from agenttape_core.scheduling.scopes import SCOPES
+from agenttape_core.scheduling.signals import watched
 from agenttape_core.scheduling.skipped_waits import pass_to_end
 from agenttape_core.scheduling.strands import HERE
 from agenttape_core.scheduling.unread import UNREAD
@@ -190,6 +192,43 @@ def _shutting_down(real: Callable[..., Any]) -> Callable[..., Any]:
     return shutdown_asyncgens
 
 
+def _watching(real: Callable[..., Any]) -> Callable[..., Any]:
+    def add(self: Any, fd: Any, callback: Callable[..., Any], *args: Any) -> Any:
+        return real(self, fd, _Watcher(self, callback), *args)
+
+    return add
+
+
+class _Watcher:
+    """A function that a loop calls when a file or a socket is ready: nothing keeps an order of that.
+
+    Args:
+        loop: The loop.
+        function: The function.
+    """
+
+    __slots__ = ("_function", "_loop")
+
+    def __init__(self, loop: Any, function: Callable[..., Any]) -> None:
+        self._loop = loop
+        self._function = function
+
+    def __call__(self, *args: Any) -> Any:
+        room = room_here(self._loop)
+        if room is not None:
+            room.has_ready_file()
+        return self._function(*args)
+
+
+def _signalled(real: Callable[..., Any]) -> Callable[..., Any]:
+    def add_signal_handler(self: Any, sig: int, callback: Callable[..., Any], *args: Any) -> Any:
+        return real(self, sig, watched(callback), *args)
+
+    return add_signal_handler
+
+
+_OF_FILES = {"add_reader": _watching, "add_writer": _watching, "add_signal_handler": _signalled}
+"""What loops with selectors have, each class that defines it."""
 _OWN: dict[str, Callable[[Any], Any]] = {
     "_asyncgen_firstiter_hook": _begins,
     "_asyncgen_finalizer_hook": _found,
@@ -205,6 +244,12 @@ _WRAPPED: dict[str, Callable[[Any], Any]] = {
 }
 _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
     *((_Loop, name, vars(_Loop)[name], wrap(vars(_Loop)[name])) for name, wrap in {**_WRAPPED, **_OWN}.items()),
+    *(
+        (owner, name, vars(owner)[name], wrap(vars(owner)[name]))
+        for owner in (BaseSelectorEventLoop, asyncio.SelectorEventLoop)
+        for name, wrap in _OF_FILES.items()
+        if name in vars(owner)
+    ),
     *overdue.SEAMS,
 )
 

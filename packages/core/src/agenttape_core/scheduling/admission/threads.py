@@ -424,6 +424,10 @@ class Participants:
             return self.turn.running is not None
         return root is not None and not root.rests and not is_waiting(root)
 
+    def has_ready_file(self) -> None:
+        """Note that a loop told the program that a file was ready."""
+        self._unordered.has_ready_file()
+
     def signal_came(self) -> None:
         """Note that a signal came to a handler of the program."""
         self._unordered.signal_came()

@@ -57,6 +57,11 @@ class Unordered:
         if not self._is_noted:
             self._tell(SIGNALLED)
 
+    def has_ready_file(self) -> None:
+        """Note that a loop told the program that a file or a socket was ready."""
+        if not self._is_noted:
+            self._tell("the event loop told the program that a file or a socket was ready, in no recorded order")
+
     @contextmanager
     def strange(self, is_anything_beside: Callable[[], bool]) -> Iterator[None]:
         """Make a call inside in a thread that takes no part, and note it if something else goes on meanwhile."""
