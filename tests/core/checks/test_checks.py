@@ -242,7 +242,7 @@ def test_a_function_is_a_check(recorded: Path) -> None:
         (lambda: arguments("a"), "arguments: expected values, or a json_schema"),
         (output, "output: expected one of equals, contains, regex, json_schema"),
         (lambda: output(contains=[]), "output: contains is a text or a list of texts, found []"),
-        (lambda: output(regex="("), "output: '(' is no regular expression: missing )"),
+        (lambda: output(regex="("), "output: '(' isn't a regular expression: missing )"),
         (lambda: output(json_schema={"type": "txt"}), "output: json_schema is not valid: 'txt' is not valid"),
         (lambda: confirmed(3), "confirmed: expected the name of a tool, found 3"),  # type: ignore[arg-type]
         (lambda: no_errors(allow="look_up"), "no_errors: allow is a list of names, found 'look_up'"),

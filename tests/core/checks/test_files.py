@@ -88,7 +88,7 @@ def test_a_typo_is_refused(number: int, data: st.DataObject) -> None:
         ),
         ("checks: 1\nevery:\n- never: x\nevery: []\n", "checks.yaml:4: the key 'every' stands twice, first on line 2"),
         ("checks: 1\nevery:\n- no_errors: false\n", "checks.yaml:3: no_errors: expected true, or a mapping with allow"),
-        ("checks: 1\nevery:\n- output: {regex: (}\n", "checks.yaml:3: output: '(' is no regular expression"),
+        ("checks: 1\nevery:\n- output: {regex: (}\n", "checks.yaml:3: output: '(' isn't a regular expression"),
         ("checks: 1\nevery:\n- before: [a]\n", "checks.yaml:3: before: expected a list of two tools, found ['a']"),
         (
             "checks: 1\nevery:\n- called: []\n",

@@ -84,7 +84,7 @@ def test_answers_of_evaluators(recorded: Path) -> None:
             lambda: check(Run(name="x", path="x.yaml"), judged(lambda x: True)),
             "judged: the evaluator takes x\n  expected inputs",
         ),
-        (lambda: check(Run(name="x"), judged(short)), "judged: x is no local file"),
+        (lambda: check(Run(name="x"), judged(short)), "judged: x isn't a local file"),
     ],
 )
 def test_malformed_evaluators(wrong: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

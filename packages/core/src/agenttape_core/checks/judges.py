@@ -120,7 +120,7 @@ def judge_path(run: Run, name: str) -> Path:
         ConfigurationError: If the run is in no local file.
     """
     if not run.path or "://" in run.path:
-        raise ConfigurationError(f"judged: {run.path or run.name} is no local file: {name} has no place to record")
+        raise ConfigurationError(f"judged: {run.path or run.name} isn't a local file: {name} has no place to record")
     path = Path(run.path)
     place = path.name.partition(".")[0]
     key = f".{run.key.rpartition('#')[2]}" if run.key else ""

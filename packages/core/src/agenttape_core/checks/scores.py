@@ -45,7 +45,7 @@ def scores_path(run: Run) -> Path:
         ConfigurationError: If it is of no local file.
     """
     if not run.path or "://" in run.path:
-        raise ConfigurationError(f"{run.path or run.name} is no local file beside which scores could stand")
+        raise ConfigurationError(f"{run.path or run.name} isn't a local file beside which scores could stand")
     path = Path(run.path)
     return path.with_name(f"{path.name.partition('.')[0]}{SCORES}")
 

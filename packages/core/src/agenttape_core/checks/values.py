@@ -135,7 +135,7 @@ def compiled(pattern: Any, where: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise ConfigurationError(f"{where}: {pattern!r} is no regular expression: {error}") from None
+        raise ConfigurationError(f"{where}: {pattern!r} isn't a regular expression: {error}") from None
 
 
 def _is_same(expected: Any, found: Any) -> bool:

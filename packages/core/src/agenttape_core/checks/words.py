@@ -175,4 +175,4 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise ConfigurationError(f"{text!r} is no regular expression: {error}") from None
+        raise ConfigurationError(f"{text!r} isn't a regular expression: {error}") from None

@@ -498,5 +498,5 @@ def recorded(
     project = this_project()
     path = project.recording(cassette, options.get("cassette_dir") or project.settings().cassette_dir)
     if not isinstance(path, Path):
-        raise ConfigurationError(f"{path} is no local file\n  download it")
+        raise ConfigurationError(f"{path} isn't a local file\n  download it")
     return program, path

@@ -120,5 +120,5 @@ def _moment(timing: Timing) -> str:
 def _milliseconds(ms: float) -> str:
     """One time as it is written."""
     if not math.isfinite(ms) or abs(ms) >= MAX_MS:
-        raise UnrecordableValueError("timing", type(ms), f"{ms} is no duration in milliseconds")
+        raise UnrecordableValueError("timing", type(ms), f"{ms} isn't a duration in milliseconds")
     return f"{ms:.1f}"

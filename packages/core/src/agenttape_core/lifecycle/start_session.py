@@ -135,7 +135,7 @@ def _target(prepared: Prepared) -> Location:
         return prepared.path
     if not isinstance(prepared.path, Path):
         raise ConfigurationError(
-            f"pending: {prepared.path} is no local file, beside which its new recording could wait for review\n"
+            f"pending: {prepared.path} isn't a local file, beside which its new recording could wait for review\n"
             "  leave the option out, or record to a local cassette"
         )
     return pending_path(prepared.path)

@@ -82,7 +82,7 @@ class Golden:
 
     def _path(self, cassette: Path | str, name: str) -> Path:
         if not isinstance(cassette, Path):
-            raise ConfigurationError(f"golden values lie beside the cassette, and {cassette} is no local file")
+            raise ConfigurationError(f"golden values lie beside the cassette, and {cassette} isn't a local file")
         return cassette.with_name(f"{stem_of(cassette)}{f'.{safe(name)}' if name else ''}{GOLDEN}")
 
 

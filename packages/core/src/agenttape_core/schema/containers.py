@@ -73,7 +73,7 @@ def _encode_pattern(value: re.Pattern[Any], nested: Encode) -> Plain:
 
 def _decode_pattern(plain: Any, nested: Decode) -> Any:
     if plain["flags"] & ~_FLAGS:
-        raise UnreadableValueError("$pattern", f"{plain['flags']} is no combination of flags")
+        raise UnreadableValueError("$pattern", f"{plain['flags']} isn't a combination of flags")
     try:
         return re.compile(nested(plain["pattern"]), plain["flags"])
     except (re.error, RecursionError) as error:

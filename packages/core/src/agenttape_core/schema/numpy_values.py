@@ -47,7 +47,7 @@ def _decode(plain: Any, nested: Decode) -> Any:
     if numpy is None:
         raise UnreadableValueError("$numpy", "numpy is not imported in this process; import it before the replay")
     if not _DTYPE.fullmatch(plain["dtype"]):
-        raise UnreadableValueError("$numpy", f"{plain['dtype'][:80]!r} is no type of numbers, words or moments")
+        raise UnreadableValueError("$numpy", f"{plain['dtype'][:80]!r} isn't a type of numbers, words or moments")
     dtype = numpy.dtype(plain["dtype"])
     if "values" in plain:
         values = nested(plain["values"])

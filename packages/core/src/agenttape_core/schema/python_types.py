@@ -92,7 +92,7 @@ def zone_called(name: str) -> dt.tzinfo:
     from zoneinfo import ZoneInfo
 
     if not _ZONE.fullmatch(name):  # it becomes the name of a file of the system, or of a package's resource
-        raise ValueError(f"{name[:80]!r} is no name of a time zone")
+        raise ValueError(f"{name[:80]!r} isn't a name of a time zone")
     return ZoneInfo(name)
 
 
@@ -109,7 +109,7 @@ def _read_moment(cls: Any, plain: Any) -> Any:
 
 def _read_fraction(text: str) -> fractions.Fraction:
     if not _FRACTION.fullmatch(text):  # one with an exponent, which we never write, may not fit into the memory
-        raise ValueError(f"{text[:80]!r} is no fraction such as 1/3")
+        raise ValueError(f"{text[:80]!r} isn't a fraction such as 1/3")
     return fractions.Fraction(text)
 
 

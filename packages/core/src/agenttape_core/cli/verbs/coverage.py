@@ -37,7 +37,7 @@ def coverage(paths: tuple[str, ...], *, graph: str | None, fail_under: float | N
         try:
             found.hold_against(target)
         except ConfigurationError as error:
-            raise ConfigurationError(f"--graph: {graph} is no graph: {error}") from None
+            raise ConfigurationError(f"--graph: {graph} isn't a graph: {error}") from None
     has_calls = False
     for each in progress(found_in(paths), "reading"):
         cassette = each.look()

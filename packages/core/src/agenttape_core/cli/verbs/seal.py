@@ -74,7 +74,7 @@ def _name(found: Found, file: Path) -> str:
 
 def _path(found: Found) -> Path:
     if found.path is None:
-        raise click.UsageError(f"{found.shown} is no local file; only those can be sealed")
+        raise click.UsageError(f"{found.shown} isn't a local file; only those can be sealed")
     return found.path
 
 

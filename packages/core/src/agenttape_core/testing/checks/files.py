@@ -28,7 +28,7 @@ class FileChecks(Crowd):
             with self.record() as session:
                 self.ask(shape, self.subject(World()), QUESTION)
             for item in session.interactions:
-                expect(item.kind in KINDS, f"{shape}: {item.kind!r} is no kind; the kinds are {sorted(KINDS)}")
+                expect(item.kind in KINDS, f"{shape}: {item.kind!r} isn't a kind; the kinds are {sorted(KINDS)}")
                 for field in ("name", "address", "request"):
                     expect(getattr(item, field), f"{shape}: the {field} of an interaction is empty")
 

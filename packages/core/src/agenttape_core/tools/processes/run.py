@@ -192,7 +192,7 @@ def path_of(cassette: str) -> Path:
         cassette: Its name or path.
 
     Raises:
-        ConfigurationError: If it is no local file.
+        ConfigurationError: If it isn't a local file.
     """
     path = cassette_path(cassette, load_settings().cassette_dir)
     if not isinstance(path, Path):

@@ -183,5 +183,5 @@ def _price(entry: Any) -> Price:
     price = Price(**entry)
     for value in price:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise ValueError(f"{value!r} is no price")
+            raise ValueError(f"{value!r} isn't a price")
     return price

@@ -72,7 +72,7 @@ def read_seals(file: Path) -> dict[str, Seal]:
         file: The file.
 
     Raises:
-        ConfigurationError: If it is no file of seals.
+        ConfigurationError: If it isn't a file of seals.
     """
     if not file.is_file():
         return {}
@@ -82,7 +82,7 @@ def read_seals(file: Path) -> dict[str, Seal]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise ConfigurationError(
-            f"{file} is no file of seals: {where and f'{where}: '}{first['msg']}\n"
+            f"{file} isn't a file of seals: {where and f'{where}: '}{first['msg']}\n"
             "  restore it from version control, or delete it and seal the cassettes anew"
         ) from None
 

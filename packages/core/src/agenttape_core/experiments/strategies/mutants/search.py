@@ -339,7 +339,7 @@ def _job(
     project = this_project()
     path = project.recording(cassette, options.pop("cassette_dir", None) or project.settings().cassette_dir)
     if not isinstance(path, Path):
-        raise ConfigurationError(f"{path} is no local file\n  download it")
+        raise ConfigurationError(f"{path} isn't a local file\n  download it")
     found = target_of(target)
     name = f"{found.module or found.file}:{found.qualname}"
     folder = Path(found.file).parent if found.file and not found.module else Path.cwd()
