@@ -103,7 +103,7 @@ class TapeCallbackHandler(InlineHandler):
 
     @property
     def errors(self) -> list[Exception]:
-        """What could not be recorded, and why."""
+        """The errors of what could not be recorded."""
         return self._observing.errors
 
     def flush(self) -> None:
