@@ -559,7 +559,7 @@ def told_outside() -> AbstractContextManager[None]:
 
 
 class atold_outside:  # noqa: N801 - it's used as a function; an async generator would be one of the program's
-    """Does as `told_outside`, for what is awaited: a chunk that is told of has its place among all that arrives."""
+    """Does as `told_outside`, for what is awaited: a chunk that notices has its place among all that arrives."""
 
     async def __aenter__(self) -> None:
         self._inside = around = EXECUTING.get()
