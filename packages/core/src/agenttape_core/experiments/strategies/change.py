@@ -42,7 +42,7 @@ class Case:
 
     @property
     def why(self) -> str:
-        """What differs: of the changed revision, or of the base where that is no measure."""
+        """The difference of the changed revision, or of the base where that is no measure."""
         return self.base.why if self.verdict == "UNCLEAR" else self.changed.why
 
     def __str__(self) -> str:

@@ -345,7 +345,7 @@ class ExecutedPlace:
         """See `Awaited`."""
 
     async def atold(self) -> None:
-        """See `Awaited`. Of several handlers that are told of a chunk, it comes for the first."""
+        """See `Awaited`. Of several handlers that see a chunk, it comes for the first."""
         if self._is_outside and not self._is_told:
             self._is_told = True
             await self._room.answered(self._base)

@@ -228,13 +228,13 @@ def _signalled(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _OF_FILES = {"add_reader": _watching, "add_writer": _watching, "add_signal_handler": _signalled}
-"""What loops with selectors have, each class that defines it."""
+"""Methods of loops with selectors, in each class that defines them."""
 _OWN: dict[str, Callable[[Any], Any]] = {
     "_asyncgen_firstiter_hook": _begins,
     "_asyncgen_finalizer_hook": _found,
     "shutdown_asyncgens": _shutting_down,
 }
-"""What only Python's own loops have."""
+"""Methods that only Python's own loops have."""
 _WRAPPED: dict[str, Callable[[Any], Any]] = {
     "call_at": _at,
     "call_soon_threadsafe": _post,
