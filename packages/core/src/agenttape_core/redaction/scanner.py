@@ -79,7 +79,8 @@ class Scanner:
         view = View(normal)
         found = list(self._ruled(view))
         if self._places is not None:
-            found += self._places.find(view, is_start=is_start)
+            as_written = View(Normal(text)) if normal.widths else view  # a place is looked for with its escapes
+            found += self._places.find(as_written, is_start=is_start)
         if not is_plain:
             met: list[object] = []
             found += self._detected(text, view, met, strict=strict)
