@@ -28,7 +28,7 @@ class AdmittedArrivals(Arrivals):
         call: The call.
     """
 
-    __slots__ = ("_address",)
+    __slots__ = ("_address", "_is_answered")
 
     _scheduler: Any
 
@@ -37,6 +37,7 @@ class AdmittedArrivals(Arrivals):
         self._label = None
         self._work: Work | None = None
         self._address = call.position.address
+        self._is_answered = False
         self.awaited = self.tells = RIGHT_AWAY
 
     # -- in threads --------------------------------------------------------------------------------------------
@@ -52,6 +53,7 @@ class AdmittedArrivals(Arrivals):
     def _arriving(self, base: str) -> Iterator[None]:
         threads = self._scheduler.threads
         one = threads.mine()
+        self._is_answered = True
         if one is not None:
             threads.leave_turn(one, AWAY)
         try:
@@ -77,9 +79,10 @@ class AdmittedArrivals(Arrivals):
         one = threads.mine()
         if one is None or self.awaited is not RIGHT_AWAY:
             return
-        if turn.running is one:
+        if turn.running is one and not self._is_answered:
             turn.passes(f"{self._address}!")
         else:
+            threads.leave_turn(one, AWAY)  # each effect of an answered call has a place of its own
             threads.arrives(f"{self._address}!")
             if one.is_out:
                 threads.leave_turn(one, AWAY)

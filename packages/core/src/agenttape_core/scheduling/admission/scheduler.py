@@ -94,7 +94,8 @@ class AdmittingScheduler(Scheduler):
         return False
 
     def settle(self) -> None:
-        """Do nothing: the threads that go on have come as far as in the recording."""
+        """Bring the threads that go on to the point at which the session ends."""
+        self.threads.settle()
 
     def close(self) -> None:
         """Let all that waits go on: the session ends."""

@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from time import monotonic
 from typing import Any, cast
 
 from agenttape_core.scheduling.admission.turn import Key, Participant, Turn, _acquire
@@ -34,6 +35,9 @@ from agenttape_core.scheduling.turns import wake
 from agenttape_core.scheduling.waits import Wait, register, unregister
 
 ROOT = "0"
+_SEVERAL = 2
+_SETTLES = 0.5
+"""Seconds for which the end of a session waits at most for threads that nobody waits for."""
 _ATTEMPT = 0.05
 """Seconds between two looks after a lock that C code may release, which tells nobody."""
 
@@ -97,6 +101,24 @@ class Participants:
         self._is_here(root)
         root.state = RUNNING
         self.turn.live[ROOT] = self.turn.running = root
+
+    def settle(self) -> None:
+        """Let others come as far as they can before the session ends: afterwards, their time and ids would be real."""
+        one, turn = self.mine(), self.turn
+        if one is None or in_loop() or len(turn.live) < _SEVERAL:
+            return
+        until = monotonic() + _SETTLES
+        self.leave_turn(one, BLOCKING)
+        while monotonic() < until and self._is_anybody_coming(one):
+            _acquire(one.wake, True, _ATTEMPT / 10)
+        with turn.lock:
+            turn.running, one.state = one, RUNNING
+
+    def _is_anybody_coming(self, one: Participant) -> bool:
+        with self.turn.lock:
+            self.turn.admit()
+            others = [other for other in self.turn.live.values() if other is not one and not other.is_out]
+            return self.turn.running is not None or any(other.state in (NEW, AWAY) for other in others)
 
     def leave(self) -> None:
         """Let everybody go on: the session has ended."""
