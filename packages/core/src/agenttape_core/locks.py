@@ -56,12 +56,8 @@ class cached_property(Generic[T]):  # noqa: N801 - it's used as the one of `func
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute = compute
-        self._name = ""
+        self._name = compute.__name__
         self.__doc__ = compute.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        """Learn its name."""
-        self._name = name
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...

@@ -263,7 +263,7 @@ def test_in_a_run_of_pytest(project: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--cassette-lab=mutants:1", "test_desk.py"]
     ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stdout
-    assert "= adequacy =" in ended.stdout
+    assert "= mutants =" in ended.stdout
     assert "mutants of 1 test: " in ended.stdout
     assert "(--runs 1 --seed 7)" in ended.stdout
 

@@ -110,7 +110,11 @@ def test_a_command_says_so(
     words: tuple[str, ...] = ("shop:main",)
     if kind != "function":
         name = program(f"{kind.replace(' ', '_')}.py", PROGRAMS[kind])
-        words = (sys.executable, *(("-m", "pytest", "-q", "-p", "no:cacheprovider") if kind == "test_it" else ()), name)
+        words = (
+            sys.executable,
+            *(("-m", "pytest", "-q", "-rN", "-p", "no:cacheprovider") if kind == "test_it" else ()),
+            name,
+        )
     assert agenttape("record", "--cassette", "c", "--", *words).code == 0
     monkeypatch.delenv("SHOP_API_KEY")
     ended = agenttape("replay", "--cassette", "c", "--", *words)
