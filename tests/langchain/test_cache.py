@@ -192,7 +192,7 @@ def test_clear(path: Path) -> None:
         assert cache.lookup("b", "m") == ANSWER
         with pytest.raises(CassetteMissError):
             cache.lookup("a", "m")
-        cache._recording.session._failure.error = None
+        cache._recording.session.latch.error = None
 
 
 def test_a_replay_takes_no_updates(path: Path) -> None:

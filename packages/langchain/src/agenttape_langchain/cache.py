@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 
 from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 
+import agenttape_langchain._compat  # noqa: F401 - a miss is then raised where LangChain gathers exceptions
 from agenttape_core import Mode, Report, Rule, SessionStateError
 from agenttape_core.integration import Boundary, Crossing, RLock, serve
 from agenttape_core.integration.stand_ins import Recording
