@@ -177,7 +177,7 @@ def test_a_store_behind_a_cache(suite: Suite, pytester: pytest.Pytester) -> None
     suite.run().assert_outcomes(passed=2)
     alone = suite.run(parcels)  # nobody has filled the store before it, as when it was recorded
     assert "no recording for embeddings Words" in alone.stdout.str()
-    suite.run("--rerecord=failing", online=True).assert_outcomes(passed=2)
+    suite.run("--rerecord=failed", online=True).assert_outcomes(passed=2)
     for order in ((), (parcels,), (parcels, refunds)):
         result = suite.run(*order)
         result.assert_outcomes(passed=len(order) or 2)

@@ -26,7 +26,7 @@ IDLE = ["program.py:idle", "--cassette", NOTHING]
 REFUSED = {
     "check": (["nothing", "--checks", "checks.yaml"], 1, "nothing was checked: no run holds a call or an answer"),
     "coverage": (["nothing"], 1, "nothing is covered: no cassette in nothing holds a call"),
-    "heal": (["test_plain.py"], 1, "nothing was replayed: no test has a cassette"),
+    "update": (["test_plain.py"], 1, "nothing was replayed: no test has a cassette"),
     "lab bisect": ([*IDLE, "--good", "HEAD"], 2, "holds no call"),
     "lab change": ([*IDLE, "--base", "HEAD"], 2, "holds no call"),
     "lab faults": (["test_plain.py"], 1, "none could be tried"),

@@ -67,7 +67,7 @@ TABLE = [
     ["show", "cassettes/damaged1.yaml"],
 ]
 ELSEWHERE = {
-    "heal",
+    "update",
     "lab",
     "record",
     "replay",
@@ -142,7 +142,7 @@ def test_programs_keep_the_key(command: Any, folder: Path) -> None:
     told.append(command("verify", "app.py:main", "run.yaml", "--json", "--times", "2", "--vary", "hash_seed"))
     told.append(command("lab", "orders", "app.py:main", *recorded, "--json"))
     (folder / "app.py").write_text((folder / "app.py").read_text().replace("mail ann", "write to ann"))
-    told += [command("replay", *session, "app.py:main"), command("heal", "--plan", *session, "app.py:main")]
+    told += [command("replay", *session, "app.py:main"), command("update", "--dry-run", *session, "app.py:main")]
     told.append(command("lab", "shrink", "app.py:main", *recorded))
     told.append(command("lab", "why", "app.py:main", *recorded))
     told.append(command("lab", "flaky", "app.py:main", *recorded, "--processes", "0"))

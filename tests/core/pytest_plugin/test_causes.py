@@ -49,7 +49,7 @@ def test_one_cause(edited: Project, workers: list[str]) -> None:
             "3 tests, first test_it.py::test_a[[]?]",
             "    call  arguments.question",
             "      asked     You help with books: {+briefly+}.",
-            "to do so:  pytest --rerecord=dirty",
+            "to do so:  pytest --rerecord=changed",
         ]
     )
 

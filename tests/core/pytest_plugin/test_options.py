@@ -173,7 +173,7 @@ def test_the_command_line_wins(project: Project) -> None:
         ("(mode='al')", (), "*unknown mode 'al'*"),
         ("", ("--rerecord", "--cassette-mode=all"), "*exclude each other*"),
         ("", ("--cassette-max-age=old",), "*--cassette-max-age=old: expected a number of days*"),
-        ("", ("--rerecord=failing", "-p", "no:cacheprovider"), "*needs pytest's cache*"),
+        ("", ("--rerecord=failed", "-p", "no:cacheprovider"), "*needs pytest's cache*"),
     ],
 )
 def test_what_cannot_be(project: Project, marker: str, args: tuple[str, ...], message: str) -> None:
@@ -191,7 +191,7 @@ def test_record_the_failing_ones(project: Project) -> None:
     project.record()
     project.tests(SEVERAL.replace('ask("b")', 'ask("c")'))
     project.run().assert_outcomes(passed=1, failed=1)
-    result = project.run("--rerecord=failing")
+    result = project.run("--rerecord=failed")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["served *test_a.yaml*", "recorded *test_b.yaml*"])
 

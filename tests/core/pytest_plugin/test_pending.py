@@ -48,7 +48,7 @@ def edited(project: Project) -> Project:
 def test_a_recording_waits_and_is_proved(edited: Project) -> None:
     """A test that records again passes and is proved, its cassette and golden value stay; accepted, it replays."""
     before = {name: (edited.path / "cassettes" / name).read_bytes() for name in edited.cassettes()}
-    result = edited.run("--rerecord=dirty", "--cassette-pending", "--cassette-prove=fail")
+    result = edited.run("--rerecord=changed", "--cassette-pending", "--cassette-prove=fail")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [

@@ -90,7 +90,7 @@ def test_tests_say_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None
     result.assert_outcomes(failed=2)
     assert result.stdout.str().count(ADVICE) == 2
     result.stdout.fnmatch_lines(["2 tests failed for want of a key; in a replay any text will do, and no call is sent"])
-    result.stdout.no_fnmatch_line("*--rerecord=failing*")
+    result.stdout.no_fnmatch_line("*--rerecord=failed*")
     result = project.run("--cassette-mode=all")
     assert ADVICE not in result.stdout.str()
     monkeypatch.setenv("OPENAI_API_KEY", "no-key")

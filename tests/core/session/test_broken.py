@@ -156,7 +156,7 @@ def test_both_sides_of_a_merge(mode: str | None) -> None:
     assert said[:3] == [
         "cassettes/c.yaml:1: the file has an unresolved merge conflict",
         "  take one side:  git checkout --ours cassettes/c.yaml",
-        "  and execute what it lacks:  pytest --rerecord=dirty",
+        "  and execute what it lacks:  pytest --rerecord=changed",
     ]
     assert (said[3], said[4][:16], said[5:]) == (
         "  or,",

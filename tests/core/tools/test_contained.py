@@ -12,7 +12,7 @@ import pytest
 from agenttape_core import awhat_if, boundary, returns, use_cassette, what_if
 from agenttape_core.experiments import orders, program_of
 from agenttape_core.experiments.program import Variation
-from agenttape_core.tools.heal import heal, plan
+from agenttape_core.tools.update import plan, update
 
 OUTER, INNER = Path("cassettes/outer.yaml"), Path("cassettes/inner.yaml")
 SAID = "cassettes/inner.yaml: no recording for tool search at search: the cassette holds no recording of this request"
@@ -103,7 +103,7 @@ def test_a_part_that_replays_is_no_news(tool: str, desk: Desk) -> None:
 
 
 def test_accounts_have_it_as_data(desk: Desk) -> None:
-    """The account of a change and the plan of a heal name the failures in their plain data."""
+    """The account of a change and the plan of an update name the failures in their plain data."""
     found = what_if(OUTER, desk.lenient, {"ask": returns("no")})
     assert (found.to_dict()["failed"], found.is_same) == ([SAID], False)
     planned = plan(desk.lenient, OUTER)
@@ -112,9 +112,9 @@ def test_accounts_have_it_as_data(desk: Desk) -> None:
 
 
 def test_a_heal_of_what_is_clean(desk: Desk) -> None:
-    """Where nothing has changed, a heal executes nothing, in the part neither."""
+    """Where nothing has changed, an update executes nothing, in the part neither."""
     desk.word = "dune"
-    assert heal(desk.strict, OUTER).is_clean
+    assert update(desk.strict, OUTER).is_clean
     assert desk.searched == []
 
 

@@ -93,7 +93,7 @@ def test_a_verb_begins_anew_with_it(seven: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.process
 def test_processes_have_it(folder: Path, seven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of `adequacy`, and the pytest of `heal` and `faults`."""
+    """That of `adequacy`, and the pytest of `update` and `faults`."""
     (folder / "test_it.py").write_text(PROGRAM)
     assert mutants("test_it.py:answer", seven, only=["prompts"], runs=1).score.share == 1
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs

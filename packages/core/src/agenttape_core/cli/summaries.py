@@ -12,7 +12,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Record": {
         "record": "Run a command, and record its calls of models and tools.",
         "replay": "Run a command again, answered from its cassettes.",
-        "heal": "Record only the calls that changed, and what depends on them.",
+        "update": "Record only the calls that changed, and what depends on them.",
     },
     "Look": {
         "ls": "List cassettes with their age, calls, tokens, cost and size.",
@@ -68,8 +68,8 @@ MEANT: Mapping[str, str] = {
     "tree": "show",
     "open": "view",
     "run": "replay",
-    "update": "heal",
-    "fix": "heal",
+    "heal": "update",
+    "fix": "update",
     **{name: f"lab {name}" for name in ("faults", "flaky", "mutants", "orders", "shrink", "why")},
     "list": "ls",
     "clean": "cassette prune",

@@ -331,7 +331,7 @@ def _note_missing_key(item: pytest.Item, call: pytest.CallInfo[None], running: R
 
 
 def _note_plans(item: pytest.Item, report: pytest.TestReport, running: Running | None) -> None:
-    """Pass over a test that failed in a plan, and keep in its last report what is to be healed of its own sessions."""
+    """Pass over a test that failed in a plan, and keep in its last report what is to be updated of its own sessions."""
     test = this_test()
     sessions = test.sessions or [] if test is not None else []
     if not sessions and running is None:

@@ -152,9 +152,9 @@ def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
     again, mode = option.rerecord, option.cassette_mode
     if again is not None and mode is not None:
         raise ConfigurationError("--rerecord and --cassette-mode exclude each other")
-    if again == "all" or (again == "failing" and item.nodeid in failed_last_time(item.config)):
+    if again == "all" or (again == "failed" and item.nodeid in failed_last_time(item.config)):
         return Mode.ALL
-    if again == "dirty":
+    if again == "changed":
         return Mode.UPDATE
     if again == "plan":
         return Mode.NONE
@@ -187,6 +187,6 @@ def failed_last_time(config: pytest.Config) -> Mapping[str, bool]:
         ConfigurationError: If there is no such cache.
     """
     if getattr(config, "cache", None) is None:
-        raise ConfigurationError("--rerecord=failing needs pytest's cache of the last run; it is switched off here")
+        raise ConfigurationError("--rerecord=failed needs pytest's cache of the last run; it is switched off here")
     failed: Mapping[str, bool] = config.cache.get("cache/lastfailed", {})
     return failed

@@ -88,7 +88,7 @@ class Misses:
         return [
             *lines,
             f"to see what it would take to execute only what has changed:  {again('--rerecord=plan')}",
-            f"to do so:  {again('--rerecord=dirty')}",
+            f"to do so:  {again('--rerecord=changed')}",
         ]
 
 

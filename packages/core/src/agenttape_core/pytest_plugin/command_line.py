@@ -24,9 +24,9 @@ def add_options(parser: pytest.Parser) -> None:
         "--rerecord",
         nargs="?",
         const="all",
-        choices=["all", "failing", "stale", "dirty", "plan"],
+        choices=["all", "failed", "stale", "changed", "plan"],
         help="record anew: all selected tests; those that failed in the last run; those older than --cassette-max-age; "
-        "dirty: only those calls that have changed; plan: nothing, and say what dirty would take",
+        "changed: only those calls that have changed; plan: nothing, and say what changed would take",
     )
     group.addoption("--force-record", dest="rerecord", action="store_const", const="all", help="the same as --rerecord")
     group.addoption(
@@ -43,7 +43,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--cassette-max-usd",
         metavar="DOLLARS",
         type=float,
-        help="with --rerecord=dirty or --cassette-lab=model:MODEL: make no call of a model that would cost more "
+        help="with --rerecord=changed or --cassette-lab=model:MODEL: make no call of a model that would cost more "
         "than is left of this",
     )
     group.addoption(
@@ -205,8 +205,8 @@ def refuse(config: pytest.Config) -> None:
     if config.option.cassette_samples < 1 or (config.option.cassette_baseline or 0) < 0:
         raise pytest.UsageError("--cassette-samples takes a number from 1, --cassette-baseline one from 0")
     if config.option.cassette_max_usd is not None:
-        if config.option.rerecord != "dirty" and not config.option.cassette_candidate:
-            raise pytest.UsageError("--cassette-max-usd needs --rerecord=dirty or --cassette-lab=model:MODEL")
+        if config.option.rerecord != "changed" and not config.option.cassette_candidate:
+            raise pytest.UsageError("--cassette-max-usd needs --rerecord=changed or --cassette-lab=model:MODEL")
         from agenttape_core.pytest_plugin.planning import keep_to
 
         keep_to(config.option.cassette_max_usd, config)

@@ -1,4 +1,4 @@
-"""`--rerecord=plan` and `--cassette-max-usd`: what it would take to heal the cassettes of tests, and a limit on it."""
+"""`--rerecord=plan` and `--cassette-max-usd`: what an update of tests would take, and a limit on it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.session import Session
 from agenttape_core.tools.budget import Budget
-from agenttape_core.tools.heal.plans import PLANNING, Plan, plan_of, planned_together, total_of
 from agenttape_core.tools.reading.prices import load_prices
+from agenttape_core.tools.update.plans import PLANNING, Plan, plan_of, planned_together, total_of
 
 _PLAN = "agenttape.plan"
 """The name of the property of a test report that holds its plan, as JSON."""
@@ -66,7 +66,7 @@ def _workers(config: pytest.Config) -> int:
 
 
 def keep_plan(item: pytest.Item, test: str, session: Session) -> None:
-    """Keep in the report of a test what it would take to heal its cassette.
+    """Keep in the report of a test what it would take to update its cassette.
 
     Args:
         item: The test.
@@ -79,7 +79,7 @@ def keep_plan(item: pytest.Item, test: str, session: Session) -> None:
 
 
 def keep_own_plans(item: pytest.Item, test: str, sessions: Sequence[Session], own: Session | None) -> None:
-    """Keep in the report of a test what it would take to heal the cassettes that it has opened itself.
+    """Keep in the report of a test what it would take to update the cassettes that it has opened itself.
 
     Args:
         item: The test.
@@ -114,7 +114,7 @@ def refusals_in(report: pytest.TestReport) -> dict[str, str]:
 def passed_over(report: pytest.TestReport) -> None:
     """Let a test be skipped that has failed while it was planned: it was given old answers to new questions."""
     report.outcome = "skipped"
-    report.longrepr = (str(report.location[0]), report.location[1] or 0, "planned: its cassette would be healed")
+    report.longrepr = (str(report.location[0]), report.location[1] or 0, "planned: its cassette would be updated")
 
 
 def plan_in(report: pytest.TestReport) -> tuple[str, Plan] | None:
@@ -149,7 +149,7 @@ def by_cassette(found: Iterable[OwnPlan]) -> dict[str, OwnPlan]:
 
 
 def lines_of(plans: Mapping[str, Plan], refused: Mapping[str, str], again: Callable[[str], str]) -> list[str]:
-    """Return the lines about the plans of tests that are to be healed.
+    """Return the lines about the plans of tests that are to be updated.
 
     Args:
         plans: The plans by the ids of the tests.
@@ -158,8 +158,8 @@ def lines_of(plans: Mapping[str, Plan], refused: Mapping[str, str], again: Calla
     """
     dirty = [plan for plan in plans.values() if not plan.is_clean]
     lines = [line for plan in dirty for line in plan.lines()]
-    healed = f"dirty, and {again('--rerecord=dirty')} executes only what has changed" if dirty else "dirty"
-    total = f"{len(dirty)} of {counted(len(plans), 'cassette')} {healed}: {total_of(list(plans.values()))}"
+    does = f"need updating, with {again('--rerecord=changed')}" if dirty else "need updating"
+    total = f"{len(dirty)} of {counted(len(plans), 'cassette')} {does}: {total_of(list(plans.values()))}"
     return [*lines, total, *([unplanned(refused)] if refused else [])]
 
 

@@ -85,7 +85,7 @@ class Running:
         if mode is not Mode.ALL and (old := too_old(chosen.path, item.config.option.cassette_max_age)) is not None:
             raise _TooOldError(_too_old(chosen, old, item))
         self.plans = item.config.option.rerecord == "plan"
-        """True if the test is replayed to see what it would take to heal its cassette."""
+        """True if the test is replayed to see what it would take to update its cassette."""
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
         if item.config.option.cassette_candidate:
             from agenttape_core.pytest_plugin.trying import options_of

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agenttape_core.pytest_plugin.planning import OwnPlan
     from agenttape_core.pytest_plugin.reporting import TestReports
     from agenttape_core.pytest_plugin.verdict import Verdict
-    from agenttape_core.tools.heal import Plan
+    from agenttape_core.tools.update import Plan
 
 _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
@@ -81,7 +81,7 @@ class WholeRun:
         What they share with others and make when they first need it, such as a store behind a cache, nobody has made
         for them then: they record it, and are green in any order.
         """
-        if self._config.option.rerecord == "failing" and getattr(self._config, "cache", None) is not None:
+        if self._config.option.rerecord == "failed" and getattr(self._config, "cache", None) is not None:
             from agenttape_core.pytest_plugin.cassette_options import failed_last_time
 
             self._places = {item.nodeid: place for place, item in enumerate(items)}
@@ -353,7 +353,7 @@ def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[s
     outdated = sum((verdict.word == "unused" or verdict.renewable) and not verdict.keyless for verdict in verdicts)
     lines = [f"to record the {missing} that are missing:  {again('--cassette-mode=once')}"] if missing > 1 else []
     if outdated > 1:
-        lines.append(f"to record anew what failed:  {again('--rerecord=failing')}")
+        lines.append(f"to record anew what failed:  {again('--rerecord=failed')}")
     if keyless:
         tests = counted(keyless, "test")
         lines.append(f"{tests} failed for want of a key; in a replay any text will do, and no call is sent")

@@ -83,7 +83,7 @@ class Changed:
         first = f"{self.to or 'the working tree'} against {self.base}: {counted(len(self.cases), 'recording')}, {said}"
         lines = [first, *map(str, self.cases)]
         if counts["CHANGED"]:
-            lines.append("to record only what has changed, within a limit:  agenttape heal --max-usd 1")
+            lines.append("to record only what has changed, within a limit:  agenttape update --max-usd 1")
         return "\n".join(lines)
 
 

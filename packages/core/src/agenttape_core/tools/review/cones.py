@@ -15,9 +15,9 @@ from typing import Any
 from agenttape_core.locks import cached_property
 from agenttape_core.schema import MODEL_KINDS, IndexRow, Interaction, Timing
 from agenttape_core.schema.plain import leaves
-from agenttape_core.tools.heal.cone import may_depend
 from agenttape_core.tools.reading.answer import Answer, joined
 from agenttape_core.tools.review.calls import PendingCall
+from agenttape_core.tools.update.cone import may_depend
 
 TimingOf = Callable[[int], Timing | None]
 

@@ -1,4 +1,4 @@
-"""`agenttape heal`: execute only those calls that have changed, and say before what that would take."""
+"""`agenttape update`: execute only those calls that have changed, and say before what that would take."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ from agenttape_core.cli.running import NO_TESTS, run_pytest
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.matching import Ignored
 from agenttape_core.storage import Cassette, open_cassette, pending_path
-from agenttape_core.tools.heal.healing import refuse_dear
-from agenttape_core.tools.heal.plans import Plan, total_of
 from agenttape_core.tools.processes.command import refuse_cassette
+from agenttape_core.tools.update.plans import Plan, total_of
+from agenttape_core.tools.update.updating import refuse_dear
 
 
-@verb("agenttape heal tests/test_support.py")
+@verb("agenttape update tests/test_support.py")
 @click.argument("words", nargs=-1, metavar="[TESTS...] | [--] COMMAND...")
-@click.option(
-    "--plan", "only_plan", is_flag=True, help="Only say what it would take; exit with 1 if there is anything."
-)
+@click.option("--dry-run", is_flag=True, help="Only show what would be executed; exit with 1 if there is anything.")
 @click.option("--max-usd", type=float, metavar="DOLLARS", help="Execute nothing if it may cost more than this.")
-@click.option("--pending", is_flag=True, help="Let what is recorded wait for `agenttape review`.")
-@click.option("--yes", is_flag=True, help="Do not ask before anything is executed.")
-@click.option("--cassette", metavar="NAME", help="Of a command: name or path of its cassette.")
-def heal(
+@click.option("--review", is_flag=True, help="Let what is recorded wait for `agenttape review`.")
+@click.option("--yes", is_flag=True, help="Execute without asking.")
+@click.option("--cassette", metavar="NAME", help="Name or path of the cassette of a command.")
+def update(
     words: tuple[str, ...],
     *,
-    only_plan: bool,
+    dry_run: bool,
     max_usd: float | None,
-    pending: bool,
+    review: bool,
     yes: bool,
     cassette: str | None,
     as_json: bool,
@@ -52,25 +50,25 @@ def heal(
     if cassette is None:
         refuse_cassette(words)
     of_tests = cassette is None and _names_tests(words)
-    healing: _Healing = (
-        _Tests(words, apart=as_json, pending=pending)
+    updating: _Updating = (
+        _Tests(words, apart=as_json, pending=review)
         if of_tests
-        else _Command(words, cassette, apart=as_json, pending=pending)
+        else _Command(words, cassette, apart=as_json, pending=review)
     )
-    plans = healing.plans()
-    refused = healing.refused or ([] if plans else ["nothing was replayed: no test has a cassette"])
+    plans = updating.plans()
+    refused = updating.refused or ([] if plans else ["nothing was replayed: no test has a cassette"])
     total = total_of(list(plans.values()))
     dirty = {name: plan for name, plan in plans.items() if not plan.is_clean}
     if not as_json:
         for plan in dirty.values():
             print_text("\n".join(plan.lines()))
         if len(plans) != 1 or not dirty:
-            print_text(f"{len(dirty)} of {counted(len(plans), 'cassette')} to heal: {total}")
+            print_text(f"{len(dirty)} of {counted(len(plans), 'cassette')} need updating: {total}")
     for line in refused:
         click.echo(printable(line), err=True)
-    if not dirty or only_plan:
+    if not dirty or dry_run:
         if as_json:
-            print_json({"plans": {name: plan.to_dict() for name, plan in plans.items()}, "healed": False})
+            print_json({"plans": {name: plan.to_dict() for name, plan in plans.items()}, "updated": False})
         return FINDINGS if dirty or refused else OK
     try:
         refuse_dear(total, max_usd)
@@ -80,14 +78,14 @@ def heal(
     if not yes and not _agreed():
         return FINDINGS
     before = _opened(dirty.values())
-    code = healing.heal(dirty, max_usd)
-    _print_changes(plans, _changes(before), healed=code == OK, as_json=as_json)
+    code = updating.execute(dirty, max_usd)
+    _print_changes(plans, _changes(before), updated=code == OK, as_json=as_json)
     return FINDINGS if refused else code
 
 
-def _print_changes(plans: Mapping[str, Plan], changes: Mapping[str, Any], *, healed: bool, as_json: bool) -> None:
+def _print_changes(plans: Mapping[str, Plan], changes: Mapping[str, Any], *, updated: bool, as_json: bool) -> None:
     if as_json:
-        facts = {"plans": {name: plan.to_dict() for name, plan in plans.items()}, "healed": healed}
+        facts = {"plans": {name: plan.to_dict() for name, plan in plans.items()}, "updated": updated}
         print_json({**facts, "changes": {path: comparison.to_dict() for path, comparison in changes.items()}})
         return
     for path, comparison in changes.items():
@@ -110,7 +108,7 @@ def _answers(comparison: Any) -> Iterator[str]:
 
 
 def _waits(plans: Iterable[Plan]) -> bool:
-    """Return whether anything that was healed waits for review."""
+    """Return whether anything that was updated waits for review."""
     return any(pending_path(Path(plan.path)).exists() for plan in plans if not plan.is_clean)
 
 
@@ -121,13 +119,13 @@ def _names_tests(words: Sequence[str]) -> bool:
 
 def _agreed() -> bool:
     if not sys.stdin.isatty():
-        click.echo("nothing was executed: say --yes to heal without being asked", err=True)
+        click.echo("nothing was executed: add --yes to update without being asked", err=True)
         return False
     return click.confirm("Execute these calls?", default=False, err=True)
 
 
 def _opened(plans: Any) -> dict[str, Cassette]:
-    """Return the cassettes as they are before they are healed, by their paths as messages show them."""
+    """Return the cassettes as they are before they are updated, by their paths as messages show them."""
     found = {}
     for plan in plans:
         try:
@@ -148,8 +146,8 @@ def _changes(before: Mapping[str, Cassette]) -> dict[str, Any]:
     return {path: comparison for path, comparison in compared.items() if comparison}
 
 
-class _Healing(Protocol):
-    """Tests that are healed, or a command."""
+class _Updating(Protocol):
+    """Tests that are updated, or a command."""
 
     refused: Sequence[str]
     """The lines about what there is no plan for, once there are plans."""
@@ -157,7 +155,7 @@ class _Healing(Protocol):
     def plans(self) -> dict[str, Plan]:
         """Return what it would take, by the id of the test or the path of the cassette."""
 
-    def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
+    def execute(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
         """Execute what has changed, and replay; return the exit code."""
 
 
@@ -184,11 +182,11 @@ class _Tests:
         self._tests = {name: one.tests for name, one in found.items()}
         return {name: one.plan for name, one in found.items()}
 
-    def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
+    def execute(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
         tests = list(dict.fromkeys(test for name in dirty for test in self._tests[name]))
         limit = [] if max_usd is None else [f"--cassette-max-usd={max_usd}"]
         waits = ["--cassette-pending"] if self._pending else []
-        updated = run_pytest(tests, ["--rerecord=dirty", *limit, *waits], quietly=self._apart)
+        updated = run_pytest(tests, ["--rerecord=changed", *limit, *waits], quietly=self._apart)
         if updated.returncode or _waits(dirty.values()):
             return FINDINGS if updated.returncode else OK  # what waits was proved, and replays once it is accepted
         return FINDINGS if run_pytest(tests, quietly=self._apart).returncode else OK
@@ -204,14 +202,14 @@ class _Command:
         self._apart = apart
 
     def plans(self) -> dict[str, Plan]:
-        from agenttape_core.tools.heal.commands import plan_of_command
+        from agenttape_core.tools.update.commands import plan_of_command
 
         return {plan.path: plan for plan in plan_of_command(self._words, self._cassette)}
 
-    def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:  # noqa: ARG002 - the plan keeps to it
-        from agenttape_core.tools.heal.commands import heal_command
+    def execute(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:  # noqa: ARG002 - the plan keeps to it
+        from agenttape_core.tools.update.commands import update_command
 
-        outcomes = heal_command(self._words, self._cassette, apart=self._apart, pending=self._pending)
+        outcomes = update_command(self._words, self._cassette, apart=self._apart, pending=self._pending)
         failures = [line for outcome in outcomes for line in outcome.failures()]
         for line in [*outcomes[0].lines(), *failures]:
             click.echo(f"agenttape: {printable(line)}", err=True)

@@ -1,4 +1,4 @@
-"""`--rerecord=plan` and `--rerecord=dirty`: what has changed is named first, and only that is executed."""
+"""`--rerecord=plan` and `--rerecord=changed`: what has changed is named first, and only that is executed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_plan(dirty: Project) -> None:
         [
             "cassettes/test_it/test_a.yaml: 1 of 3 calls changed, at most 2 below it",
             "   1  call ask at ask",
-            "1 of 2 cassettes dirty, and pytest --rerecord=dirty executes only what has changed: 1 of 4 calls *",
+            "1 of 2 cassettes need updating, with pytest --rerecord=changed: 1 of 4 calls *",
         ]
     )
     plans = json.loads((dirty.path / "plan.json").read_text())["tests"]
@@ -73,7 +73,7 @@ def test_a_plan(dirty: Project) -> None:
 def test_dirty(dirty: Project) -> None:
     """Only what has changed is executed; the other test's cassette stays, and a plain run is green."""
     before = files(dirty)
-    result = dirty.run("--rerecord=dirty")
+    result = dirty.run("--rerecord=changed")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["updated   cassettes/test_it/test_a.yaml  2 served, 1 executed, 1 dropped"])
     assert [name for name, content in files(dirty).items() if content != before[name]] == ["test_it/test_a.yaml"]
@@ -122,7 +122,7 @@ def test_e():
 
 
 def test_sessions_of_their_own(project: Project) -> None:
-    """What tests and fixtures open themselves is planned as well, a cassette of two tests once, and is healed alike."""
+    """Cassettes that tests and fixtures open themselves are planned and updated, too; one of two tests once."""
     project.tests(f"WORD = 'one'\n{OWN}")
     project.record()
     project.tests(f"WORD = 'two'\n{OWN}")
@@ -135,7 +135,7 @@ def test_sessions_of_their_own(project: Project) -> None:
         [
             "cassettes/warm.yaml: 1 of 1 call changed",
             "cassettes/both.yaml: 1 of 2 calls changed",
-            "2 of 4 cassettes dirty*",
+            "2 of 4 cassettes need updating*",
         ]
     )
     tests = {name: plan.tests for name, plan in read_plans(project.path / "plan.json").items() if plan.plan.changed}
@@ -144,7 +144,7 @@ def test_sessions_of_their_own(project: Project) -> None:
         "cassettes/both.yaml": ("test_it.py::test_b", "test_it.py::test_c"),
     }
     assert files(project) == before
-    project.run("--rerecord=dirty").assert_outcomes(passed=5)
+    project.run("--rerecord=changed").assert_outcomes(passed=5)
     project.go_offline()
     project.run().assert_outcomes(passed=5)
     assert project.run("--rerecord=plan").ret == 0
@@ -154,8 +154,8 @@ def test_sessions_of_their_own(project: Project) -> None:
     ("options", "message"),
     [
         (["--cassette-plan=x.json"], "--cassette-plan needs --rerecord=plan"),
-        (["--cassette-max-usd=1"], "--cassette-max-usd needs --rerecord=dirty"),
-        (["--rerecord=dirty", "--cassette-max-usd=-1"], "*expected a limit in US dollars, 0 or more; found -1.0"),
+        (["--cassette-max-usd=1"], "--cassette-max-usd needs --rerecord=changed"),
+        (["--rerecord=changed", "--cassette-max-usd=-1"], "*expected a limit in US dollars, 0 or more; found -1.0"),
     ],
 )
 def test_wrong_options(project: Project, options: list[str], message: str) -> None:

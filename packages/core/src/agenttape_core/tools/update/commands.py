@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import is_pending, open_cassette
-from agenttape_core.tools.heal.plans import PLANNING, Departed, Plan, planned
 from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import run
 from agenttape_core.tools.reading.prices import load_prices
+from agenttape_core.tools.update.plans import PLANNING, Departed, Plan, planned
 
 _OPTIONS = {name: value for name, value in PLANNING.items() if name != "mode"}
 
 
 def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[Plan]:
-    """Return what it would take to heal the cassettes of a command: of its main process, and of each further one.
+    """Return what it would take to update the cassettes of a command: of its main process, and of each further one.
 
     The command is replayed, and nothing is executed but what it does itself. Its own exit code means nothing.
 
@@ -50,7 +50,7 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
     return plans
 
 
-def heal_command(
+def update_command(
     words: Sequence[str], cassette: str | None = None, *, apart: bool = False, pending: bool = False
 ) -> list[Outcome]:
     """Run a command, execute what has changed, and replay it.

@@ -1,4 +1,4 @@
-"""`plan` and `heal` of a function: what it would take, and no more than that."""
+"""`plan` and `update` of a function: what it would take, and no more than that."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Usage
 from agenttape_core.session.call import WATCHERS
 from agenttape_core.tools.budget import Budget
-from agenttape_core.tools.heal import heal, plan
 from agenttape_core.tools.reading.prices import Price, PriceTable
+from agenttape_core.tools.update import plan, update
 
 CASSETTE = Path("cassettes/c.yaml")
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
@@ -78,16 +78,16 @@ def test_a_plan_executes_nothing(agent: Agent) -> None:
 
 
 def test_the_unchanged_is_clean(agent: Agent) -> None:
-    """Where nothing has changed, there is nothing to heal, and healing does nothing."""
+    """Where nothing has changed, there is nothing to update, and an update does nothing."""
     assert plan(agent, "c").is_clean
-    assert str(heal(agent, "c", max_usd=0.0)) == "3 calls, none changed"
+    assert str(update(agent, "c", max_usd=0.0)) == "3 calls, none changed"
     assert agent.asked == []
 
 
-def test_healed_replays(agent: Agent) -> None:
+def test_updated_replays(agent: Agent) -> None:
     """Only what has changed is executed, and the next replay is green."""
     agent.questions[1] = "B"
-    heal(agent, "c")
+    update(agent, "c")
     assert agent.asked == ["B"]
     with use_cassette("c") as session:
         assert agent() == ["a 1", "B 1", "c 3"]
@@ -100,16 +100,16 @@ def test_new_and_dropped(agent: Agent) -> None:
     assert "1 new, and what follows" in str(plan(agent, "c"))
     agent.questions[:] = ["a"]
     assert str(plan(agent, "c")) == "0 of 3 calls changed, 2 no longer asked for"
-    heal(agent, "c")
+    update(agent, "c")
     assert (agent.asked, len(open_cassette(CASSETTE).entries)) == ([], 1)
 
 
 def test_what_other_runs_ask_for(agent: Agent) -> None:
-    """Of a cassette that serves several runs, a plan names nothing as no longer asked for, and a heal drops nothing."""
+    """If a cassette serves several runs, a plan lists no unused call, and an update drops none."""
     agent.questions[:] = ["a"]
     assert plan(agent, "c", unused="ignore").is_clean
     agent.questions[:] = ["z"]
-    heal(agent, "c", unused="ignore")
+    update(agent, "c", unused="ignore")
     assert (agent.asked, len(open_cassette(CASSETTE).entries)) == (["z"], 4)
 
 
@@ -118,10 +118,10 @@ def test_a_limit_that_does_not_suffice(agent: Agent) -> None:
     before = CASSETTE.read_bytes()
     agent.questions[1] = "B"
     with pytest.raises(ConfigurationError, match=r"about \$0.0600, and \$0.05 is allowed; nothing was executed"):
-        heal(agent, "c", max_usd=0.05)
+        update(agent, "c", max_usd=0.05)
     Path("prices.json").write_text("{}")
     with pytest.raises(ConfigurationError, match="the cost of 2 of the calls is not known"):
-        heal(agent, "c", max_usd=1.0)
+        update(agent, "c", max_usd=1.0)
     assert (agent.asked, CASSETTE.read_bytes()) == ([], before)
 
 

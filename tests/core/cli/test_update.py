@@ -1,4 +1,4 @@
-"""`agenttape heal`: a plan, a question, the heal, and the proof."""
+"""`agenttape update`: a plan, a question, the update, and the replay."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_tests(edited: Path, command: Any) -> None:
     """Without a yes nothing is executed; with one only what has changed is, and the tests replay."""
     cassette = edited / "cassettes" / "test_it" / "test_a.yaml"
     before = cassette.read_bytes()
-    asked: Ended = command("heal", "test_it.py")
+    asked: Ended = command("update", "test_it.py")
     assert asked.code == 1
     assert "1 of 2 calls changed" in asked.out
-    assert "say --yes" in asked.err
+    assert "add --yes" in asked.err
     assert ((edited / "asked").read_text(), cassette.read_bytes()) == ("", before)
-    healed: Ended = command("heal", "--yes", "--json", "test_it.py::test_a")
+    healed: Ended = command("update", "--yes", "--json", "test_it.py::test_a")
     assert healed.code == 0
     assert list(healed.json["plans"]) == ["test_it.py::test_a"]
     assert list(healed.json["changes"]) == ["cassettes/test_it/test_a.yaml"]
@@ -70,10 +70,10 @@ def test_a_command(edited: Path, command: Any) -> None:
     """A function or a command is replayed for the plan, updated, and replayed."""
     (edited / "app.py").write_text("from agent import ask\n\ndef main():\n    ask('same'), ask('two')\n")
     cassette = "cassettes/test_it/test_a.yaml"
-    planned: Ended = command("heal", "--plan", "--cassette", cassette, "app.py:main")
+    planned: Ended = command("update", "--dry-run", "--cassette", cassette, "app.py:main")
     assert (planned.code, (edited / "asked").read_text()) == (1, "")
     assert planned.out.startswith(f"{cassette}: 1 of 2 calls changed")
-    healed: Ended = command("heal", "--yes", "--cassette", cassette, "app.py:main")
+    healed: Ended = command("update", "--yes", "--cassette", cassette, "app.py:main")
     assert (healed.code, (edited / "asked").read_text()) == (0, "two")
     assert "outcome.value" in healed.out
     assert "request" not in healed.out, "the question was just edited"
@@ -82,13 +82,13 @@ def test_a_command(edited: Path, command: Any) -> None:
 def test_no_tests(edited: Path, command: Any) -> None:
     """Where pytest finds no test, or cannot collect, that is said, and nothing is done."""
     (edited / "test_it.py").write_text("import nothing_like_it\n")
-    ended: Ended = command("heal", "--yes", "test_it.py")
+    ended: Ended = command("update", "--yes", "test_it.py")
     assert ended.code == 2
     assert "pytest ended with 2" in ended.err
     assert "nothing_like_it" in ended.err
 
 
-@pytest.mark.parametrize("verb", ["heal", "replay", "record"])
+@pytest.mark.parametrize("verb", ["update", "replay", "record"])
 def test_a_cassette_is_no_command(edited: Path, command: Any, verb: str) -> None:
     """A cassette before the command is told to belong to its option, with the command line that does it."""
     ended: Ended = command(verb, "cassettes/test_it/test_a.yaml", "--", "python", "app.py")
@@ -105,15 +105,15 @@ def test_a_cassette_that_cannot_be_opened(edited: Path, command: Any) -> None:
     (edited / "other.yaml").write_bytes(cassette.read_bytes())
     own = "\ndef test_b():\n    with use_cassette('other.yaml'):\n        pass\n"
     (edited / "test_it.py").write_text(f"from agenttape_core import use_cassette\n{TEST}{own}")
-    for words in (["--plan"], ["--yes"], ["--plan", "--json"]):
-        ended: Ended = command("heal", "test_it.py", *words)
+    for words in (["--dry-run"], ["--yes"], ["--dry-run", "--json"]):
+        ended: Ended = command("update", "test_it.py", *words)
         assert ended.code == 1
         assert "no plan for 2 tests, whose cassettes cannot be opened:\ncassettes/test_it/test_a.yaml:" in ended.err
         assert "other.yaml:" in ended.err
         assert "git checkout --ours cassettes/test_it/test_a.yaml" in ended.err
     cassette.write_bytes(whole)
     assert (edited / "asked").read_text() == ""
-    ended = command("heal", "test_it.py", "--yes")
+    ended = command("update", "test_it.py", "--yes")
     assert ended.code == 1
     assert "no plan for 1 test, " in ended.err
     assert (edited / "asked").read_text() == "WORD"

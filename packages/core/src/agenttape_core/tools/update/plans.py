@@ -1,4 +1,4 @@
-"""The plan of a heal, which says what it would take: found by a replay that goes on where a call has changed."""
+"""The plan of an update, which says what it would take: found by a replay that goes on where a call has changed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from agenttape_core.errors import counted, shown_path
 from agenttape_core.schema import Timing
 from agenttape_core.session import Session, Source
-from agenttape_core.tools.heal.cone import below
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
+from agenttape_core.tools.update.cone import below
 
 PLANNING: Mapping[str, Any] = {
     "mode": "none",
@@ -51,7 +51,7 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan: what it would take to heal a cassette, or several.
+    """A plan: what it would take to update a cassette, or several.
 
     Args:
         path: The cassette as a message shows it; empty for several together.
@@ -144,7 +144,7 @@ class Departed(NamedTuple):
 
 
 def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
-    """Return what it would take to heal the cassette of a session that was opened with the options `PLANNING`.
+    """Return what it would take to update the cassette of a session that was opened with the options `PLANNING`.
 
     Args:
         session: The session, which has ended.
@@ -162,7 +162,7 @@ def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
 def planned(
     source: Source, timing_of: Callable[[int], Timing | None], departed: Departed, prices: Prices, shown: str
 ) -> Plan:
-    """Return what it would take to heal a cassette.
+    """Return what it would take to update a cassette.
 
     Args:
         source: Its recordings.

@@ -1,4 +1,4 @@
-"""`plan` and `heal`: for a function and its cassette."""
+"""`plan` and `update`: for a function and its cassette."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agenttape_core.errors import AgentTapeHalt, ConfigurationError
 from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
-from agenttape_core.tools.heal.plans import PLANNING, Plan, plan_of
 from agenttape_core.tools.reading.prices import how_to_price, load_prices
+from agenttape_core.tools.update.plans import PLANNING, Plan, plan_of
 
 
 def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> Plan:
-    """Return what it would take to heal a cassette. Nothing is executed, and nothing is written.
+    """Return what it would take to update a cassette. Nothing is executed, and nothing is written.
 
     The function is replayed. Where a call asks for something else than was recorded, it gets the old answer of its
     place, so that changes further on are found, too. What the function raises then means nothing.
@@ -44,7 +44,7 @@ def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> P
     )
 
 
-def heal(function: Callable[[], Any], cassette: str | Path, *, max_usd: float | None = None, **options: Any) -> Plan:
+def update(function: Callable[[], Any], cassette: str | Path, *, max_usd: float | None = None, **options: Any) -> Plan:
     """Execute those calls of a run that have changed, and what depends on them; serve the rest, drop what is left over.
 
     Args:
@@ -90,7 +90,8 @@ def refuse_dear(found: Plan, max_usd: float | None) -> None:
         return
     if found.dollars > max_usd:
         raise ConfigurationError(
-            f"healing may cost about ${found.dollars:.4f}, and ${max_usd:g} is allowed; nothing was executed\n  {found}"
+            f"the update may cost about ${found.dollars:.4f}, and ${max_usd:g} is allowed; nothing was executed\n"
+            f"  {found}"
         )
     calls = [call for call in (*found.changed, *found.below) if call.dollars is None]
     if calls:
