@@ -117,10 +117,13 @@ async def test_tool_taken_from_a_sub_agent_is_a_miss(supervised: tuple[Path, Any
 async def test_frozen_serves_sub_agents_as_blocks(supervised: tuple[Path, Any], world: World) -> None:
     """By name, a sub-agent is served as one tool: an edit inside it is not noticed, and the report says so."""
     path, recorded = supervised
-    with use_cassette(path, frozen={"tool"}) as replay:
+    with use_cassette(path, replay_only={"tool"}) as replay:
         found = await supervisor(world, researcher="You are a pirate.").ainvoke(QUESTION)
     assert found == recorded
-    assert [str(one) for one in replay.report.served_not_run] == ["ask_researcher (frozen)", "ask_writer (frozen)"]
+    assert [str(one) for one in replay.report.served_not_run] == [
+        "ask_researcher (replay-only)",
+        "ask_writer (replay-only)",
+    ]
 
 
 async def test_events_of_sub_agents_are_replayed(world: World, tmp_path: Path) -> None:

@@ -473,7 +473,7 @@ async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> No
     with use_cassette(path, ambient=ambient) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "2 served, 0 executed, 1 run through"
-    with use_cassette(path, ambient=ambient, frozen={"research"}) as replay:
+    with use_cassette(path, ambient=ambient, replay_only={"research"}) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "1 served, 0 executed"
 

@@ -94,7 +94,7 @@ def test_edited_prompt_inside_is_a_miss(recorded: tuple[Path, Any]) -> None:
     path, result = recorded
     with pytest.raises(CassetteMissError, match="pirate"):
         replayed(path, chief(gone(), "You are a pirate."))
-    found, _ = replayed(path, chief(gone(), "You are a pirate."), frozen={"ask_expert"})
+    found, _ = replayed(path, chief(gone(), "You are a pirate."), replay_only={"ask_expert"})
     assert found == result
 
 

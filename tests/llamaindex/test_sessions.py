@@ -78,7 +78,7 @@ def test_live_is_executed_and_derives(recorded: Path) -> None:
 def test_frozen_is_never_executed(recorded: Path) -> None:
     """Frozen calls are served while everything else is recorded anew."""
     fresh = World()
-    with use_cassette(recorded, mode="all", frozen=["LeafLLM"]):
+    with use_cassette(recorded, mode="all", replay_only=["LeafLLM"]):
         assert LeafLLM(fresh).chat(HELLO).raw["id"] == "chatcmpl-1"
         FakeEmbedding(fresh).get_text_embedding("t")
     assert fresh.reached == ["text"]

@@ -12,8 +12,8 @@ from agenttape_core.engine import (
     Execute,
     Policy,
     Refuse,
-    RunThrough,
     Serve,
+    StepInto,
     decide,
     parse_match_on,
     parse_mode,
@@ -32,15 +32,15 @@ NAMES: list[frozenset[str]] = [frozenset(), frozenset({"tool"}), frozenset({"sea
 
 
 @pytest.mark.parametrize(
-    ("mode", "recorded", "live", "frozen", "known"),
+    ("mode", "recorded", "live", "replay_only", "known"),
     list(itertools.product(Mode, [False, True], NAMES, NAMES, [False, True])),
 )
 def test_every_combination(
-    mode: Mode, recorded: bool, live: frozenset[str], frozen: frozenset[str], known: bool
+    mode: Mode, recorded: bool, live: frozenset[str], replay_only: frozenset[str], known: bool
 ) -> None:
     """Frozen is only served; live is executed; else the mode says what is done with and without a recording."""
-    decision = decided(Policy(mode, recorded, live, frozen), EXACT if known else None)
-    is_live, is_frozen = bool(live & {"tool", "search"}), bool(frozen & {"tool", "search"})
+    decision = decided(Policy(mode, recorded, live, replay_only), EXACT if known else None)
+    is_live, is_frozen = bool(live & {"tool", "search"}), bool(replay_only & {"tool", "search"})
     recording_anew = mode is Mode.ALL or (mode in {Mode.ONCE, Mode.UPDATE} and not recorded)
     if is_frozen:
         expected: type = Serve if known else Refuse
@@ -66,7 +66,7 @@ def test_every_combination(
         (Policy(Mode.ONCE, recorded=False), True, True, False, False),
         (Policy(Mode.NEW_EPISODES, recorded=True), False, True, False, True),
         (Policy(Mode.ALL, recorded=True), True, True, False, False),
-        (Policy(Mode.ALL, recorded=True, frozen=frozenset({"tool"})), True, True, False, True),
+        (Policy(Mode.ALL, recorded=True, replay_only=frozenset({"tool"})), True, True, False, True),
     ],
 )
 def test_what_a_policy_means(policy: Policy, replaces: bool, records: bool, offline: bool, serves: bool) -> None:
@@ -80,18 +80,22 @@ CONTAINED = Candidate(3, "exact", contained=True)
 @pytest.mark.parametrize(
     ("policy", "candidate", "expected"),
     [
-        (Policy(Mode.NONE, recorded=True), CONTAINED, RunThrough(CONTAINED)),
-        (Policy(Mode.NEW_EPISODES, recorded=True), CONTAINED, RunThrough(CONTAINED)),
+        (Policy(Mode.NONE, recorded=True), CONTAINED, StepInto(CONTAINED)),
+        (Policy(Mode.NEW_EPISODES, recorded=True), CONTAINED, StepInto(CONTAINED)),
         (Policy(Mode.ALL, recorded=True), CONTAINED, Execute(live=False)),
         (Policy(Mode.NONE, recorded=True), EXACT, Serve(EXACT)),
-        (Policy(Mode.NONE, recorded=True, through=frozenset({"search"})), EXACT, RunThrough(EXACT)),
-        (Policy(Mode.NONE, recorded=True, through=frozenset({"tool"})), LOSSY, RunThrough(LOSSY)),
-        (Policy(Mode.NONE, recorded=True, through=frozenset({"tool"})), None, Refuse(None)),
-        (Policy(Mode.NONE, recorded=True, through=None), CONTAINED, Serve(CONTAINED)),
-        (Policy(Mode.NONE, recorded=True, frozen=frozenset({"search"})), CONTAINED, Serve(CONTAINED)),
-        (Policy(Mode.NONE, True, frozen=frozenset({"tool"}), through=frozenset({"tool"})), CONTAINED, Serve(CONTAINED)),
-        (Policy(Mode.NONE, True, live=frozenset({"tool"}), through=frozenset({"tool"})), EXACT, Execute(live=True)),
-        (Policy(Mode.NONE, recorded=True, executable=frozenset({"chat"})), CONTAINED, RunThrough(CONTAINED)),
+        (Policy(Mode.NONE, recorded=True, step_into=frozenset({"search"})), EXACT, StepInto(EXACT)),
+        (Policy(Mode.NONE, recorded=True, step_into=frozenset({"tool"})), LOSSY, StepInto(LOSSY)),
+        (Policy(Mode.NONE, recorded=True, step_into=frozenset({"tool"})), None, Refuse(None)),
+        (Policy(Mode.NONE, recorded=True, step_into=None), CONTAINED, Serve(CONTAINED)),
+        (Policy(Mode.NONE, recorded=True, replay_only=frozenset({"search"})), CONTAINED, Serve(CONTAINED)),
+        (
+            Policy(Mode.NONE, True, replay_only=frozenset({"tool"}), step_into=frozenset({"tool"})),
+            CONTAINED,
+            Serve(CONTAINED),
+        ),
+        (Policy(Mode.NONE, True, live=frozenset({"tool"}), step_into=frozenset({"tool"})), EXACT, Execute(live=True)),
+        (Policy(Mode.NONE, recorded=True, executable=frozenset({"chat"})), CONTAINED, StepInto(CONTAINED)),
     ],
 )
 def test_running_through(policy: Policy, candidate: Candidate | None, expected: Decision) -> None:
@@ -102,8 +106,8 @@ def test_running_through(policy: Policy, candidate: Candidate | None, expected: 
 def test_only_tools_are_run_through_without_being_named() -> None:
     """A recorded call of another kind is served, whatever is recorded inside it, unless it is named."""
     assert decide(Policy(Mode.NONE, recorded=True), "call", "plan", CONTAINED) == Serve(CONTAINED)
-    named = Policy(Mode.NONE, recorded=True, through=frozenset({"plan"}))
-    assert decide(named, "call", "plan", CONTAINED) == RunThrough(CONTAINED)
+    named = Policy(Mode.NONE, recorded=True, step_into=frozenset({"plan"}))
+    assert decide(named, "call", "plan", CONTAINED) == StepInto(CONTAINED)
 
 
 def test_lossy() -> None:

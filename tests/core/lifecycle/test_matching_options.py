@@ -343,7 +343,7 @@ def test_what_was_written(world: World) -> None:
     assert derived.written == Path("cassettes/c.derived.yaml").resolve()
 
 
-@pytest.mark.parametrize("option", ["live", "frozen"])
+@pytest.mark.parametrize("option", ["live", "replay_only"])
 def test_a_name_that_nothing_has(world: World, option: str) -> None:
     """A name that no boundary of the run has is warned of: it may be misspelled. Kinds and recorded names are not."""
     with use_cassette("c", mode="once"):

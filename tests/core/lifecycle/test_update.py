@@ -94,7 +94,10 @@ def test_asked_once_more_than_recorded(world: World) -> None:
 def test_frozen_is_never_executed(world: World) -> None:
     """What is frozen and has changed is a miss, as in every mode."""
     before = record(world, "a")
-    with pytest.raises(CassetteMissError, match="it is frozen"), use_cassette("c", mode="update", frozen={"tool"}):
+    with (
+        pytest.raises(CassetteMissError, match="it is replay-only"),
+        use_cassette("c", mode="update", replay_only={"tool"}),
+    ):
         ask(world, "new")
     assert CASSETTE.read_bytes() == before
 
@@ -114,9 +117,9 @@ def test_calls_inside_a_served_tool_stay(world: World) -> None:
         call("outer", lambda: world.reach(world.tool("inner", of="outer")), x=1)
         ask(world, name)
 
-    with use_cassette("c", mode="all", through=()):
+    with use_cassette("c", mode="all", step_into=()):
         run("a")
-    with use_cassette("c", mode="update", frozen={"outer"}):
+    with use_cassette("c", mode="update", replay_only={"outer"}):
         run("b")
     assert entries() == ["outer", "inner", "b"]
     parents = {item.name: item.parent for item in open_cassette(CASSETTE).interactions()}

@@ -206,11 +206,11 @@ def test_dots_in_names(world: World) -> None:
 def test_frozen(world: World, mode: Any, live: set[str]) -> None:
     """What is frozen is never executed, in any mode and whatever is live: it is served, or it is a miss."""
     record(world, "a", "b")
-    with use_cassette("c", mode=mode, frozen={"b"}, live=live, unused="ignore"):
+    with use_cassette("c", mode=mode, replay_only={"b"}, live=live, unused="ignore"):
         assert world.tool("b", tool="b") == "b 2"
     with (
-        pytest.raises(CassetteMissError, match="it is frozen, and the cassette holds no recording"),
-        use_cassette("c", mode=mode, frozen={"b"}, live=live),
+        pytest.raises(CassetteMissError, match="it is replay-only, and the cassette holds no recording"),
+        use_cassette("c", mode=mode, replay_only={"b"}, live=live),
     ):
         world.tool("b", tool="new")
     assert world.reached == ["a", "b"]
@@ -218,7 +218,7 @@ def test_frozen(world: World, mode: Any, live: set[str]) -> None:
 
 def test_frozen_without_a_cassette(world: World) -> None:
     """Also where there is nothing to serve."""
-    with pytest.raises(CassetteMissError, match="frozen"), use_cassette("c", mode="once", frozen={"tool"}):
+    with pytest.raises(CassetteMissError, match="replay-only"), use_cassette("c", mode="once", replay_only={"tool"}):
         ask(world, "a")
     assert world.reached == []
 
@@ -226,7 +226,7 @@ def test_frozen_without_a_cassette(world: World) -> None:
 def test_frozen_while_recording(world: World) -> None:
     """A recording with something frozen keeps what was served, beside what was executed."""
     record(world, "a", "b")
-    with use_cassette("c", mode="all", frozen={"b"}):
+    with use_cassette("c", mode="all", replay_only={"b"}):
         assert ask(world, "a", "b") == ["a 3", "b 2"]
     with use_cassette("c"):
         assert ask(world, "a", "b") == ["a 3", "b 2"]
@@ -235,7 +235,7 @@ def test_frozen_while_recording(world: World) -> None:
 def test_frozen_is_judged(world: World) -> None:
     """A frozen recording is expected to be asked for, also when its kind is live."""
     record(world, "a", "b")
-    with pytest.raises(UnusedInteractionsError, match="1 of 2"), use_cassette("c", live={"tool"}, frozen={"b"}):
+    with pytest.raises(UnusedInteractionsError, match="1 of 2"), use_cassette("c", live={"tool"}, replay_only={"b"}):
         ask(world, "a")
 
 
@@ -361,7 +361,7 @@ def test_generators_are_refused() -> None:
             use_cassette("c")(function)
 
 
-@pytest.mark.parametrize("option", ["live", "frozen", "through", "freeze", "allow_hosts", "tags"])
+@pytest.mark.parametrize("option", ["live", "replay_only", "step_into", "freeze", "allow_hosts", "tags"])
 def test_bare_strings(option: str) -> None:
     """A string where a collection belongs is a mistake, and is refused as one."""
     with pytest.raises(ConfigurationError, match=f"{option}='tool' is a bare string; expected a collection"):

@@ -136,7 +136,7 @@ def test_children(world: World) -> None:
         "beside",
     ]
     before = list(world.reached)
-    with use_cassette("c", frozen={"tool"}) as session:
+    with use_cassette("c", replay_only={"tool"}) as session:
         assert call("outer", agent) == answer
         world.tool("beside")
     assert world.reached == before

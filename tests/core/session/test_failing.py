@@ -247,7 +247,7 @@ def test_kept_all_the_same(world: World) -> None:
 
 def test_swallowed_failure_while_recording(world: World) -> None:
     """A recording in which something of ours was swallowed is not a cassette."""
-    with pytest.raises(CassetteMissError), use_cassette("c", mode="once", frozen={"b"}):
+    with pytest.raises(CassetteMissError), use_cassette("c", mode="once", replay_only={"b"}):
         ask(world, "a")
         with suppress(CassetteMissError):
             ask(world, "b")

@@ -117,7 +117,7 @@ def test_call_that_is_no_longer_made_is_unused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(f"{__name__}.model", lambda _: "nothing was asked")
     with pytest.raises(UnusedInteractionsError, match="1 of 2"), use_cassette("c"):
         expert("why?")
-    with use_cassette("c", frozen={"expert"}):
+    with use_cassette("c", replay_only={"expert"}):
         expert("why?")
 
 
@@ -145,15 +145,15 @@ def test_what_is_served_and_why() -> None:
 def test_through_by_name() -> None:
     """A tool that is named is run through whatever it did; frozen wins over that, and so does live."""
     recorded(lambda: report("sum"))
-    with use_cassette("c", through={"report"}) as session:
+    with use_cassette("c", step_into={"report"}) as session:
         report("sum")
     assert RAN == ["report"]
     assert Path("report.md").exists()
-    with use_cassette("c", through={"report"}, frozen={"tool"}) as session:
+    with use_cassette("c", step_into={"report"}, replay_only={"tool"}) as session:
         report("sum")
     assert RAN == ["report"]
-    assert [str(tool) for tool in session.report.served_not_run] == ["report (frozen)"]
-    with use_cassette("c", through={"report"}, live={"report"}) as session:
+    assert [str(tool) for tool in session.report.served_not_run] == ["report (replay-only)"]
+    with use_cassette("c", step_into={"report"}, live={"report"}) as session:
         report("sum")
     assert (len(session.report.executed), len(session.report.ran_through)) == (1, 0)
 
@@ -172,7 +172,7 @@ def test_nested_tools_are_decided_on_one_by_one() -> None:
     assert [crossed.name for crossed in session.report.ran_through] == ["chief", "expert"]
 
 
-@pytest.mark.parametrize("options", [{}, {"live": {"chat"}}, {"through": {"tool"}}])
+@pytest.mark.parametrize("options", [{}, {"live": {"chat"}}, {"step_into": {"tool"}}])
 def test_reaches_nothing(options: dict[str, Any]) -> None:
     """Code that runs on replay connects nowhere, not even beside a live call, nor in a tool that is named."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -351,7 +351,8 @@ def test_derived_cassette_replays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"mode": "all", "frozen": {"chat"}}, {"live": {"tool"}}, {"mode": "new_episodes", "live": {"tool"}}]
+    "options",
+    [{"mode": "all", "replay_only": {"chat"}}, {"live": {"tool"}}, {"mode": "new_episodes", "live": {"tool"}}],
 )
 def test_served_calls_inside_an_executed_tool_stay_inside(options: dict[str, Any]) -> None:
     """A tool that is executed while the calls inside it are served has them inside it in what is written."""

@@ -123,7 +123,7 @@ def test_rules(world: World) -> None:
     with use_cassette("c", redact=[rule]):
         assert call("t", world.tool, who="E-123") == "E-123"
     with pytest.raises(ConfigurationError, match="employee"):
-        use_cassette("c", mode="all", frozen={"t"}).__enter__()
+        use_cassette("c", mode="all", replay_only={"t"}).__enter__()
     with use_cassette("c", mode="all"):
         call("t", lambda: "E-123", who="E-123")
     assert "E-123" in CASSETTE.read_text()
@@ -164,7 +164,7 @@ def test_key_that_moves_to_the_environment(world: World, monkeypatch: pytest.Mon
     with use_cassette("c", mode="new_episodes"):
         call("t", world.tool, key=SECRET)
         call("t", lambda: "y", key=SECRET, n=2)
-    with use_cassette("c", mode="all", frozen={"t"}, unused="ignore"):
+    with use_cassette("c", mode="all", replay_only={"t"}, unused="ignore"):
         call("t", world.tool, key=SECRET)
         call("t", world.tool, key=SECRET, n=2)
     with use_cassette("c"):

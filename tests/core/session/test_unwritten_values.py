@@ -1,4 +1,4 @@
-"""A tool that is named in `through` may return what no codec can write: a replay runs its code to have it."""
+"""A tool that is named in `step_into` may return what no codec can write: a replay runs its code to have it."""
 
 # ruff: noqa: D103 - what is no test says by its name what it is
 
@@ -38,7 +38,7 @@ async def aload(n: int) -> Table:
 def test_its_code_runs_in_a_replay(tmp_path: Path) -> None:
     """The program gets a real value, and the calls inside are served."""
     for mode in ("all", "none", "none"):
-        with use_cassette(tmp_path / "run.yaml", mode=mode, through={"load", "aload"}) as cassette:
+        with use_cassette(tmp_path / "run.yaml", mode=mode, step_into={"load", "aload"}) as cassette:
             assert load(3).rows == [3, "more!"]
             assert asyncio.run(aload(4)).rows == [4]
     assert [crossed.kind for crossed in cassette.report.ran_through] == ["tool", "tool"]
@@ -49,14 +49,14 @@ def test_recording_again_changes_nothing(tmp_path: Path) -> None:
     """The text that stands for the value has no address of memory in it."""
     texts = []
     for _ in range(2):
-        with use_cassette(tmp_path / "run.yaml", mode="all", through={"tool"}):
+        with use_cassette(tmp_path / "run.yaml", mode="all", step_into={"tool"}):
             load(3)
         texts.append([line for line in (tmp_path / "run.yaml").read_text().splitlines() if "0x" in line])
     assert texts[0] == texts[1]
     assert len(texts[0]) == 1
 
 
-@pytest.mark.parametrize("options", [{}, {"through": {"aload"}}, {"through": {"load"}, "frozen": {"load"}}])
+@pytest.mark.parametrize("options", [{}, {"step_into": {"aload"}}, {"step_into": {"load"}, "replay_only": {"load"}}])
 def test_all_others_are_refused(options: dict[str, Any], tmp_path: Path) -> None:
     """A replay serves them, and has nothing to serve."""
     with (

@@ -329,7 +329,7 @@ def test_as_an_option(path: Path) -> None:
         ({1: returns(1)}, {"beyond": set()}, "expected 'stop'"),
         ({1: returns(1)}, {"mode": "all"}, "changes=... is for a replay, and mode='all' records"),
         ({1: returns(1)}, {"live": {"search"}}, "cannot be changed: it is live, so it is executed"),
-        ({1: returns(1)}, {"through": {"tool"}}, "cannot be changed: its code is run through"),
+        ({1: returns(1)}, {"step_into": {"tool"}}, "cannot be changed: its code is run through"),
     ],
 )
 def test_refused(path: Path, changes: Any, options: dict[str, Any], message: str) -> None:

@@ -34,7 +34,7 @@ time, which passes without anybody waiting."""
 STDERR = "stderr"
 """The place of events that are written to standard error."""
 _PREFIX = "AGENTTAPE_"
-_LISTS = frozenset({"freeze", "allow_hosts", "live", "frozen", "through", "tags", "ignore", "redaction_off"})
+_LISTS = frozenset({"freeze", "allow_hosts", "live", "replay_only", "step_into", "tags", "ignore", "redaction_off"})
 _SEVERAL = _LISTS | {"match_on"}
 _PATHS = frozenset({"cassette_dir", "events", "prices", "retirements"})
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
@@ -50,8 +50,8 @@ class Settings(BaseModel):
     mode: str = "none"
     cassette_dir: str = "cassettes"
     live: tuple[str, ...] = ()
-    frozen: tuple[str, ...] = ()
-    through: tuple[str, ...] = ()
+    replay_only: tuple[str, ...] = ()
+    step_into: tuple[str, ...] = ()
     exhausted: Exhausted = "fail"
     match_on: MatchOn = STRICT
     ignore: tuple[str, ...] | None = None

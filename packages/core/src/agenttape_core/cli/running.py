@@ -22,8 +22,8 @@ NO_TESTS = 5
 
 _SEVERAL = {
     "live": "A kind (chat, tool) or name to execute in any mode.",
-    "frozen": "A kind or name to serve and never execute.",
-    "through": "A kind or name whose code is run, while the calls that it makes are served.",
+    "replay_only": "A kind or name to serve and never execute.",
+    "step_into": "A kind or name whose code is run, while the calls that it makes are served.",
     "match_on": "A way to find a recording: exact, request, address or ordered; tried in turn.",
     "ignore": "A path in requests to ignore, such as arguments.now.",
     "freeze": "A part of the world to freeze: clock, clock:ticking, uuid, random, numpy, env.",

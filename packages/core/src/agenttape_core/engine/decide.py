@@ -15,7 +15,7 @@ class Serve(NamedTuple):
     found: Candidate
 
 
-class RunThrough(NamedTuple):
+class StepInto(NamedTuple):
     """Run the code of the call; the calls that it makes are decided on one by one, and served."""
 
     found: Candidate
@@ -35,7 +35,7 @@ class Refuse(NamedTuple):
     """The recording that may not be served because it is lossy, if there is one."""
 
 
-Decision = Serve | RunThrough | Execute | Refuse
+Decision = Serve | StepInto | Execute | Refuse
 
 
 def decide(
@@ -57,18 +57,18 @@ def decide(
         is_tried: Whether another model is tried on the call.
         is_idempotent: Whether the boundary says that a call of it may be made again.
     """
-    if (is_tried and not policy.is_frozen(kind, name)) or not policy.may_serve(kind, name):
+    if (is_tried and not policy.is_replay_only(kind, name)) or not policy.may_serve(kind, name):
         return Execute(live=is_tried or policy.is_live(kind, name))
     if candidate is None:
         return _unrecorded(policy, kind, name, is_idempotent=is_idempotent)
-    if policy.runs_through(kind, name, candidate):
-        return RunThrough(candidate)
+    if policy.steps_into(kind, name, candidate):
+        return StepInto(candidate)
     return Serve(candidate) if policy.lossy == "serve" or not candidate.lossy else Refuse(candidate)
 
 
 def _unrecorded(policy: Policy, kind: str, name: str, *, is_idempotent: bool) -> Decision:
     """Decide what happens on a call that has no recording."""
-    if policy.is_frozen(kind, name):
+    if policy.is_replay_only(kind, name):
         return Refuse(None)
     if policy.records:
         return Execute(live=False)

@@ -21,7 +21,7 @@ IDEMPOTENT = "idempotent"
 """The word in `live` for boundaries that say that a call of them may be made again, or only reads."""
 
 _REPLAYED_WHOLE = frozenset({"call"})
-"""The kinds that are replayed whole unless `through` names them: you marked the function, so its code doesn't run."""
+"""The kinds that are replayed whole unless `step_into` names them: you marked the function, so its code doesn't run."""
 
 
 class _Facts(NamedTuple):
@@ -31,8 +31,8 @@ class _Facts(NamedTuple):
         mode: The mode it was opened in.
         recorded: Whether a cassette was there when it was opened.
         live: Kinds and names that are executed for real in any mode.
-        frozen: Kinds and names that are only ever served, in any mode.
-        through: Kinds and names that are run through, whatever they did; `None` where nothing is, for want of code.
+        replay_only: Kinds and names that are only ever served, in any mode.
+        step_into: Kinds and names that are run through, whatever they did; `None` where nothing is, for want of code.
         exhausted: The answer when a sequence of equal requests runs out.
         match_on: How a recording is found, tried in turn.
         on_miss: The answer to a call that has no recording.
@@ -44,8 +44,8 @@ class _Facts(NamedTuple):
     mode: Mode
     recorded: bool
     live: frozenset[str] = frozenset()
-    frozen: frozenset[str] = frozenset()
-    through: frozenset[str] | None = frozenset()
+    replay_only: frozenset[str] = frozenset()
+    step_into: frozenset[str] | None = frozenset()
     exhausted: Exhausted = "fail"
     match_on: MatchOn = STRICT
     on_miss: OnMiss = "raise"
@@ -90,7 +90,7 @@ class Policy(_Facts):
     @cached_property
     def serves(self) -> bool:
         """True if anything may be served."""
-        return not self.replaces or (self.recorded and bool(self.frozen))
+        return not self.replaces or (self.recorded and bool(self.replay_only))
 
     @cached_property
     def runs_idempotent(self) -> bool:
@@ -99,24 +99,24 @@ class Policy(_Facts):
 
     def may_serve(self, kind: str, name: str) -> bool:
         """True if a recording would be served if there is one; else there is no need to look for it."""
-        return not (self.replaces or self.is_live(kind, name)) or self.is_frozen(kind, name)
+        return not (self.replaces or self.is_live(kind, name)) or self.is_replay_only(kind, name)
 
-    def is_frozen(self, kind: str, name: str) -> bool:
+    def is_replay_only(self, kind: str, name: str) -> bool:
         """True if a boundary is only ever served."""
-        return self.is_barred(kind, name) or self._is_named_frozen(kind, name)
+        return self.is_barred(kind, name) or self._is_named_replay_only(kind, name)
 
     def is_barred(self, kind: str, name: str) -> bool:
         """True if a run that has departed from its recording may not execute a boundary."""
         return self.executable is not None and not {kind, name} & self.executable
 
-    def _is_named_frozen(self, kind: str, name: str) -> bool:
-        return kind in self.frozen or name in self.frozen
+    def _is_named_replay_only(self, kind: str, name: str) -> bool:
+        return kind in self.replay_only or name in self.replay_only
 
-    def may_run_through(self, kind: str, name: str) -> bool:
+    def may_step_into(self, kind: str, name: str) -> bool:
         """True if nobody has said that the code of a recorded call is never run."""
-        return self.through is not None and not self._is_named_frozen(kind, name)
+        return self.step_into is not None and not self._is_named_replay_only(kind, name)
 
-    def runs_through(self, kind: str, name: str, candidate: Candidate) -> bool:
+    def steps_into(self, kind: str, name: str, candidate: Candidate) -> bool:
         """True if the code of a recorded call is run, and the calls that it makes are decided on one by one.
 
         Args:
@@ -124,17 +124,17 @@ class Policy(_Facts):
             name: The name of the boundary.
             candidate: Its recording.
         """
-        if not self.may_run_through(kind, name):
+        if not self.may_step_into(kind, name):
             return False
-        return self.is_named_through(kind, name) or (kind not in _REPLAYED_WHOLE and candidate.contained)
+        return self.must_step_into(kind, name) or (kind not in _REPLAYED_WHOLE and candidate.contained)
 
-    def is_named_through(self, kind: str, name: str) -> bool:
+    def must_step_into(self, kind: str, name: str) -> bool:
         """True if the user has said that the code of a recorded call is run."""
-        return self.through is not None and (kind in self.through or name in self.through)
+        return self.step_into is not None and (kind in self.step_into or name in self.step_into)
 
     def is_live(self, kind: str, name: str) -> bool:
-        """True if a boundary is executed in any mode. What is named as both is frozen."""
-        return (kind in self.live or name in self.live) and not self.is_frozen(kind, name)
+        """True if a boundary is executed in any mode. What is named as both is replay-only."""
+        return (kind in self.live or name in self.live) and not self.is_replay_only(kind, name)
 
 
 def parse_match_on(chosen: object) -> MatchOn:

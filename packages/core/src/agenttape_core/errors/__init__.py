@@ -153,7 +153,7 @@ class UnrecordableValueError(AgentTapeError):
             "  return plain data (str, int, float, bool, None, bytes, list, tuple, set, dict, datetime, uuid, "
             "pydantic model, dataclass, enum, numpy array) from this boundary,\n"
             "  register a codec for the type: agenttape_core.integration.register_codecs([TypeCodec(...)]),\n"
-            "  name the tool in through={...}, if a replay may run its code to have the value,\n"
+            "  name the tool in step_into={...}, if a replay may run its code to have the value,\n"
             '  or open the cassette with opaque="keep", if an opaque value that can only be passed around will do'
         )
 

@@ -12,7 +12,7 @@ class UnprovenRecordingWarning(UserWarning):
 
 
 class UnmatchedNameWarning(UserWarning):
-    """A name that was given as `live` or `frozen` is that of no boundary of the run: perhaps it is misspelled."""
+    """A name that was given as `live` or `replay_only` is that of no boundary of the run: perhaps it is misspelled."""
 
 
 class UnrecordedConnectionWarning(UserWarning):

@@ -35,7 +35,7 @@ def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int
             continue
         if not policy.may_serve(row.kind, row.name):
             why = "it is live, so it is executed and not served"
-        elif policy.through is not None and {row.kind, row.name} & policy.through:
+        elif policy.step_into is not None and {row.kind, row.name} & policy.step_into:
             why = "its code is run through, so its recorded outcome is not used"
         else:
             continue

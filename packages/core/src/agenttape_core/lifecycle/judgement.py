@@ -59,7 +59,7 @@ def judged(opened: Opened) -> Judgement:
         warnings.append(UnrecordedConnectionWarning(outside))
     if unmatched := opened.session.extension(NAMES).unmatched():
         names = ", ".join(unmatched)
-        where = f"{opened.prepared.shown}: live, frozen or through names {names}"
+        where = f"{opened.prepared.shown}: live, replay_only or step_into names {names}"
         warnings.append(UnmatchedNameWarning(f"{where}, but the run asked for no boundary of that name"))
     return Judgement(warnings=tuple(warnings))
 

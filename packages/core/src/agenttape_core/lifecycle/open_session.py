@@ -37,8 +37,8 @@ from agenttape_core.storage.files import CONFLICT, choose_side
 
 _BESIDE_THE_RUN: Mapping[str, object] = {
     "live": (),
-    "frozen": (),
-    "through": (),
+    "replay_only": (),
+    "step_into": (),
     "freeze": (),
     "http": False,
     "pending": False,
@@ -81,8 +81,8 @@ def prepare(request: SessionRequest) -> Prepared:
         mode,
         recorded=cassette is not None,
         live=frozenset(settings.live),
-        frozen=frozenset(settings.frozen),
-        through=frozenset(settings.through) if request.is_current else None,
+        replay_only=frozenset(settings.replay_only),
+        step_into=frozenset(settings.step_into) if request.is_current else None,
         exhausted=settings.exhausted,
         match_on=settings.match_on,
         on_miss=settings.on_miss,

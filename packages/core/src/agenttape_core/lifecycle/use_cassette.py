@@ -140,8 +140,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             with something live writes what happened to a derived cassette and leaves its own untouched. With
             `"idempotent"`, embeddings, and tools that say that they may be called again, or only read, are executed
             where a call of them has no recording.
-        frozen: Kinds and names that are only ever served, in any mode.
-        through: Kinds and names whose code a replay runs, while the calls that it makes are served. Tools that did
+        replay_only: Kinds and names that are only ever served, in any mode.
+        step_into: Kinds and names whose code a replay runs, while the calls that it makes are served. Tools that did
             nothing outside of the process by themselves, and made recorded calls, are run through without being named.
         match_on: How a recording is found for a call, tried in turn: `exact` (the same request at the same address),
             `request` (the same request elsewhere), `address` (another request at the same address), `ordered` (the
@@ -226,8 +226,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         mode: str | Mode | None = None,
         cassette_dir: str | Path | None = None,
         live: Collection[str] | None = None,
-        frozen: Collection[str] | None = None,
-        through: Collection[str] | None = None,
+        replay_only: Collection[str] | None = None,
+        step_into: Collection[str] | None = None,
         match_on: Way | Matcher | Sequence[Way | Matcher] | None = None,
         ignore: Collection[str] | None = None,
         exhausted: Exhausted | None = None,
@@ -265,8 +265,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "mode": mode,
             "cassette_dir": cassette_dir,
             "live": live,
-            "frozen": frozen,
-            "through": through,
+            "replay_only": replay_only,
+            "step_into": step_into,
             "match_on": match_on,
             "ignore": ignore,
             "exhausted": exhausted,

@@ -126,7 +126,7 @@ def _bar(session: Session, kind: str, name: str) -> str:
     """Return why a boundary is only ever served; empty where it might be executed."""
     if session.policy.is_barred(kind, name):
         return "the run has departed from its recording, live does not name this call"
-    return "it is frozen" if session.policy.is_frozen(kind, name) else ""
+    return "it is replay-only" if session.policy.is_replay_only(kind, name) else ""
 
 
 def _note_answer(facts: Facts, found: Match, *, is_served: bool) -> Crossed:

@@ -464,7 +464,7 @@ def _written(call: ExecutedCall, value: Any) -> Plain:
         return call.session.codec.encode(value)
     except UnrecordableValueError as error:
         policy, asked = call.session.policy, call.request
-        if not (policy.is_named_through(asked.kind, asked.name) and policy.may_run_through(asked.kind, asked.name)):
+        if not (policy.must_step_into(asked.kind, asked.name) and policy.may_step_into(asked.kind, asked.name)):
             raise
         call.fidelity_note = f"a replay runs its code: {str(error).partition(chr(10))[0]}"
         return plain_value(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agenttape_core.engine import IDEMPOTENT, Decision, RunThrough
+from agenttape_core.engine import IDEMPOTENT, Decision, StepInto
 from agenttape_core.errors import CassetteMissError, shown_path
 from agenttape_core.guard import how_to_end, warn_of_late
 from agenttape_core.guard.caller import caller
@@ -51,7 +51,7 @@ class Names(Listener):
     def __init__(self, session: Session) -> None:
         policy = session.policy
         self._session = session
-        self.named = policy.live | policy.frozen | (policy.through or frozenset())
+        self.named = policy.live | policy.replay_only | (policy.step_into or frozenset())
         self._met: set[str] = set()
 
     def begins(self, kind: str, name: str) -> None:
@@ -100,7 +100,7 @@ class _Secrets(Listener):
 
     def decided(self, position: Position, body: Mapping[str, Any], decision: Decision) -> None:
         with self._session.latch, self._session.answering:
-            self._held.note(position.address, body, begins_run=isinstance(decision, RunThrough))
+            self._held.note(position.address, body, begins_run=isinstance(decision, StepInto))
 
 
 class _Departures(Listener):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenttape_core.engine import Decision, Policy, RunThrough, Serve, decide
+from agenttape_core.engine import Decision, Policy, Serve, StepInto, decide
 from agenttape_core.matching import STRICT, CanonicalRequest, RecordingIndex
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.scheduling import Ending
@@ -18,7 +18,7 @@ def only_replays(setup: Setup) -> bool:
     when the session opens, and no more once its policy has changed.
     """
     policy, source = setup.policy, setup.source
-    if not policy.offline or policy.frozen or policy.through or policy.executable is not None:
+    if not policy.offline or policy.replay_only or policy.step_into or policy.executable is not None:
         return False
     rare = (setup.candidates, setup.pace, setup.events, setup.sink)
     differs = setup.notes_departures or isinstance(source, Edited) or setup.scheduler.is_chosen
@@ -73,9 +73,9 @@ class Recordings:
         while True:
             found = self._find(policy, request, address)
             decision = decide(policy, kind, name, found, is_idempotent=is_idempotent)
-            if not isinstance(decision, Serve | RunThrough):
+            if not isinstance(decision, Serve | StepInto):
                 return decision
-            if self.index.use(decision.found, alone=isinstance(decision, RunThrough)):
+            if self.index.use(decision.found, alone=isinstance(decision, StepInto)):
                 return decision
             # Another thread has found the same recording, and was faster: find again among the others.
 

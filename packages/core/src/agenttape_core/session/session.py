@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agenttape_core.engine import Decision, Execute, Mode, Policy, Refuse, RunThrough, Serve
+from agenttape_core.engine import Decision, Execute, Mode, Policy, Refuse, Serve, StepInto
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ServedWriteError
 from agenttape_core.freeze import Frozen, is_drawn_by_program
 from agenttape_core.locks import RLock, cached_property
@@ -144,8 +144,8 @@ class Session:
             recorded = source.interaction(served.number)
             if served.kind != "tool" and not recorded.acts:
                 return ""  # a search of a remote service has no code that could have run
-            if not self.policy.may_run_through(served.kind, served.name):
-                return "frozen"
+            if not self.policy.may_step_into(served.kind, served.name):
+                return "replay-only"
             return answered_without(recorded) or why_not_run(recorded.acts)
 
         return Report(why_served, run_id=self.setup.run_id)
@@ -333,12 +333,12 @@ class Session:
     def _not_answered(
         self,
         facts: Facts,
-        decision: RunThrough | Execute | Refuse,
+        decision: StepInto | Execute | Refuse,
         candidate: Candidate | None,
         body: Mapping[str, Any],
     ) -> Crossing:
         """Begin a call that no recording answers."""
-        if isinstance(decision, RunThrough):
+        if isinstance(decision, StepInto):
             return run_through(facts, decision.found)
         if isinstance(decision, Execute):
             return executed(facts, candidate)

@@ -45,7 +45,7 @@ def _reason(run: RecordedRun, number: int) -> str:
         return f"it belongs to no invocation of thread {run.plan.thread_id!r}"
     for around in _around(run, number):
         if not _runs_through(around):
-            why = "frozen" if _is_frozen(around) else why_not_run(around.acts)
+            why = "replay-only" if _is_replay_only(around) else why_not_run(around.acts)
             where = f"it lies inside {around.kind} {around.name}, interaction {around.number}"
             remedy = f"give that call another answer: answers={{{around.number}: ...}}"
             return f"{where}, which was served and not run ({why})\n    {remedy}"
@@ -62,13 +62,13 @@ def _around(run: RecordedRun, number: int) -> Iterator[Interaction]:
 
 
 def _runs_through(item: Interaction) -> bool:
-    through = set(project_settings().through or ())
-    named = not {item.kind, item.name}.isdisjoint(through)
-    return not _is_frozen(item) and (named or (item.kind == "tool" and item.acts == []))
+    step_into = set(project_settings().step_into or ())
+    named = not {item.kind, item.name}.isdisjoint(step_into)
+    return not _is_replay_only(item) and (named or (item.kind == "tool" and item.acts == []))
 
 
-def _is_frozen(item: Interaction) -> bool:
-    return not {item.kind, item.name}.isdisjoint(project_settings().frozen)
+def _is_replay_only(item: Interaction) -> bool:
+    return not {item.kind, item.name}.isdisjoint(project_settings().replay_only)
 
 
 _GAP = "gap"

@@ -71,8 +71,8 @@ class ReaskedCall:
         return recorded.address.partition("/")[0] in self._roots
 
     def _is_run_through(self, recorded: Interaction) -> bool:
-        is_frozen = not {recorded.kind, recorded.name}.isdisjoint(project_settings().frozen)
-        return recorded.acts == [] and recorded.number in self._with_calls and not is_frozen
+        is_replay_only = not {recorded.kind, recorded.name}.isdisjoint(project_settings().replay_only)
+        return recorded.acts == [] and recorded.number in self._with_calls and not is_replay_only
 
     @cached_property
     def _with_calls(self) -> set[int | None]:

@@ -307,7 +307,7 @@ class _Running:
         kinds = tuple(sorted({row.kind for row in opened.entries if row.name in names}))
         parts: list[tuple[Part, Mapping[str, Any], tuple[str, ...]]] = []
         if names - {judge}:
-            parts.append(("model", {"frozen": [judge]} if judge else {}, kinds))
+            parts.append(("model", {"replay_only": [judge]} if judge else {}, kinds))
         if judge:
             parts.append(("judge", {}, (judge,)))
         live = [row.name for row in opened.entries if row.kind == "tool" and not _held_back(row.name, opened, tools)]
