@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,9 +23,6 @@ NUMBER = {number}
 @boundary("chat")
 def ask(question):
     raise AssertionError("a model was called")
-
-def answer():
-    {body}
 """
 GOOD = 'return ask("Is Dune there?")'
 BAD = 'return ask("Is there Dune?")'
@@ -38,26 +36,39 @@ def git(*words: str) -> str:
     return subprocess.run(["git", *who, *words], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def commit(number: int, body: str) -> str:
-    """Commit the program with another body, and return the commit."""
-    Path("desk.py").write_text(DESK.format(number=number, body=body))
-    git("add", "desk.py")
-    git("commit", "-qm", f"Change {number}")
-    return git("rev-parse", "HEAD")
+def program(body: str, number: int = 0, **others: str) -> str:
+    """Return the text of the program: `answer` with a body, and other functions with theirs."""
+    functions = {"answer": body, **others}
+    return DESK.format(number=number) + "".join(f"\ndef {name}():\n    {each}\n" for name, each in functions.items())
+
+
+def commit(*texts: str) -> None:
+    """Commit one text of the program after another, all in one process."""
+    first = int(git("rev-list", "--count", "HEAD"))
+    stream = "reset refs/heads/main\nfrom refs/heads/main^0\n"
+    for number, text in enumerate(texts, first):
+        stream += f"commit refs/heads/main\ncommitter a <a@example.com> {number} +0000\ndata <<END\nChange {number}\n"
+        stream += f"END\nM 644 inline desk.py\ndata {len(text)}\n{text}\n"
+    subprocess.run(["git", "fast-import", "--quiet"], input=stream, check=True, text=True)
+    git("reset", "-q", "--hard")
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository with a program and its recording, which is not in it."""
     monkeypatch.chdir(tmp_path)
-    git("init", "-q")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
+    git("init", "-q", "-b", "main")
     (tmp_path / "test_desk.py").write_text(
-        "import pytest\nfrom desk import answer\n\n"
-        "@pytest.mark.cassette('../desk.yaml')\ndef test_answer():\n    assert answer() == 'Yes.'\n"
+        "import pytest\nfrom desk import answer, ask\n\n"
+        "@pytest.mark.cassette('../desk.yaml')\ndef test_answer():\n    assert answer() == 'Yes.'\n\n"
+        "@pytest.mark.cassette('../desk.yaml')\ndef test_same():\n    assert ask('Is Dune there?') == 'Yes.'\n"
     )
+    (tmp_path / "desk.py").write_text(program(GOOD))
     git("add", "-A")
-    commit(0, GOOD)
-    live = DESK.format(number=0, body=GOOD).replace('raise AssertionError("a model was called")', 'return "Yes."')
+    git("commit", "-qm", "Change 0")
+    live = program(GOOD).replace('raise AssertionError("a model was called")', 'return "Yes."')
     namespace: dict[str, Callable[[], str]] = {}
     exec(live, namespace)
     with use_cassette(tmp_path.parent / "desk.yaml", mode="all"):
@@ -71,11 +82,10 @@ CASSETTE = "../desk.yaml"
 
 def test_the_commit_of_64(desk: Path) -> None:
     """Of 64 commits, the one that changed a prompt is found in at most 7 replays."""
-    good = git("rev-parse", "HEAD")
-    commits = [commit(number, GOOD if number < 41 else BAD) for number in range(1, 65)]
-    found = bisect("desk.py:answer", CASSETTE, good=good)
+    commit(*(program(GOOD if number < 41 else BAD, number) for number in range(1, 65)))
+    found = bisect("desk.py:answer", CASSETTE, good="HEAD~64")
     assert found.is_found
-    assert found.candidates == (f"{commits[40][:7]} Change 41",)
+    assert found.candidates == (git("log", "-1", "--format=%h Change 41", "HEAD~23"),)
     assert found.commits == 64
     assert found.replays <= 7
     assert "no recording for chat ask" in found.why
@@ -84,21 +94,20 @@ def test_the_commit_of_64(desk: Path) -> None:
 
 def test_what_cannot_be_judged(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A commit that can't be imported is passed over; where only such commits are between, all of them are named."""
-    bodies = [GOOD, BROKEN, BAD, GOOD]
-    for number, body in enumerate(bodies[:3], 1):
-        commit(number, body)
-    found = bisect("desk.py:answer", CASSETTE, good="HEAD~3")
-    assert [one.partition(" ")[2] for one in found.candidates] == ["Change 2", "Change 3"]
-    assert ["SyntaxError" in why for why in found.unjudged.values()] == [True]
-    assert run(["lab", "bisect", "desk.py:answer", "--cassette", CASSETTE, "--good", "HEAD~3"]) == 125
+    commit(*(program(body) for body in (GOOD, BROKEN, BAD)))
+    search = ["lab", "bisect", "desk.py:answer", "--cassette", CASSETTE, "--good", "HEAD~3"]
+    assert run([*search, "--report", "../found.json"]) == 125
     assert "one of these is the first that does not replay" in capsys.readouterr().out
-    assert run(["lab", "bisect", "desk.py:answer", "--cassette", CASSETTE, "--good", "HEAD~3", "--bad", "HEAD~1"]) == 1
+    found = json.loads(Path("../found.json").read_text())
+    assert [one.partition(" ")[2] for one in found["candidates"]] == ["Change 2", "Change 3"]
+    assert ["SyntaxError" in why for why in found["unjudged"].values()] == [True]
+    assert run([*search, "--bad", "HEAD~1"]) == 1
     assert "HEAD~1 can't be judged" in capsys.readouterr().err
 
 
 def test_bad_input(desk: Path) -> None:
     """A commit that replays is not bad, and one that there isn't is refused."""
-    commit(1, GOOD)
+    commit(program(GOOD, 1))
     with pytest.raises(VerificationError, match="there's nothing to find"):
         bisect("desk.py:answer", CASSETTE, good="HEAD~1")
     with pytest.raises(ConfigurationError, match="there's no commit after HEAD up to HEAD"):
@@ -111,31 +120,26 @@ def test_bad_input(desk: Path) -> None:
 
 def test_a_change(desk: Path) -> None:
     """The working tree is compared with its base, recording by recording, and nothing in it changes."""
-    assert [case.verdict for case in change("desk.py:answer", CASSETTE, base="HEAD").cases] == ["SAME"]
-    Path("desk.py").write_text(DESK.format(number=0, body=BAD))
-    (case,) = change("desk.py:answer", CASSETTE, base="HEAD").cases
-    assert (case.verdict, case.changed.how) == ("CHANGED", "moved")
-    assert "no recording for chat ask" in case.why
-    Path("desk.py").write_text(DESK.format(number=0, body=FAILS))
-    (case,) = change("desk.py:answer", CASSETTE, base="HEAD").cases
-    assert (case.verdict, case.changed.how) == ("CHANGED", "failed")
-    assert "IndexError at" in case.why
-    git("checkout", "-q", "desk.py")
-    commit(1, BAD)
-    commit(2, GOOD)
-    found = change("desk.py:answer", CASSETTE, base="HEAD~1", to="HEAD")
-    assert [case.verdict for case in found.cases] == ["BETTER"]
-    found = change("desk.py:answer", CASSETTE, base="HEAD~1", to="HEAD~1")
-    assert [case.verdict for case in found.cases] == ["UNCLEAR"]
+    assert run(["lab", "change", "desk.py:answer", "--cassette", CASSETTE, "--base", "HEAD"]) == 0
+    commit(program(GOOD, moved=GOOD, failed=GOOD, mended=BAD, broken=BAD))
+    Path("desk.py").write_text(program(GOOD, moved=BAD, failed=FAILS, mended=GOOD, broken=BAD))
+    names = ["answer", "moved", "failed", "mended", "broken"]
+    same, moved, failed, mended, broken = change([f"desk.py:{name}" for name in names], CASSETTE, base="HEAD").cases
+    assert (same.verdict, mended.verdict, broken.verdict) == ("SAME", "BETTER", "UNCLEAR")
+    assert (moved.verdict, moved.changed.how) == ("CHANGED", "moved")
+    assert "no recording for chat ask" in moved.why
+    assert (failed.verdict, failed.changed.how) == ("CHANGED", "failed")
+    assert "IndexError at" in failed.why
+    git("commit", "-qam", "Change 2")
+    Path("desk.py").write_text(program(BROKEN))
+    (case,) = change("desk.py:mended", CASSETTE, base="HEAD~1", to="HEAD").cases
+    assert case.verdict == "BETTER", "the working tree doesn't count then"
 
 
 def test_a_change_of_a_test(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A test is replayed from its own cassette, in the worktree and in the working tree."""
-    test = "test_desk.py::test_answer"
-    assert run(["lab", "change", test, "--base", "HEAD"]) == 0
-    Path("desk.py").write_text(DESK.format(number=0, body=BAD))
-    assert run(["lab", "change", test, "--base", "HEAD", "--report", "change.xml"]) == 1
-    assert "the working tree against HEAD: 1 recording, 1 CHANGED" in capsys.readouterr().out
-    assert Path("change.xml").read_text().count("<failure") == 1
-    Path("change.xml").unlink()
-    git("checkout", "-q", "desk.py")
+    Path("desk.py").write_text(program(BAD))
+    change = ["lab", "change", "test_desk.py::test_answer", "test_desk.py::test_same", "--base", "HEAD"]
+    assert run([*change, "--report", "../change.xml"]) == 1
+    assert "the working tree against HEAD: 2 recordings, 1 CHANGED, 1 SAME" in capsys.readouterr().out
+    assert Path("../change.xml").read_text().count("<failure") == 1

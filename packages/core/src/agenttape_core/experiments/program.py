@@ -491,12 +491,25 @@ def recorded(
         SessionStateError: If a session is open.
     """
     program = program_of(target, **options) if callable(target) or isinstance(target, str) else target
-    if cassette is None:
-        if program.cassette is None:
-            raise ConfigurationError(f"{program.name} has no cassette of its own\n  name one: cassette=, --cassette")
-        return program, program.cassette
+    if cassette is not None:
+        return program, recording(cassette, options)
+    if program.cassette is None:
+        raise ConfigurationError(f"{program.name} has no cassette of its own\n  name one: cassette=, --cassette")
+    return program, program.cassette
+
+
+def recording(cassette: str | Path, options: Mapping[str, Any] = {}) -> Path:
+    """Return the file of a recording, as `use_cassette` finds it.
+
+    Args:
+        cassette: Its name or path.
+        options: Options of `use_cassette`, of which `cassette_dir` counts.
+
+    Raises:
+        ConfigurationError: If it isn't a local file.
+    """
     project = this_project()
     path = project.recording(cassette, options.get("cassette_dir") or project.settings().cassette_dir)
     if not isinstance(path, Path):
         raise ConfigurationError(f"{path} isn't a local file\n  download it")
-    return program, path
+    return path

@@ -1,4 +1,4 @@
-"""Revisions of a program: each in a worktree of git, replayed strictly in a separate process. No model is called.
+"""Revisions of a program: each in a worktree of git, replayed strictly in a child process. No model is called.
 
 A commit that can't be judged is not the same as a bad one: its code can't be imported, or it has no such function. `git
 bisect run` has the exit code 125 for it (https://git-scm.com/docs/git-bisect#_bisect_run).
@@ -6,31 +6,29 @@ bisect run` has the exit code 125 for it (https://git-scm.com/docs/git-bisect#_b
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from agenttape_core.errors import ConfigurationError, shown_path
-from agenttape_core.experiments.program import Program, Run, Variation, program_of, recorded
+from agenttape_core.experiments.program import Program, Run, Variation, program_of, recorded, recording
+from agenttape_core.experiments.worker import SECONDS, Worker
 from agenttape_core.guard.caller import is_library
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.git.asking import Revision
-from agenttape_core.tools.hash_seeds import recorded_seed, with_seed
+from agenttape_core.tools.hash_seeds import recorded_seed
 
 How = Literal["same", "moved", "failed", "unjudged"]
 """The end of a strict replay: as it was recorded; with another request, or without a recorded one; by a failure of the
 program; or it could not be run."""
-_CHILD = "from agenttape_core.experiments.strategies.revisions import child; child()"
 _TESTS = "agenttape_core.pytest_plugin.programs"
 """The module that runs tests as programs. It's above this package, which knows it by its name only."""
-_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str,
         return recorded(program, cassette, {})[1]
 
     if cassette is not None:
-        path = recorded(_Named(target), cassette, {})[1]
+        path = recording(cassette)
     elif "::" in target:
         path = import_module(_TESTS).with_test(target, of)
     else:
@@ -71,21 +69,6 @@ def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str,
     if not open_cassette(path).entries:
         raise ConfigurationError(f"{shown_path(path)} holds no call, so it shows nothing about a change")
     return target, path.resolve()
-
-
-class _Named:
-    """A program that isn't run here."""
-
-    cassette: Path | None = None
-    source = None
-    function = None
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def run(self, opening: Variation) -> Run:
-        """Never called."""
-        raise NotImplementedError
 
 
 class Revisions:
@@ -99,6 +82,8 @@ class Revisions:
         self._git = Revision("HEAD", "--base")
         self.top = Path(self._git.tell("rev-parse", "--show-toplevel").strip()).resolve()
         self._on_replay = on_replay
+        self._workers: dict[int | None, Worker] = {}
+        self._around = ExitStack()
         self._folder = tempfile.TemporaryDirectory(prefix="agenttape-")
         self._tree = Path(self._folder.name).resolve() / "worktree"
         self.replays = 0
@@ -108,6 +93,7 @@ class Revisions:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._around.close()
         if self._tree.exists():
             self._git.ask("worktree", "remove", "--force", str(self._tree))
         self._folder.cleanup()
@@ -149,42 +135,30 @@ class Revisions:
             else:
                 self._git.ask("worktree", "add", "--quiet", "--force", "--detach", str(self._tree), commit)
         self.replays += 1
-        found = _in_child(self.top, root, target, cassette)
+        found = self._in_child(root, target, cassette)
         if self._on_replay is not None:
             self._on_replay()
         return found
 
-
-def _in_child(top: Path, root: Path, target: str, cassette: Path) -> Replayed:
-    here = Path.cwd().resolve()
-    if not here.is_relative_to(top):
-        raise ConfigurationError(f"{here} is not in the repository {top}")
-    folder = root / here.relative_to(top)
-    if not folder.is_dir():
-        return Replayed("unjudged", f"there's no folder {here.relative_to(top)} in it")
-    path = [str(folder), *(str(root / entry) for entry in _own_entries(top))]
-    seed = recorded_seed(str(cassette))
-    with tempfile.TemporaryDirectory(prefix="agenttape-") as scrap:
-        answer = Path(scrap) / "replayed.json"
-        request = {"target": target, "cassette": str(cassette), "path": path, "answer": str(answer)}
-        try:
-            ended = subprocess.run(  # noqa: S603 - this very interpreter
-                [sys.executable, "-c", _CHILD],
-                input=json.dumps(request),
-                cwd=folder,
-                env={**os.environ, **with_seed(seed), "PYTHONDONTWRITEBYTECODE": "1"},
-                capture_output=True,
-                text=True,
-                timeout=_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return Replayed("unjudged", f"it didn't end in {_SECONDS} seconds")
-        if not answer.exists():
-            lines = ended.stderr.strip().splitlines()
-            return Replayed("unjudged", lines[-1] if lines else f"its process ended with {ended.returncode}")
-        plain: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-        return Replayed(**plain)
+    def _in_child(self, root: Path, target: str, cassette: Path) -> Replayed:
+        here = Path.cwd().resolve()
+        if not here.is_relative_to(self.top):
+            raise ConfigurationError(f"{here} is not in the repository {self.top}")
+        folder = root / here.relative_to(self.top)
+        if not folder.is_dir():
+            return Replayed("unjudged", f"there's no folder {here.relative_to(self.top)} in it")
+        seed = recorded_seed(str(cassette))
+        if seed not in self._workers:
+            self._workers[seed] = self._around.enter_context(Worker(seed))
+        reply = self._workers[seed].run(
+            __name__,
+            {"target": target, "cassette": str(cassette)},
+            folder=folder,
+            path=[str(folder), *(str(root / entry) for entry in _own_entries(self.top))],
+        )
+        if "how" in reply:
+            return Replayed(reply["how"], reply["why"])
+        return Replayed("unjudged", reply.get("problem") or f"it didn't end in {SECONDS:.0f} seconds")
 
 
 def _own_entries(top: Path) -> Iterator[Path]:
@@ -195,15 +169,17 @@ def _own_entries(top: Path) -> Iterator[Path]:
             yield full.relative_to(top)
 
 
-def child() -> None:
-    """Replay a program once, as a request on standard input says, and write how it ended."""
-    request = json.loads(sys.stdin.read())
-    sys.path[:0] = request["path"]
+def run(program: dict[str, Any]) -> dict[str, Any]:
+    """Replay a program once, in a child process.
+
+    Args:
+        program: `target` and `cassette`.
+    """
     try:
-        found = _judged(request["target"], Path(request["cassette"]))
+        found = _judged(program["target"], Path(program["cassette"]))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever keeps it from being run is reported
         found = Replayed("unjudged", f"{type(error).__name__}: {error}".partition("\n")[0])
-    Path(request["answer"]).write_text(json.dumps(asdict(found)), encoding="utf-8")
+    return asdict(found)
 
 
 def _judged(target: str, cassette: Path) -> Replayed:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from agenttape_core.errors import counted
 from agenttape_core.experiments.strategies.mutants.edits import Mutant
 from agenttape_core.experiments.strategies.mutants.facts import Facts
-from agenttape_core.experiments.strategies.mutants.process import Reply
+from agenttape_core.experiments.strategies.mutants.running import Reply
 from agenttape_core.experiments.strategies.mutants.sites import KINDS
 
 Verdict = Literal["miss", "assertion", "unused", "raised", "did not end", "survived", "did not land"]

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError, counted, shown_path
+from agenttape_core.experiments.program import recording
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutants_of, read_source
 from agenttape_core.experiments.strategies.mutants.facts import Facts
-from agenttape_core.experiments.strategies.mutants.process import Job, Limits, Reply, Worker
 from agenttape_core.experiments.strategies.mutants.reached import changed_lines, root_of
 from agenttape_core.experiments.strategies.mutants.result import Adequacy, Judged, verdict_of
+from agenttape_core.experiments.strategies.mutants.running import Job, Reply
 from agenttape_core.experiments.strategies.mutants.selecting import Evidence, Reaching, sampled
 from agenttape_core.experiments.strategies.mutants.sites import KINDS
+from agenttape_core.experiments.worker import Worker
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.session import current_session
 from agenttape_core.tools.hash_seeds import recorded_seed, seed_of_tests
@@ -24,10 +26,6 @@ from agenttape_core.tools.target import target_of
 MOST = 200
 """The mutants that are tried, unless another number is given."""
 SEED = 7
-TESTS = "agenttape_core.pytest_plugin.mutated"
-"""The runner of tests. It stands above this package, which knows it by its name only."""
-FUNCTION = "agenttape_core.experiments.strategies.mutants.functions"
-"""The runner of functions."""
 _SLOWER = 20
 """A run may take so many times as long as it takes without an edit, and some seconds more."""
 _SECONDS = 30.0
@@ -75,14 +73,14 @@ class Search:
 
     def found(self) -> Adequacy:
         """Return the verdicts."""
-        first = self.worker.run()  # cold: all libraries are imported in it, which a trace would make slow
+        first = self.job.run(self.worker)  # cold: all libraries are imported in it, which a trace would make slow
         self._refuse_broken(first)
         before, traced = self._steady(self._partaking(first.facts))
         evidence = Evidence.of(before, traced)
         reaching = self._reaching(evidence, {Path(file) for file in traced.files})
         landing = [one for one in reaching if one.tests]
         drawn = sampled(landing, self.chosen.most, self.chosen.seed)
-        limits = Limits(seconds=_SECONDS + _SLOWER * traced.seconds, cpu=_SECONDS + _SLOWER * traced.cpu)
+        limits = (_SECONDS + _SLOWER * traced.seconds, _SECONDS + _SLOWER * traced.cpu)
         judged, is_whole = self._judged(drawn, evidence, limits, {Path(file) for file in traced.files})
         judged += [Judged(one.mutant, "did not land", one.why) for one in reaching if one.why]
         judged.sort(key=lambda one: (one.mutant.file, one.mutant.line))
@@ -123,8 +121,8 @@ class Search:
 
     def _steady(self, first: dict[str, Facts]) -> tuple[dict[str, Facts], Reply]:
         """Return the tests that are the same in two runs, and the second of these, which is traced."""
-        tests = list(first) if self.job.runner == TESTS else None
-        again = self.worker.run(tests, trace=True) if first else Reply({})
+        tests = list(first) if self.job.has_tests else None
+        again = self.job.run(self.worker, tests, trace=True) if first else Reply({})
         found = {}
         for name, one in first.items():
             other = again.facts.get(name)
@@ -147,7 +145,7 @@ class Search:
 
     def _cause(self) -> str:
         """Return why a function is not the same, as far as `verify` finds it."""
-        if self.job.runner == TESTS:
+        if self.job.has_tests:
             return "; mend that first"
         from agenttape_core.experiments.verify import verify
 
@@ -195,7 +193,7 @@ class Search:
         return list(dict.fromkeys(found))
 
     def _judged(
-        self, drawn: Sequence[Reaching], evidence: Evidence, limits: Limits, tests: set[Path]
+        self, drawn: Sequence[Reaching], evidence: Evidence, limits: tuple[float, float], tests: set[Path]
     ) -> tuple[list[Judged], bool]:
         """Return the verdicts, and whether all mutants were tried."""
         judged: list[Judged] = []
@@ -207,10 +205,10 @@ class Search:
             return judged, False
         return judged, True
 
-    def _verdict(self, one: Reaching, evidence: Evidence, limits: Limits, tests: set[Path]) -> Judged:
+    def _verdict(self, one: Reaching, evidence: Evidence, limits: tuple[float, float], tests: set[Path]) -> Judged:
         path = Path(os.path.normpath(Path.cwd() / one.mutant.file))
-        names = one.tests if self.job.runner == TESTS else None
-        reply = self.worker.run(names, (one.mutant, path, path in tests), limits=limits)
+        names = one.tests if self.job.has_tests else None
+        reply = self.job.run(self.worker, names, (one.mutant, path, path in tests), limits=limits)
         verdict, words, test = verdict_of(evidence.facts, reply)
         if verdict == "survived":
             words = evidence.hidden(one.mutant, one.tests) or words
@@ -218,7 +216,7 @@ class Search:
 
     def _name(self, count: int) -> str:
         program = self.job.program
-        if self.job.runner == TESTS:
+        if self.job.has_tests:
             return f"mutants of {counted(count, 'test')}" if count else f"pytest {' '.join(program['tests'])}".strip()
         file, _, function = program["function"].rpartition(":")
         return f"mutants of {shown_path(file)}:{function}" if count else f"{shown_path(file)}:{function}"
@@ -299,7 +297,7 @@ def mutants(
     chosen = Chosen(only, source, since, runs, seed, mutant)
     job = replace(_job(target, cassette, options), live=_named(live))
     _refuse(chosen)
-    with Worker(job) as worker:
+    with Worker(job.hash_seed, job.live) as worker:
         return Search(worker, job, chosen, on_mutant).found()
 
 
@@ -333,16 +331,13 @@ def _job(
         named = [str(target)] if isinstance(target, str | Path) else [str(one) for one in target]
         if functions := [one for one in named if ":" in one and "::" not in one]:
             raise ConfigurationError(f"{functions[0]} is a function\n  name its cassette: cassette=, --cassette")
-        return Job(TESTS, {"tests": named}, root_of(Path.cwd()), hash_seed=seed_of_tests(named))
+        return Job({"tests": named}, root_of(Path.cwd()), hash_seed=seed_of_tests(named))
     if cassette is None or not (callable(target) or isinstance(target, str)):
         raise ConfigurationError(f"expected a function and its cassette, found {target!r} and {cassette!r}")
-    project = this_project()
-    path = project.recording(cassette, options.pop("cassette_dir", None) or project.settings().cassette_dir)
-    if not isinstance(path, Path):
-        raise ConfigurationError(f"{path} isn't a local file\n  download it")
+    path = recording(cassette, {"cassette_dir": options.pop("cassette_dir", None)})
     found = target_of(target)
     name = f"{found.module or found.file}:{found.qualname}"
     folder = Path(found.file).parent if found.file and not found.module else Path.cwd()
-    recording = str(path if path.is_absolute() else Path.cwd() / path)
-    program = {"function": name, "cassette": recording, "options": options}
-    return Job(FUNCTION, program, root_of(folder), hash_seed=recorded_seed(recording))
+    file = str(path if path.is_absolute() else Path.cwd() / path)
+    program = {"function": name, "cassette": file, "options": options}
+    return Job(program, root_of(folder), hash_seed=recorded_seed(file))

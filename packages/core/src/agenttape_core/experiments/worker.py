@@ -1,0 +1,322 @@
+"""Runs of programs in child processes: a worker has imported the libraries of a project, and forks for each run.
+
+A process that is forked imports the project itself, so that each edit or revision is there from the first import on.
+Where forking is not safe, each run has a new process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Protocol, Self
+
+from agenttape_core.errors import AgentTapeError, VerificationError
+from agenttape_core.guard.caller import is_library
+from agenttape_core.lifecycle.project import Project, confine_process
+from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.schema import HASH_SEED
+from agenttape_core.tools.hash_seeds import with_seed
+
+_MAIN = "import sys; from agenttape_core.experiments.worker import main; main(int(sys.argv[1]))"
+_ALONE = """\
+import json, sys
+from agenttape_core.experiments.worker import run
+run(json.loads(sys.stdin.buffer.read()), int(sys.argv[1]))
+"""
+_OWN = "agenttape_"
+_GRACE_S = 60.0
+"""Seconds for what the worker does itself: it imports what the runs import."""
+SECONDS = 600.0
+"""The seconds that a run may take, unless another number is given."""
+
+
+class Runner(Protocol):
+    """Runs a program: the function `run` of the module that a request names."""
+
+    def __call__(self, program: dict[str, Any]) -> dict[str, Any]:
+        """Run it once, and return plain data.
+
+        Args:
+            program: The program, as the module defines it.
+        """
+
+
+class Worker:
+    """A process that runs programs again and again, each time in a separate process.
+
+    Args:
+        hash_seed: The hash seed with which they were recorded, as far as it is known.
+        live: The kinds and names of calls that are executed.
+    """
+
+    def __init__(self, hash_seed: int | None = None, live: Sequence[str] = ()) -> None:
+        self._live = list(live)
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the exit
+        reading, writing = os.pipe()
+        self._replies = os.fdopen(reading, "rb", buffering=0)
+        self._buffer = b""
+        self._process = subprocess.Popen(  # noqa: S603 - this very interpreter
+            [sys.executable, "-c", _MAIN, str(writing)],
+            stdin=subprocess.PIPE,
+            stdout=self._said,
+            stderr=self._said,
+            pass_fds=[writing],
+            env=_environment(hash_seed),
+            start_new_session=True,  # so that it can be ended with all that it started
+        )
+        os.close(writing)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()  # type: ignore[union-attr]
+        self._replies.close()
+        self._said.close()
+
+    def run(
+        self,
+        runner: str,
+        program: Mapping[str, Any],
+        *,
+        folder: Path | None = None,
+        path: Sequence[str] = (),
+        seconds: float = SECONDS,
+        cpu: float = SECONDS,
+    ) -> dict[str, Any]:
+        """Run a program once.
+
+        Args:
+            runner: The module that runs it: a `Runner` is its function `run`.
+            program: The program, as this module takes it.
+            folder: The folder in which it runs; by default this one.
+            path: The entries of the path of imports before those of this process.
+            seconds: The most that it may take.
+            cpu: The most that it may compute, in seconds.
+
+        Returns:
+            What the runner has returned, and its `seconds` and `cpu`; or `ended`, if it was ended by force, or
+            `problem`, if the process has ended by itself.
+
+        Raises:
+            VerificationError: If the worker does not answer.
+        """
+        here = os.getcwd()  # noqa: PTH109 - an entry of the path is a text
+        own = [here, *(os.path.join(here, one) for one in sys.path)]  # noqa: PTH118
+        request = {
+            "runner": runner,
+            "program": program,
+            "folder": str(folder or here),
+            "live": self._live,
+            "path": list(dict.fromkeys([*path, *own])),
+            "seconds": seconds,
+            "cpu": cpu,
+        }
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # it is found below that there is no reply
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        reply: dict[str, Any] = json.loads(self._line(seconds + _GRACE_S))
+        return reply
+
+    def _line(self, seconds: float) -> bytes:
+        until = time.monotonic() + seconds
+        while b"\n" not in self._buffer:
+            left = until - time.monotonic()
+            part = b""
+            if left > 0 and select.select([self._replies], [], [], left)[0]:
+                part = self._replies.read(1 << 20) or b""
+            if not part:
+                raise VerificationError(f"the process that runs the program does not answer\n{self.said()}")
+            self._buffer += part
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def said(self) -> str:
+        """Return the last lines that the runs have printed."""
+        self._said.seek(0)
+        return "\n".join(self._said.read().decode(errors="replace").strip().splitlines()[-20:])
+
+
+def _environment(seed: int | None) -> dict[str, str]:
+    others = ("AGENTTAPE_LIVE", "PYTEST_XDIST", "PYTEST_CURRENT_TEST")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+    return {HASH_SEED: "0", **kept, **with_seed(seed), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def main(descriptor: int) -> None:
+    """Answer the requests on standard input, a line each, until there are no more.
+
+    Args:
+        descriptor: The write end of a pipe for the replies, a line each.
+    """
+    os.set_inheritable(descriptor, False)
+    # Python 3.12 warns of threads that native libraries have; they know how to be forked.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+    known: set[str] = set()
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        request["known"] = sorted(known)
+        sys.path[:] = request["path"]
+        reply = _answered(request)
+        if names := reply.pop("modules", []):
+            _import(names)
+            if not known:
+                _enter_once()
+            known.update(names)
+        _write(descriptor, reply)
+
+
+def run(request: dict[str, Any], descriptor: int) -> NoReturn:
+    """Do what a request says, write the reply to a descriptor as JSON, and end the process.
+
+    Args:
+        request: The request of a worker.
+        descriptor: The write end of a pipe.
+    """
+    code = 1
+    try:
+        _limit(request["cpu"])
+        _write(descriptor, _reply(request))
+        code = 0
+    finally:
+        os._exit(code)  # what the program has left running ends with it
+
+
+def _reply(request: dict[str, Any]) -> dict[str, Any]:
+    sys.path[:] = request["path"]
+    sys.dont_write_bytecode = True
+    os.chdir(request["folder"])
+    confine_process(Project(replays_only=True, live=tuple(request["live"])))
+    began, used = time.perf_counter(), time.process_time()
+    runner: Runner = import_module(request["runner"]).run
+    reply = runner(request["program"])
+    known = set(request["known"])
+    return {
+        **reply,
+        "modules": [name for name in _libraries() if name not in known],
+        "seconds": time.perf_counter() - began,
+        "cpu": time.process_time() - used,
+    }
+
+
+def _limit(seconds: float) -> None:
+    """Let the process end when it has computed for so long: nobody waits for an endless calculation."""
+    with suppress(ImportError):  # not on Windows
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)
+        wanted = int(time.process_time() + seconds) + 1
+        if most == resource.RLIM_INFINITY or wanted < most:
+            resource.setrlimit(resource.RLIMIT_CPU, (wanted, most))
+
+
+def _libraries() -> list[str]:
+    """Return the names of the imported modules that are not the project's, in the order of their import."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        origin = getattr(spec, "origin", None) or ""
+        is_whole = name != "__main__" and spec is not None and spec.name == name
+        if is_whole and (name.startswith(_OWN) or origin in {"built-in", "frozen"} or is_library(origin)):
+            found.append(name)
+    return found
+
+
+def _write(descriptor: int, reply: dict[str, Any]) -> None:
+    data = json.dumps(reply).encode() + b"\n"
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _answered(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the reply of a separate process to a request."""
+    reading, writing = os.pipe()
+    if can_fork():
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            _read_nothing()
+            run(request, writing)
+        os.close(writing)
+        return _received(reading, child, request["seconds"])
+    os.set_inheritable(writing, True)
+    process = subprocess.Popen(  # noqa: S603 - this very interpreter
+        [sys.executable, "-c", _ALONE, str(writing)], stdin=subprocess.PIPE, pass_fds=[writing]
+    )
+    os.close(writing)
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(request).encode())
+    process.stdin.close()
+    return _received(reading, process.pid, request["seconds"])
+
+
+def _read_nothing() -> None:
+    """Let a run find the end of its standard input: what comes there is for the worker."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
+
+
+def can_fork() -> bool:
+    """Return whether this process can be forked: it has one thread, and the system knows how."""
+    return hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1
+
+
+def _received(reading: int, child: int, seconds: float) -> dict[str, Any]:
+    """Return the reply of a process, and end it."""
+    until, data, is_late = time.monotonic() + seconds, b"", False
+    try:
+        while not data.endswith(b"\n"):
+            left = until - time.monotonic()
+            is_late = left <= 0 or not select.select([reading], [], [], left)[0]
+            part = b"" if is_late else os.read(reading, 1 << 20)
+            if not part:
+                break
+            data += part
+    finally:
+        os.close(reading)
+        if not data.endswith(b"\n") and is_late:
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    if data.endswith(b"\n"):
+        reply: dict[str, Any] = json.loads(data)
+        return reply
+    if is_late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
+        return {"ended": "it did not end in time"}
+    return {"problem": f"the process ended with {os.waitstatus_to_exitcode(status)} and said nothing"}
+
+
+def _enter_once() -> None:
+    """Enter a session, as the first one of a process looks at all that is imported: the runs need not do so then."""
+    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+        block = use_cassette(Path(folder) / "first.yaml", mode="all")
+        with suppress(AgentTapeError), block:
+            pass
+
+
+def _import(names: list[str]) -> None:
+    """Import libraries, so that the processes of later runs have them."""
+    for name in names:
+        if name not in sys.modules:
+            with suppress(BaseException):  # some can only be imported by others
+                import_module(name)
