@@ -72,7 +72,7 @@ def environment(
             **{f"GIT_{who}_{what}": "Reader" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
             "PYTHONPATH": str(ROOT / "examples"),  # the client that a page of LlamaIndex takes from there
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a reader does not have the plugins of these tests
-            "PYTEST_ADDOPTS": "-p agenttape" + (" -p recording" if "recording" in page.stem else ""),
+            "PYTEST_ADDOPTS": "-p agenttape",
             "XDG_STATE_HOME": str(tmp_path / "state"),
             "COLUMNS": "110",
             "NO_COLOR": "1",

@@ -117,7 +117,7 @@ def test_page_is_true(
 @pytest.mark.usefixtures("openai")
 def test_the_sdk_of_the_page_replays_in_a_new_process(project: Path) -> None:
     """An SDK looks at the machine once in a process; in this one it did so while nothing was offline."""
-    (snippet,) = [example.source for example in find_examples(ROOT / "docs" / "http.md") if "OpenAI(" in example.source]
+    (snippet,) = [example.source for example in find_examples(ROOT / "docs" / "boundaries.md") if "OpenAI(" in example.source]
     modes = '("once", "none")'
     assert modes in snippet
     script = "from agenttape_core import use_cassette\n" + snippet.replace(modes, "sys.argv[1:]")
