@@ -81,7 +81,7 @@ def events(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     took: dict[Path | None, list[float]] = {None: [], folder / "events.jsonl": []}
     for _ in range(ROUNDS):  # interleaved: what else the machine does slows both
         for sink, rounds in took.items():
-            with use_cassette(path, exhausted="last", events=sink):
+            with use_cassette(path, on_repeat="last", events=sink):
                 rounds.append(microseconds(partial(_look_up, "Paris"), scale.calls))
     without, told = (min(rounds) for rounds in took.values())
     yield Row(
@@ -100,7 +100,7 @@ def growth(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
                     model.invoke(question)
             base = microseconds(partial(fake().invoke, "the same"), scale.calls)
             waiting = iter(questions)
-            with use_cassette(path, unused="ignore"):
+            with use_cassette(path, on_unused="ignore"):
                 replayed = microseconds(lambda: model.invoke(next(waiting)), min(scale.calls, size // ROUNDS))  # noqa: B023
             yield Row(f"replay one of {size} {name} calls", f"{replayed / base:.2f}x", "the same at every size")
             waiting, stand_in = iter(questions), ReplayChatModel(path)

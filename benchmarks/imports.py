@@ -37,7 +37,7 @@ def imports(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     cassette = folder / "first.yaml"
     with use_cassette(cassette, mode="all"):
         tape(fake()).invoke("question")
-    session = f"{_CORE}\nwith use_cassette({str(cassette)!r}, unused='ignore'): pass"
+    session = f"{_CORE}\nwith use_cassette({str(cassette)!r}, on_unused='ignore'): pass"
     model = _milliseconds("pass", _MODEL)
     yield Row("import `use_cassette`, over `langchain_core`", f"{_milliseconds(_MODEL, _CORE):.0f} ms", "<= 40 ms")
     for what, before, code, share in (

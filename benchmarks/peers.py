@@ -60,7 +60,7 @@ def clients(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
                 model.invoke(messages)
         with tapes.use_cassette(str(folder / f"vcr-{stem}.yaml"), allow_playback_repeats=True):
             theirs = microseconds(partial(model.invoke, messages), times)
-        with use_cassette(folder / f"ours-{stem}.yaml", exhausted="last"):
+        with use_cassette(folder / f"ours-{stem}.yaml", on_repeat="last"):
             ours = microseconds(partial(model.invoke, messages), times)
         base = microseconds(partial(bare.invoke, messages), scale.calls)
         yield Row(f"replay {name}, `ChatOpenAI` under vcrpy", f"{theirs / base:.1f}x")

@@ -359,7 +359,7 @@ class RefusesByItself(TapedClient):
     def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
         if (
             replaying()
-            and session.policy.exhausted == "fail"
+            and session.policy.on_repeat == "fail"
             and not times_left(session, CLIENT, self.body(question, shape))
         ):
             raise CassetteMissError("no recording for chat Client", f"  cassette {session.path}\n  differs somehow")

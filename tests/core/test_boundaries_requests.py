@@ -349,7 +349,7 @@ def test_typed_values() -> None:
 
     with use_cassette("c", mode="once"):
         forecast(Forecast(city="Paris"))
-    with use_cassette("c", exhausted="cycle"):
+    with use_cassette("c", on_repeat="cycle"):
         one, two = (forecast(Forecast(city="Paris")) for _ in range(2))
     assert one == two == Forecast(city="Paris", degrees=(21.5,))
     assert one is not two

@@ -284,7 +284,7 @@ def test_a_miss_changes_nothing() -> None:
     with use_cassette("c", mode="all"):
         call([])
     value = ["other"]
-    with pytest.raises(CassetteMissError), use_cassette("c", unused="ignore"):
+    with pytest.raises(CassetteMissError), use_cassette("c", on_unused="ignore"):
         call(value)
     assert value == ["other"]
 

@@ -25,7 +25,7 @@ def test_defaults(tmp_path: Path) -> None:
     """Without a file and variables a session replays strictly, from `cassettes`."""
     settings = load_settings(tmp_path, {})
     assert settings == Settings()
-    assert (settings.mode, settings.cassette_dir, settings.judges_unused, settings.on_error, settings.exhausted) == (
+    assert (settings.mode, settings.cassette_dir, settings.judges_unused, settings.on_error, settings.on_repeat) == (
         "none",
         "cassettes",
         "fail",
@@ -41,7 +41,7 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "live": ('["chat", "roll"]', "chat, roll", ("chat", "roll")),
     "replay_only": ('["tool"]', "tool", ("tool",)),
     "step_into": ('["task"]', "task", ("task",)),
-    "exhausted": ('"last"', "last", "last"),
+    "on_repeat": ('"last"', "last", "last"),
     "match_on": ('["exact", "address"]', "exact, address", ("exact", "address")),
     "ignore": ('["**.now", "arguments.at"]', "arguments.at, **.now", ("**.now", "arguments.at")),
     "on_miss": ('"return"', "return", "return"),
@@ -51,7 +51,7 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "pending": ("true", "true", True),
     "opaque": ('"keep"', "keep", "keep"),
     "lossy": ('"serve"', "serve", "serve"),
-    "unused": ('"warn"', "warn", "warn"),
+    "on_unused": ('"warn"', "warn", "warn"),
     "on_error": ('"keep"', "keep", "keep"),
     "pace": ('"recorded"', "recorded", 1.0),
     "prove": ('"fail"', "FAIL", "fail"),
@@ -93,10 +93,10 @@ def test_from_the_file_and_the_environment(tmp_path: Path, key: str) -> None:
 
 def test_precedence(tmp_path: Path) -> None:
     """The call wins over the environment, the environment over the file, the file over the default."""
-    folder = project(tmp_path, 'unused = "warn"\ncassette_dir = "file"\non_error = "keep"')
-    settings = load_settings(folder, {"AGENTTAPE_CASSETTE_DIR": "env", "AGENTTAPE_UNUSED": "ignore", "OTHER": "x"})
-    settings = settings.chosen({"unused": "fail"})
-    assert (settings.unused, settings.cassette_dir, settings.on_error) == ("fail", "env", "keep")
+    folder = project(tmp_path, 'on_unused = "warn"\ncassette_dir = "file"\non_error = "keep"')
+    settings = load_settings(folder, {"AGENTTAPE_CASSETTE_DIR": "env", "AGENTTAPE_ON_UNUSED": "ignore", "OTHER": "x"})
+    settings = settings.chosen({"on_unused": "fail"})
+    assert (settings.on_unused, settings.cassette_dir, settings.on_error) == ("fail", "env", "keep")
 
 
 def test_nearest_project(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_paths_start_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("table", "message"),
     [
         ("modus = 1", r"pyproject.toml: \[tool.agenttape\] modus: .*; known settings: mode, cassette_dir"),
-        ('unused = "never"', r"\[tool.agenttape\] unused: Input should be 'fail', 'warn' or 'ignore'"),
+        ('on_unused = "never"', r"\[tool.agenttape\] on_unused: Input should be 'fail', 'warn' or 'ignore'"),
         ('live = "chat"', r"\[tool.agenttape\] live: Input should be a valid tuple"),
         ("mode = 3", r"\[tool.agenttape\] mode: Input should be a valid string"),
         ('redaction_key = "00"', "redaction_key belongs in the environment, not in a file"),
@@ -153,7 +153,7 @@ def test_invalid_files(tmp_path: Path, table: str, message: str) -> None:
     ("variable", "value", "message"),
     [
         ("AGENTTAPE_MODUS", "x", "the environment variable AGENTTAPE_MODUS: .*known settings: mode"),
-        ("AGENTTAPE_UNUSED", "never", "the environment variable AGENTTAPE_UNUSED: Input should be"),
+        ("AGENTTAPE_ON_UNUSED", "never", "the environment variable AGENTTAPE_ON_UNUSED: Input should be"),
     ],
 )
 def test_invalid_variables(tmp_path: Path, variable: str, value: str, message: str) -> None:
@@ -164,13 +164,13 @@ def test_invalid_variables(tmp_path: Path, variable: str, value: str, message: s
 
 def test_wrong_option(tmp_path: Path) -> None:
     """An option of the call that is not valid is named with its value."""
-    with pytest.raises(ConfigurationError, match="exhausted='first'"):
-        load_settings(tmp_path, {}).chosen({"exhausted": "first"})
+    with pytest.raises(ConfigurationError, match="on_repeat='first'"):
+        load_settings(tmp_path, {}).chosen({"on_repeat": "first"})
 
 
 def test_in_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`use_cassette` reads the settings when it is entered, not when it is made."""
-    world, used = World(), use_cassette("c", unused="ignore")
+    world, used = World(), use_cassette("c", on_unused="ignore")
     monkeypatch.chdir(project(tmp_path, 'cassette_dir = "tapes"\nmode = "once"'))
     with used as session:
         world.tool("t")

@@ -123,7 +123,7 @@ def test_only_leaves_are_served(tmp_path: Path, *, ambient: bool) -> None:
             seen.append(asyncio.run(everything(taped)))
     assert seen[0] == seen[1] == ["a 1", "b 2", "c 3", ["d", "4"], ["e 5"]]
     assert mine.calls == 5
-    with use_cassette(tmp_path / "c.yaml", unused="ignore") as cassette:
+    with use_cassette(tmp_path / "c.yaml", on_unused="ignore") as cassette:
         assert [interaction.name for interaction in cassette.interactions] == ["one"] * 3 + ["many", "many_later"]
 
 
@@ -143,7 +143,7 @@ def test_methods_and_classes_that_come_later_are_taped(tmp_path: Path, monkeypat
     """What was found in the classes of a family is looked for anew when one has changed, or another one has come."""
 
     def recorded(name: str, call: Callable[[], object]) -> list[str]:
-        with use_cassette(tmp_path / f"{name}.yaml", mode="all", unused="ignore") as cassette, wrapping(FAMILY):
+        with use_cassette(tmp_path / f"{name}.yaml", mode="all", on_unused="ignore") as cassette, wrapping(FAMILY):
             call()
         return [item.name for item in cassette.interactions]
 
@@ -216,7 +216,7 @@ def test_stand_ins_take_no_part(tmp_path: Path) -> None:
     class Replayed(StandIn, Mine):
         pass
 
-    with use_cassette(tmp_path / "c.yaml", mode="all", unused="ignore") as cassette, wrapping(FAMILY):
+    with use_cassette(tmp_path / "c.yaml", mode="all", on_unused="ignore") as cassette, wrapping(FAMILY):
         Replayed().one("a")
     assert cassette.interactions == []
 

@@ -28,8 +28,8 @@ def test_defaults_are_those_of_the_settings() -> None:
     shown = {name: re.match("`([^`]*)`", default) for name, default in ROWS.items()}
     values = {name: json.loads(default[1]) for name, default in shown.items() if default and not name.isupper()}
     settings = json.loads(json.dumps(Settings().model_dump()))
-    assert values == {"unused": "fail"} | {name: settings[name] for name in values if name != "unused"}
-    assert {name for name in settings if settings[name] is None} == settings.keys() - values.keys() | {"unused"}
+    assert values == {"on_unused": "fail"} | {name: settings[name] for name in values if name != "on_unused"}
+    assert {name for name in settings if settings[name] is None} == settings.keys() - values.keys() | {"on_unused"}
 
 
 def test_settings_are_options_of_calls() -> None:

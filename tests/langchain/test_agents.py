@@ -308,7 +308,7 @@ async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:
     with use_cassette(path, mode="all"):
         recorded = delegate.invoke({"task": "count"})
     world.gone = True
-    with use_cassette(path, live={"delegate"}, unused="ignore") as replay:
+    with use_cassette(path, live={"delegate"}, on_unused="ignore") as replay:
         assert delegate.invoke({"task": "count"}) == recorded
     assert str(replay.report).startswith("7 served, 1 executed")
 

@@ -80,7 +80,7 @@ async def test_any_shape_serves_any_other(recorded_by: Any, fake: type[FakeChat]
     with use_cassette(path, mode="all"):
         recorded = answer_of(await recorded_by(model))
     world.gone = True
-    with use_cassette(path, exhausted="cycle"):  # one session, as opening one takes longer than a call
+    with use_cassette(path, on_repeat="cycle"):  # one session, as opening one takes longer than a call
         for shape in SHAPES:
             assert answer_of(await shape(model)) == recorded
 
@@ -476,7 +476,7 @@ def test_what_the_run_changes_is_not_recorded(world: World, tmp_path: Path) -> N
             chunk.content = "scribbled over"
         model.invoke(QUESTION).content = "scribbled over"
     world.gone = True
-    with use_cassette(path, exhausted="last"):
+    with use_cassette(path, on_repeat="last"):
         assert "".join(chunk.text for chunk in model.stream(QUESTION)) == f"answer 1 to {QUESTION}"
         for _ in range(2):
             answer = model.invoke(QUESTION)

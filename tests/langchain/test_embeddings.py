@@ -313,7 +313,7 @@ def test_served_vectors_are_fresh(world: World, tmp_path: Path) -> None:
     model, path = PlainEmbeddings(world, dimensions=100), tmp_path / "e.yaml"
     with use_cassette(path, mode="all"):
         recorded = list(model.embed_query("a"))
-    with use_cassette(path, exhausted="last"):
+    with use_cassette(path, on_repeat="last"):
         model.embed_query("a").clear()
         assert model.embed_query("a") == recorded
 

@@ -268,6 +268,6 @@ async def test_nothing_that_readers_change_is_recorded(world: World, tmp_path: P
         recorded = read()
     assert "spoilt" not in repr(list(open_cassette(path).interactions()))
     world.gone = True
-    with use_cassette(path, exhausted="cycle"):
+    with use_cassette(path, on_repeat="cycle"):
         assert read() == recorded
         assert masked(read()) == masked(recorded)

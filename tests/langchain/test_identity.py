@@ -94,7 +94,7 @@ def test_another_model_is_missed(recorded: Any, other: Any, word: str, tmp_path:
         recorded.invoke("Who?")
     with (
         pytest.raises(CassetteMissError, match=rf"differs +{word}"),
-        use_cassette(tmp_path / "a.yaml", unused="ignore"),
+        use_cassette(tmp_path / "a.yaml", on_unused="ignore"),
     ):
         other.invoke("Who?")
 
@@ -116,7 +116,7 @@ def test_other_embeddings_are_missed(tmp_path: Any) -> None:
         InHouseEmbeddings().embed_query("one")
     with (
         pytest.raises(CassetteMissError, match=r"differs +flavour"),
-        use_cassette(tmp_path / "a.yaml", unused="ignore"),
+        use_cassette(tmp_path / "a.yaml", on_unused="ignore"),
     ):
         InHouseEmbeddings("b").embed_query("one")
 

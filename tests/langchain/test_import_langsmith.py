@@ -241,7 +241,7 @@ def test_a_strict_replay_refuses_what_is_lossy(tmp_path: Path) -> None:
         events=[{"name": "new_token"}],
     )
     cassette, _ = imported(tmp_path, told)
-    with pytest.raises(CassetteMissError, match="does not keep the chunks"), use_cassette(cassette, unused="ignore"):
+    with pytest.raises(CassetteMissError, match="does not keep the chunks"), use_cassette(cassette, on_unused="ignore"):
         ChatOpenAI(model="gpt-5-mini", api_key="x").invoke("Hi")
 
 

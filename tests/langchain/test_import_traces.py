@@ -154,7 +154,7 @@ def test_the_words_of_each_convention(tmp_path: Path, told: dict[str, Any]) -> N
     (item,) = imported(tmp_path, told).items
     assert (item.fidelity, "metadata" in item.reason) == ("lossy", True)
     model = ChatOpenAI(model="gpt-5-mini", api_key="x")
-    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "new.yaml", unused="ignore"):
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "new.yaml", on_unused="ignore"):
         model.invoke("Hi")
     with use_cassette(tmp_path / "new.yaml", lossy="serve"):
         assert model.invoke("Hi").text == "Hello."

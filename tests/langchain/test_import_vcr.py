@@ -345,7 +345,7 @@ def test_other_traffic_is_missing_and_said_so(tmp_path: Path) -> None:
     assert report.missing[0].what == "GET https://weather.example.com/today"
     with (
         pytest.raises(CassetteMissError, match="no JSON object"),
-        use_cassette(cassette, unused="ignore"),
+        use_cassette(cassette, on_unused="ignore"),
     ):
         GPT().invoke("What is this?")
 
@@ -357,7 +357,7 @@ def test_a_request_that_cannot_be_asked_again_is_lossy(tmp_path: Path) -> None:
     cassette, report = imported(tmp_path, told)
     assert grades(report) == ["lossy"]
     assert "`messages[0].cache`" in report.lossy[0].reason
-    with pytest.raises(CassetteMissError, match="lossy"), use_cassette(cassette, unused="ignore"):
+    with pytest.raises(CassetteMissError, match="lossy"), use_cassette(cassette, on_unused="ignore"):
         GPT().invoke("Hi")
     with use_cassette(cassette, lossy="serve"):
         assert GPT().invoke("Hi").text == "Hello."

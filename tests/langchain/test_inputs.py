@@ -74,7 +74,7 @@ def test_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = restart_of(Again("run.yaml", "batched:chain", None, None, None, ()))
     assert "a recording of 2 runs, as of a batch, with the input of the first" in asked.advice
     for number, given in enumerate((None, {"messages": [["user", "Good day"]]})):
-        again = replay_source("run.yaml", chain(gone()), given=given, unused="ignore")
+        again = replay_source("run.yaml", chain(gone()), given=given, on_unused="ignore")
         assert again.answer == live[number]
 
 

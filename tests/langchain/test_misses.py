@@ -154,9 +154,9 @@ def test_unused_recording(path: Path, world: World) -> None:
     """An unused recording fails the session at its end, by name; on request it is a warning, or ignored."""
     with pytest.raises(UnusedInteractionsError, match=r"1 of 1 recorded .*\n.*NativeChat"), use_cassette(path):
         pass
-    with pytest.warns(match="1 of 1 recorded"), use_cassette(path, unused="warn"):
+    with pytest.warns(match="1 of 1 recorded"), use_cassette(path, on_unused="warn"):
         pass
-    with use_cassette(path, unused="ignore") as replay:
+    with use_cassette(path, on_unused="ignore") as replay:
         pass
     assert str(replay.report) == "0 served, 0 executed, 1 unused"
 
@@ -307,7 +307,7 @@ def test_miss_in_a_thread(path: Path, world: World) -> None:
         except BaseException as error:
             seen.append(error)
 
-    with pytest.raises(CassetteMissError), use_cassette(path, unused="ignore"):
+    with pytest.raises(CassetteMissError), use_cassette(path, on_unused="ignore"):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()

@@ -178,7 +178,7 @@ async def test_parallel_calls(world: World, tmp_path: Path, monkeypatch: pytest.
 async def test_the_frozen_clock_does_not_pass(world: World, streamed: Path) -> None:
     """The wait is real and takes no frozen time, as the real call took none: the run sees the same moments."""
     model = NativeChat(world=world)
-    with use_cassette(streamed, pace=0.02, exhausted="cycle"):
+    with use_cassette(streamed, pace=0.02, on_repeat="cycle"):
         before = time.time()
         await astream(model)
         await stream(model)

@@ -69,7 +69,7 @@ def test_changed_message_is_another_request(tmp_path: Path, change: Callable[[li
         change(again)
         assert taped.invoke(again).content == "1"
     unknown = conversation()
-    with pytest.raises(CassetteMissError, match="Anything"), use_cassette(path, unused="ignore"):
+    with pytest.raises(CassetteMissError, match="Anything"), use_cassette(path, on_unused="ignore"):
         assert taped.invoke(unknown).content == "0"
         unknown[0].content = "Anything new"
         taped.invoke(unknown)
@@ -89,7 +89,7 @@ def test_threads_remember_together(tmp_path: Path) -> None:
         for _ in range(20):
             got[name].add(taped.invoke(asked[name]).content)
 
-    with use_cassette(path, exhausted="last"):
+    with use_cassette(path, on_repeat="last"):
         all_begun = threading.Barrier(len(names))
         threads = [threading.Thread(target=ask, args=(name, all_begun)) for name in names]
         for thread in threads:

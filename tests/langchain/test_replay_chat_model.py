@@ -357,12 +357,12 @@ def test_changed_prompt_is_explained(chat: ChatOpenAI, path: Path) -> None:
     assert str(path) in message
 
 
-@pytest.mark.parametrize(("exhausted", "answers"), [("last", "1 2 2 2 2"), ("cycle", "1 2 1 2 1")])
-def test_exhausted_recordings(path: Path, exhausted: Any, answers: str) -> None:
+@pytest.mark.parametrize(("on_repeat", "answers"), [("last", "1 2 2 2 2"), ("cycle", "1 2 1 2 1")])
+def test_exhausted_recordings(path: Path, on_repeat: Any, answers: str) -> None:
     """Called more often than recorded, it gives the last answer again, or all of them from the start."""
     model = PlainChat(world=World(), reply=lambda _, number: AIMessage(f"{number}"))
     recorded(path, lambda: [model.invoke("Hi"), model.invoke("Hi")])
-    replay = ReplayChatModel(path, exhausted=exhausted)
+    replay = ReplayChatModel(path, on_repeat=on_repeat)
     assert " ".join(replay.invoke("Hi").text for _ in range(5)) == answers
 
 
@@ -509,12 +509,12 @@ def test_settings_of_the_project_hold(tmp_path: Path, monkeypatch: pytest.Monkey
     """A stand-in finds and repeats recordings by the settings of the project, unless its own options differ."""
     monkeypatch.chdir(tmp_path)
     recorded(tmp_path / "one.yaml", lambda: PlainChat(world=world).invoke("Hi"))
-    settings = '[tool.agenttape]\nmatch_on = ["exact", "request", "address"]\nexhausted = "last"\n'
+    settings = '[tool.agenttape]\nmatch_on = ["exact", "request", "address"]\non_repeat = "last"\n'
     (tmp_path / "pyproject.toml").write_text(settings, encoding="utf-8")
     assert ReplayChatModel("one.yaml").invoke("Hello").text == "answer 1 to Hi"
     model = ReplayChatModel("one.yaml")
     assert [model.invoke("Hi").text for _ in range(2)] == ["answer 1 to Hi"] * 2
-    strict = ReplayChatModel("one.yaml", exhausted="fail")
+    strict = ReplayChatModel("one.yaml", on_repeat="fail")
     strict.invoke("Hi")
     with pytest.raises(CassetteMissError):
         strict.invoke("Hi")

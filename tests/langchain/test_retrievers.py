@@ -193,7 +193,7 @@ def test_retriever_inside_a_retriever_is_its_child(world: World, tmp_path: Path)
     with use_cassette(path) as replay:
         assert router.invoke("a") == recorded
     assert len(replay.report.served) == 1
-    with use_cassette(path, unused="ignore"):
+    with use_cassette(path, on_unused="ignore"):
         assert Plain(world=world).invoke("a") == recorded
 
 
@@ -232,7 +232,7 @@ def test_served_documents_are_fresh(world: World, tmp_path: Path) -> None:
     path, retriever = tmp_path / "found.yaml", Plain(world=world)
     with use_cassette(path, mode="all"):
         recorded = retriever.invoke("a")
-    with use_cassette(path, exhausted="last"):
+    with use_cassette(path, on_repeat="last"):
         retriever.invoke("a")[0].metadata["score"] = 9
         assert retriever.invoke("a") == recorded
 

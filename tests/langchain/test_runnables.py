@@ -166,10 +166,10 @@ def test_steps_of_a_graph_are_not_its_value(world: World, tmp_path: Path) -> Non
         updates = list(taped.stream({"seen": []}))
         values = list(taped.stream({"seen": []}, stream_mode="values"))
     world.gone = True
-    with use_cassette(path, unused="ignore"):
+    with use_cassette(path, on_unused="ignore"):
         assert list(taped.stream({"seen": []}, stream_mode="values")) == values
         assert list(taped.stream({"seen": []})) == updates
-    with pytest.raises(CassetteMissError), use_cassette(path, unused="ignore"):
+    with pytest.raises(CassetteMissError), use_cassette(path, on_unused="ignore"):
         taped.invoke({"seen": []})
 
 

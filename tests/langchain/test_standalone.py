@@ -126,18 +126,18 @@ def test_cassette_without_such_calls_is_refused(part: str, world: World, path: P
         STAND_INS[part](path)
 
 
-@pytest.mark.parametrize("exhausted", ["fail", "last", "cycle"])
-def test_exhausted(exhausted: Any, world: World, path: Path) -> None:
+@pytest.mark.parametrize("on_repeat", ["fail", "last", "cycle"])
+def test_exhausted(on_repeat: Any, world: World, path: Path) -> None:
     """More calls than were recorded fail, or get the last answer, or start over."""
     with use_cassette(path, mode="all"):
         first, second = (PlainEmbeddings(world).embed_query("a") for _ in range(2))
-    stand_in = ReplayEmbeddings(path, exhausted=exhausted)
+    stand_in = ReplayEmbeddings(path, on_repeat=on_repeat)
     assert [stand_in.embed_query("a") for _ in range(2)] == [first, second]
-    if exhausted == "fail":
+    if on_repeat == "fail":
         with pytest.raises(CassetteMissError):
             stand_in.embed_query("a")
     else:
-        assert stand_in.embed_query("a") == (second if exhausted == "last" else first)
+        assert stand_in.embed_query("a") == (second if on_repeat == "last" else first)
 
 
 def test_exhausted_request_of_one_of_several_models(world: World, path: Path) -> None:
@@ -145,7 +145,7 @@ def test_exhausted_request_of_one_of_several_models(world: World, path: Path) ->
     with use_cassette(path, mode="all"):
         PlainEmbeddings(world, model="embed-1").embed_query("a")
         recorded = PlainEmbeddings(world, model="embed-2").embed_query("b")
-    stand_in = ReplayEmbeddings(path, exhausted="last")
+    stand_in = ReplayEmbeddings(path, on_repeat="last")
     assert [stand_in.embed_query("b") for _ in range(2)] == [recorded] * 2
 
 
@@ -361,7 +361,7 @@ def test_stand_in_takes_no_part_in_a_session(world: World, tmp_path: Path) -> No
         told = tell.invoke({"city": "Rome"})
     world.gone = True
     model = ReplayChatModel(path)
-    with use_cassette(path, unused="ignore") as session:
+    with use_cassette(path, on_unused="ignore") as session:
         assert model.invoke("question").text == answer.text
         assert tell.invoke({"city": "Rome"}) == told
     assert str(session.report) == "1 served, 0 executed, 1 unused"

@@ -164,7 +164,7 @@ def test_other_collection_or_document_misses(world: World, tmp_path: Path) -> No
         RemoteStore(world).add_documents([Document("c", metadata={"x": 1})])
     world.gone = True
     for store, document in ((RemoteStore(world, "dogs"), None), (RemoteStore(world), Document("c"))):
-        with pytest.raises(CassetteMissError), use_cassette(path, unused="ignore"):
+        with pytest.raises(CassetteMissError), use_cassette(path, on_unused="ignore"):
             store.similarity_search("q") if document is None else store.add_documents([document])
 
 
@@ -355,7 +355,7 @@ async def test_retriever_of_a_store(ambient: bool, world: World, tmp_path: Path)
     with use_cassette(path, ambient=ambient) as replay:
         assert await run(ambient=ambient) == recorded
     assert len(replay.report.served) == 2
-    with use_cassette(path, ambient=False, unused="ignore"):
+    with use_cassette(path, ambient=False, on_unused="ignore"):
         assert await run(ambient=False) == recorded
 
 

@@ -125,7 +125,7 @@ def test_a_stream_is_cut(recorded: dict[str, Path]) -> None:
         for chunk, _ in agent(NativeChat).stream(QUESTION, stream_mode="messages"):
             got.append(chunk.text)
 
-    with use_cassette(recorded["streamed"], unused="ignore") as session:
+    with use_cassette(recorded["streamed"], on_unused="ignore") as session:
         chunks = len(session.interactions[-1].outcome.chunks or ())
     found = what_if(recorded["streamed"], streaming, {5: cut(after=2)})
     assert (isinstance(found.raised, ConnectionError), got[-2:], chunks > 3) == (True, ["Booked:", " Luigi"], True)

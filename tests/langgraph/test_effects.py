@@ -233,7 +233,7 @@ def test_a_tool_asks_a_human_again(*, is_async: bool, world: World, tmp_path: Pa
         assert talk("yes", "very") == recorded
     assert len(session.report.served) == 3
     assert recorded[1].values["messages"][-1].content == "yes, very at 1"
-    with pytest.raises(CassetteMissError, match="tool work"), use_cassette(tmp_path / "c.yaml", unused="ignore"):
+    with pytest.raises(CassetteMissError, match="tool work"), use_cassette(tmp_path / "c.yaml", on_unused="ignore"):
         talk("yes", "not at all")
 
 

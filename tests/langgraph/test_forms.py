@@ -85,5 +85,5 @@ def test_tools_that_hand_an_address_on(tmp_path: Path) -> None:
     with use_cassette(path, mode="all"):
         assert agent() == f"sent to {MAIL}"
     assert MAIL not in path.read_text("utf-8")
-    with use_cassette(path, unused="ignore"):
+    with use_cassette(path, on_unused="ignore"):
         assert agent().startswith("sent to ")

@@ -183,7 +183,7 @@ def test_a_seeded_failure_becomes_small(
     found = shrink(run, "c")
     assert found.share <= 0.05, str(found)
     assert found.replays <= 300
-    with pytest.raises(recorded.type) as again, use_cassette(found.cassette, unused="ignore") as session:
+    with pytest.raises(recorded.type) as again, use_cassette(found.cassette, on_unused="ignore") as session:
         run_to_end(run)
     assert not session.report.unused
     assert session.failure is None

@@ -233,7 +233,7 @@ async def test_streams_that_are_read_after_a_replay(world: World, tmp_path: Path
 
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         list(twice().stream(QUESTION))
-    with use_cassette(tmp_path / "c.yaml", unused="ignore"):
+    with use_cassette(tmp_path / "c.yaml", on_unused="ignore"):
         plain, asynchronous = program()
         if begun:
             next(plain)

@@ -43,7 +43,7 @@ def run(path: Path, *, limit: float | None = None, **options: Any) -> Any:
 
     async def runs() -> Any:
         loop = asyncio.get_running_loop()
-        async with use_cassette(path, unused="ignore", **options):
+        async with use_cassette(path, on_unused="ignore", **options):
             began = loop.time()
             try:
                 answers = await graph(limit).ainvoke({})

@@ -196,7 +196,7 @@ def test_a_call_in_the_middle_of_a_stream(recorded: Path, world: World, tmp_path
         calls = [block.tool_kwargs async for chunk in chunks for block in chunk.message.blocks]
         return [json.loads(call) if isinstance(call, str) else call for call in calls]
 
-    with use_cassette(recorded, candidate=InPieces(world), to=tmp_path / "derived.yaml", unused="ignore"):
+    with use_cassette(recorded, candidate=InPieces(world), to=tmp_path / "derived.yaml", on_unused="ignore"):
         assert asyncio.run(ask()) == [{"city": None}, {"city": "Paris"}]
 
 

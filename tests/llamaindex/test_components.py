@@ -95,7 +95,7 @@ def test_settings_of_a_search_are_part_of_what_is_asked(tmp_path: Path) -> None:
     world, path = World(), tmp_path / "settings.yaml"
     with use_cassette(path, mode="once"):
         Service(world).retrieve("Where?")
-    with pytest.raises(CassetteMissError, match="similarity_top_k"), use_cassette(path, unused="ignore"):
+    with pytest.raises(CassetteMissError, match="similarity_top_k"), use_cassette(path, on_unused="ignore"):
         Service(world, similarity_top_k=3).retrieve("Where?")
 
 

@@ -130,7 +130,7 @@ def test_made_of_a_cassette(
         recorded = asyncio.run(ask(make(world)))
     model = ReplayEmbedding(tmp_path / "c.yaml")
     assert model.model_name == "embed-1"
-    with use_cassette(tmp_path / "other.yaml", mode="all", unused="ignore") as other:
+    with use_cassette(tmp_path / "other.yaml", mode="all", on_unused="ignore") as other:
         assert asyncio.run(ask(model)) == recorded
     assert other.interactions == []
     with pytest.raises(CassetteMissError):

@@ -70,9 +70,9 @@ def test_the_words_of_the_conventions(tmp_path: Path, world: World) -> None:
     trace, answers = exported(tmp_path, world, whole=False)
     report = import_otel(trace, tmp_path / "back.yaml")
     assert {item.fidelity for item in report.items} == {"lossy"}, str(report)
-    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "back.yaml", unused="ignore"):
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "back.yaml", on_unused="ignore"):
         program(world)
-    with use_cassette(tmp_path / "back.yaml", lossy="serve", unused="ignore"):
+    with use_cassette(tmp_path / "back.yaml", lossy="serve", on_unused="ignore"):
         assert program(world) == answers
 
 

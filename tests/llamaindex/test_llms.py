@@ -241,7 +241,7 @@ def test_not_ambient_leaves_others_alone(tmp_path: Path, world: World) -> None:
 def test_classes_are_left_as_they_were(tmp_path: Path) -> None:
     """After the session every class has its own methods again."""
     before = {name: inspect.getattr_static(LeafLLM, name) for name in CALLS}
-    with use_cassette(tmp_path / "c.yaml", mode="all", unused="ignore"):
+    with use_cassette(tmp_path / "c.yaml", mode="all", on_unused="ignore"):
         assert inspect.getattr_static(LeafLLM, "chat") is not before["chat"]
     assert {name: inspect.getattr_static(LeafLLM, name) for name in CALLS} == before
 

@@ -39,7 +39,7 @@ def test_no_session_records_it(tmp_path: Path) -> None:
         LeafLLM(World()).chat(HELLO)
     llm = ReplayLLM(tmp_path / "c.yaml")
     assert tape(llm) is llm
-    with use_cassette(tmp_path / "other.yaml", mode="all", unused="ignore") as other:
+    with use_cassette(tmp_path / "other.yaml", mode="all", on_unused="ignore") as other:
         llm.chat(HELLO)
     assert other.interactions == []
 
@@ -58,10 +58,10 @@ def test_one_of_several_models(tmp_path: Path) -> None:
 
 
 def test_asked_more_often_than_recorded(tmp_path: Path) -> None:
-    """One answer more than was recorded is a miss, or the last one again with `exhausted="last"`."""
+    """One answer more than was recorded is a miss, or the last one again with `on_repeat="last"`."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         LeafLLM(World()).chat(HELLO)
-    llm, again = ReplayLLM(tmp_path / "c.yaml"), ReplayLLM(tmp_path / "c.yaml", exhausted="last")
+    llm, again = ReplayLLM(tmp_path / "c.yaml"), ReplayLLM(tmp_path / "c.yaml", on_repeat="last")
     llm.chat(HELLO)
     with pytest.raises(CassetteMissError, match="once more"):
         llm.chat(HELLO)

@@ -40,14 +40,14 @@ def recorded(tmp_path: Path, world: World) -> Path:
 
 def test_matching_by_address(recorded: Path) -> None:
     """With `match_on` a changed request is served the recording at its address."""
-    with use_cassette(recorded, match_on="address", unused="ignore") as replay:
+    with use_cassette(recorded, match_on="address", on_unused="ignore") as replay:
         assert LeafLLM(World()).chat(OTHER).raw["id"] == "chatcmpl-1"
     assert [served.rung for served in replay.report.served] == ["address"]
 
 
 def test_miss_is_returned_where_asked(recorded: Path) -> None:
     """With `on_miss="return"` a call without recording raises an error that a program can handle."""
-    with use_cassette(recorded, on_miss="return", unused="ignore") as replay:
+    with use_cassette(recorded, on_miss="return", on_unused="ignore") as replay:
         with pytest.raises(DriftError):
             LeafLLM(World()).chat(OTHER)
         with pytest.raises(DriftError):
@@ -87,7 +87,7 @@ def test_frozen_is_never_executed(recorded: Path) -> None:
 def test_new_episodes_and_unused(recorded: Path) -> None:
     """New calls are added to the recording; one that is never used fails a replay, unless it is of embeddings."""
     fresh = World()
-    with use_cassette(recorded, mode="new_episodes", unused="ignore"):
+    with use_cassette(recorded, mode="new_episodes", on_unused="ignore"):
         LeafLLM(fresh).chat(HELLO)
         LeafLLM(fresh).chat(OTHER)
     assert fresh.reached == ["chat"]

@@ -158,13 +158,13 @@ async def test_a_stand_in_answers_as_the_recorded_object(kind: str, world: World
     chosen = {"model": "sparse-1"} if kind == "sparse embedding model" else {"name": real.__name__}
     standing = stand_in(path, **chosen)
     assert tape(standing) is standing
-    with use_cassette(tmp_path / "other.yaml", mode="all", unused="ignore") as other:
+    with use_cassette(tmp_path / "other.yaml", mode="all", on_unused="ignore") as other:
         assert await use(standing) == recorded
     assert other.interactions == []
     assert len(standing.report.served) == len(session.interactions) > 1
     with pytest.raises(CassetteMissError, match="no recording"):
         await use(standing)
-    assert await use(stand_in(path, exhausted="last")) is not None
+    assert await use(stand_in(path, on_repeat="last")) is not None
 
 
 @pytest.mark.parametrize("kind", USES)

@@ -262,7 +262,7 @@ async def test_an_agent_goes_on_from_a_step_with_nothing_live(tmp_path: Path) ->
         result = str(await agent(World()).run("Add up"))
     gone = World()
     gone.gone = True
-    with use_cassette(tmp_path / "seen.yaml", unused="ignore") as session:
+    with use_cassette(tmp_path / "seen.yaml", on_unused="ignore") as session:
         again = agent(gone)
         assert str(await again.run(ctx=context_at(tmp_path / "seen.yaml", again, step=7))) == result
     assert gone.trespasses == []

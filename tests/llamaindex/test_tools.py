@@ -154,7 +154,7 @@ async def test_the_text_of_a_set_is_the_recorded_one(world: World, tmp_path: Pat
     assert str({"free": {0, 8}}) not in recorded
     for read in (path, tmp_path / "seen.yaml"):
         stand_in = ReplayTool(read, "shelves", metadata=tool.metadata)
-        with use_cassette(read, unused="ignore"):
+        with use_cassette(read, on_unused="ignore"):
             for of in "a" if read is not path else "bc":
                 served = [tool(of=of), await stand_in.acall(of=of)]
                 assert [output.content for output in served] == ["{'free': {8, 0}}"] * 2
@@ -218,7 +218,7 @@ def test_a_miss_passes_the_error_handling_of_tools(tmp_path: Path) -> None:
     temperature = city_tools(World())[0]
     with use_cassette(tmp_path / "miss.yaml", mode="once"):
         temperature(city="Oslo")
-    with pytest.raises(CassetteMissError, match="Rome"), use_cassette(tmp_path / "miss.yaml", unused="ignore"):
+    with pytest.raises(CassetteMissError, match="Rome"), use_cassette(tmp_path / "miss.yaml", on_unused="ignore"):
         call_tool(temperature, {"city": "Rome"})
 
 
@@ -230,7 +230,7 @@ def test_drift_is_an_error_for_the_model(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "drift.yaml", mode="once"):
         call_tool(temperature, {"city": "Oslo"})
         call_tool(thermometer, {"input": "Oslo"})
-    with use_cassette(tmp_path / "drift.yaml", on_miss="return", unused="ignore") as cassette:
+    with use_cassette(tmp_path / "drift.yaml", on_miss="return", on_unused="ignore") as cassette:
         outputs = [call_tool(temperature, {"city": "Rome"}), call_tool(thermometer, {"input": "Rome"})]
     assert [output.is_error for output in outputs] == [True, True]
     assert isinstance(outputs[0].exception, DriftError)

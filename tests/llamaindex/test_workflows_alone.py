@@ -52,7 +52,7 @@ OWN = """
 import sys
 import workflows
 from agenttape_core import use_cassette
-with use_cassette("own", mode="once", unused="ignore"):
+with use_cassette("own", mode="once", on_unused="ignore"):
     assert workflows.Workflow() is not None
 assert "llama_index" not in sys.modules
 """

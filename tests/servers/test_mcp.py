@@ -213,7 +213,7 @@ def test_tools_that_may_be_called_again(server: Server, tmp_path: Path) -> None:
         first = asyncio.run(calls_of(server, A, B))
     server.seen()
     asked = (A, ("read_weather", "Rome"), ("book", "Rome"), ("read_weather", "Oslo"))
-    with use_cassette(path, on_miss="return", live={"idempotent"}, unused="ignore") as cassette:
+    with use_cassette(path, on_miss="return", live={"idempotent"}, on_unused="ignore") as cassette:
         found = asyncio.run(calls_of(server, *asked))
     assert found[0] == first[0]
     assert [found[2], *(said.partition(",")[0] for said in found[1::2])] == [UNAVAILABLE, "Rome: sunny", "Oslo: sunny"]
@@ -223,7 +223,7 @@ def test_tools_that_may_be_called_again(server: Server, tmp_path: Path) -> None:
 
 def test_fakes_answer_for_tools(stdio: Server, recorded: Path) -> None:
     """A function of the user answers a call that was never recorded, in the form that the tool has declared."""
-    with use_cassette(recorded, on_miss="return", unused="ignore", fakes={"book": lambda city: f"{city}: faked"}):
+    with use_cassette(recorded, on_miss="return", on_unused="ignore", fakes={"book": lambda city: f"{city}: faked"}):
         assert asyncio.run(calls_of(stdio, ("book", "Rome"))) == ["Rome: faked"]
     assert stdio.seen() == []
 

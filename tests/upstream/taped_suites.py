@@ -20,7 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("SUITES_TAPED"):
         for item in items:
             name = hashlib.sha256(item.nodeid.encode()).hexdigest()[:16]
-            options = {"on_error": "keep", "unused": "ignore", "prove": False}  # fixtures of suites count their tests
+            # Fixtures of suites count their tests.
+            options = {"on_error": "keep", "on_unused": "ignore", "prove": False}
             item.add_marker(pytest.mark.cassette(f"taped-{name}", **options))
 
 

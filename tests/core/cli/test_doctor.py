@@ -72,9 +72,9 @@ def test_frameworks_that_nothing_records(
 
 def test_settings_and_empty_folders(folder: Path, command: Any) -> None:
     """Settings that differ from the defaults are told, a bad one ends with 2, a folder without cassettes is wrong."""
-    (folder / "pyproject.toml").write_text('[tool.agenttape]\nunused = "warn"\n')
+    (folder / "pyproject.toml").write_text('[tool.agenttape]\non_unused = "warn"\n')
     facts = {fact["what"]: fact["said"] for fact in command("doctor", "--json").json["facts"]}
-    assert facts["settings"] == "cassette_dir='cassettes', unused='warn'"
+    assert facts["settings"] == "cassette_dir='cassettes', on_unused='warn'"
     (folder / "empty").mkdir()
     assert command("doctor", "empty").code == 1
     (folder / "pyproject.toml").write_text('[tool.agenttape]\nunusd = "warn"\n')

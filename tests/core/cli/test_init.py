@@ -72,7 +72,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 def record(*cities: str, question: str = "Rain?", mode: str = "all", path: str = RUN) -> None:
     """Record a question and what is looked up."""
-    with use_cassette(path, mode=mode, unused="ignore"):  # type: ignore[arg-type] # one of the modes
+    with use_cassette(path, mode=mode, on_unused="ignore"):  # type: ignore[arg-type] # one of the modes
         answer("gpt-5", question)
         for city in cities:
             look_up(city)
@@ -240,7 +240,7 @@ def test_the_text_of_each_kind(recorded: Path) -> None:
 
 def answer_to(question: str) -> None:
     """Add a question to the cassette."""
-    with use_cassette(RUN, mode="new_episodes", unused="ignore"):
+    with use_cassette(RUN, mode="new_episodes", on_unused="ignore"):
         answer("gpt-5", "Rain?")
         answer("gpt-5", question)
 

@@ -82,7 +82,7 @@ def test_a_rule_that_came_later(command: Any, folder: Path) -> None:
     (row,) = command("cassette", "redact", "--json").json
     assert [leak["kind"] for leak in row["replaced"]] == ["city"] * 2
     assert (row["left"], row["merged"], row["problem"]) == ([], False, None)
-    with use_cassette("weather", unused="ignore"):
+    with use_cassette("weather", on_unused="ignore"):
         assert look_up("Paris") == "Paris: sunny"
     (folder / "pyproject.toml").unlink()
     with pytest.raises(ConfigurationError, match=r"rules \['city'\](?s:.)*redaction_rules"), use_cassette("weather"):

@@ -178,7 +178,7 @@ def test_an_error_without_arguments_is_as_it_was(tmp_path: Path) -> None:
                 fail(number)
             assert raised.value.args == ()
     edited("cassettes/e.yaml", (f"{Silent.__module__}:Silent", "gone.away:Silent"))
-    with use_cassette("e", unused="ignore"), pytest.raises(ReplayedError, match="always this"):
+    with use_cassette("e", on_unused="ignore"), pytest.raises(ReplayedError, match="always this"):
         fail(0)
 
 
@@ -292,7 +292,7 @@ def test_what_is_unused_is_known_at_the_end() -> None:
     with use_cassette("c", mode="all"):
         look_up("Rome")
         look_up("Oslo")
-    with use_cassette("c", unused="ignore") as session:
+    with use_cassette("c", on_unused="ignore") as session:
         look_up("Rome")
         assert session.report.unused == ()
     assert [crossed.number for crossed in session.report.unused] == [2]

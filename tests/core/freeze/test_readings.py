@@ -30,7 +30,7 @@ def _record(program: Callable[[], Any], path: str) -> Any:
 
 
 def _replay(program: Callable[[], Any], path: str) -> Any:
-    with use_cassette(path, unused="ignore"):
+    with use_cassette(path, on_unused="ignore"):
         return program()
 
 

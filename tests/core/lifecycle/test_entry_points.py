@@ -83,7 +83,7 @@ def test_broken_integration_fails_the_session(monkeypatch: pytest.MonkeyPatch, f
         pass
     installed(monkeypatch, function)
     with pytest.raises(ConfigurationError, match=f"integration for {FRAMEWORK} .* cannot be connected"):  # noqa: SIM117
-        with use_cassette("c", unused="ignore"):
+        with use_cassette("c", on_unused="ignore"):
             record_call("call", len, "x")
             for _ in range(2):
                 with pytest.raises(ConfigurationError):

@@ -99,13 +99,13 @@ def refused(name: str) -> str:
 
 def test_refused_is_not_used_up(seen: str) -> None:
     """A lossy recording that is refused stays: each request for it gets the reason, and in the end it is unused."""
-    with use_cassette(seen, on_miss="return", unused="ignore") as cassette:
+    with use_cassette(seen, on_miss="return", on_unused="ignore") as cassette:
         ask("sound")
         first, second = refused("half"), refused("half")
     assert "recording 2 of it is lossy: its chunks were not seen" in first
     assert second == first.replace(" at half:", " at half#2:")
     assert [crossed.number for crossed in cassette.report.unused] == [2]
-    with pytest.raises(UnusedInteractionsError, match="half"), use_cassette(seen, on_miss="return", unused="fail"):
+    with pytest.raises(UnusedInteractionsError, match="half"), use_cassette(seen, on_miss="return", on_unused="fail"):
         ask("sound")
         refused("half")
 
@@ -129,7 +129,7 @@ def test_refused_to_every_thread(seen: str) -> None:
         start.wait()
         return refused("half")
 
-    with use_cassette(seen, on_miss="return", unused="ignore") as cassette, ThreadPoolExecutor(2) as pool:
+    with use_cassette(seen, on_miss="return", on_unused="ignore") as cassette, ThreadPoolExecutor(2) as pool:
         ask("sound")
         asked = [pool.submit(copy_context().run, half) for _ in range(2)]
         assert all("is lossy: its chunks were not seen" in one.result() for one in asked)

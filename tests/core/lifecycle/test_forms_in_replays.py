@@ -81,7 +81,7 @@ def test_an_exception_says_what_was_not_put_back(tmp_path: Path) -> None:
         raise ZeroDivisionError
     (note,) = failed.value.__notes__
     assert "could not put back (card, email, number, phone)" in note
-    with pytest.raises(ZeroDivisionError) as failed, use_cassette(path, unused="ignore"):
+    with pytest.raises(ZeroDivisionError) as failed, use_cassette(path, on_unused="ignore"):
         raise ZeroDivisionError
     assert not hasattr(failed.value, "__notes__")
 
@@ -94,12 +94,12 @@ def test_older_cassettes_replay(tmp_path: Path) -> None:
     text = path.read_text("utf-8")
     assert "forms: true" in text
     path.write_text(text.replace("  forms: true\n", ""), "utf-8")
-    with use_cassette(path, mode="new_episodes", unused="ignore"):
+    with use_cassette(path, mode="new_episodes", on_unused="ignore"):
         find(MAIL)
         find("alice@example.com")
     assert "[REDACTED:email:" in path.read_text("utf-8")
     assert not open_cassette(path).preface.redaction.forms
-    with use_cassette(path, unused="ignore"):
+    with use_cassette(path, on_unused="ignore"):
         find("alice@example.com")
 
 

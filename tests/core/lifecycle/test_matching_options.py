@@ -275,7 +275,7 @@ def test_unused_after_drift(world: World) -> None:
     """A run that may drift may leave recordings unused, unless the call says otherwise."""
     with use_cassette("c", mode="once"):
         world.tool("t", q="a")
-    with pytest.raises(UnusedInteractionsError), use_cassette("c", on_miss="return", unused="fail"):
+    with pytest.raises(UnusedInteractionsError), use_cassette("c", on_miss="return", on_unused="fail"):
         pass
 
 

@@ -78,11 +78,11 @@ def test_bad_arguments() -> None:
     assert open_replay("ruled", redact=[Rule("mine", literal="abc")]).mode == "none"
 
 
-@pytest.mark.parametrize(("exhausted", "answer"), [("last", "a 1"), ("cycle", "a 1")])
-def test_exhausted(exhausted: str, answer: str) -> None:
+@pytest.mark.parametrize(("on_repeat", "answer"), [("last", "a 1"), ("cycle", "a 1")])
+def test_exhausted(on_repeat: str, answer: str) -> None:
     """A stand-in may repeat itself when it is told to."""
     world, observation = World(), Observation("one")
     ask(observation.session, world, "a")
     observation.flush()
-    replay = open_replay("one", exhausted=exhausted)  # type: ignore[arg-type]
+    replay = open_replay("one", on_repeat=on_repeat)  # type: ignore[arg-type]
     assert [ask(replay, world, "a") for _ in range(3)] == [answer] * 3

@@ -101,7 +101,7 @@ def test_a_replay_notes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     record(path, "Paris")
     for mode, city in (("none", "Paris"), ("new_episodes", "Oslo")):
-        with use_cassette(path, mode=mode, unused="ignore") as cassette:
+        with use_cassette(path, mode=mode, on_unused="ignore") as cassette:
             cassette.note_input(city)
             weather(city)
     assert open_cassette(path).header.input == "Paris"

@@ -70,7 +70,7 @@ def opened(kind: str, name: str = "c", mode: str | None = None) -> Iterator[Ask]
     elif kind == "stand-in":
         yield asking(open_replay(name))
     elif kind == "cache":
-        recording = Recording(name, mode=mode, exhausted="last", redact=True, tags=(), remedy=lambda _: [])
+        recording = Recording(name, mode=mode, on_repeat="last", redact=True, tags=(), remedy=lambda _: [])
         try:
             yield asking(recording.session)
         finally:
@@ -157,7 +157,7 @@ def through(kind: str) -> Any:
     return replay(kind, {"x": 1})
 
 
-def exhausted(kind: str) -> Any:
+def on_repeat(kind: str) -> Any:
     return replay(kind, {"x": 1}, {"x": 1})
 
 
@@ -197,7 +197,7 @@ def unavailable(kind: str) -> Any:
     return said
 
 
-def unused(kind: str) -> Any:
+def on_unused(kind: str) -> Any:
     def nothing() -> None:
         with opened(kind):
             pass
@@ -314,14 +314,14 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "live": (live, '["tool"]'),
     "replay_only": (frozen, '["tool"]'),
     "step_into": (through, '["tool"]'),
-    "exhausted": (exhausted, '"last"'),
+    "on_repeat": (on_repeat, '"last"'),
     "match_on": (other_request, '["exact", "request", "address"]'),
     "ignore": (ignore, '["x"]'),
     "on_miss": (other_request, '"return"'),
     "candidate": (candidate, '"nobody:x"'),
     "drift": (drift, '"fail"'),
     "unavailable": (unavailable, '"Not now."'),
-    "unused": (unused, '"ignore"'),
+    "on_unused": (on_unused, '"ignore"'),
     "on_error": (on_error, '"keep"'),
     "pending": (pending, "true"),
     "opaque": (opaque, '"keep"'),
@@ -387,8 +387,8 @@ def test_holds_where_it_is_listed(setting: str, kind: str, monkeypatch: pytest.M
 def test_a_call_wins_over_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is given to a stand-in, an observer or an importer holds, whatever the project says."""
     recorded(x=1)
-    Path("pyproject.toml").write_text('[tool.agenttape]\nexhausted = "last"\ntags = ["nightly"]\n', encoding="utf-8")
-    ask = asking(open_replay("c", exhausted="fail"))
+    Path("pyproject.toml").write_text('[tool.agenttape]\non_repeat = "last"\ntags = ["nightly"]\n', encoding="utf-8")
+    ask = asking(open_replay("c", on_repeat="fail"))
     assert [outcome(lambda: ask(x=1)) for _ in range(2)] == ["recorded", "CassetteMissError"]
     with Importing("new", tags=["mine"]) as importing:
         importing.crossing(TOOL, "t", {}).returned(1)

@@ -73,19 +73,19 @@ def swallows(error: BaseException | type[BaseException] | None) -> None:
 
 def block(error: BaseException | None) -> None:
     """Run in a `with` block."""
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         swallows(error)
 
 
 def decorated(error: BaseException | None) -> None:
     """Run in a decorated function."""
-    use_cassette("c", unused="ignore")(swallows)(error)
+    use_cassette("c", on_unused="ignore")(swallows)(error)
 
 
 def on_a_stack(error: BaseException | None) -> None:
     """Run below an `ExitStack`."""
     with ExitStack() as stack:
-        stack.enter_context(use_cassette("c", unused="ignore"))
+        stack.enter_context(use_cassette("c", on_unused="ignore"))
         swallows(error)
 
 
@@ -94,7 +94,7 @@ def in_a_generator(error: BaseException | None) -> None:
 
     @contextmanager
     def recorded() -> Iterator[None]:
-        with use_cassette("c", unused="ignore"):
+        with use_cassette("c", on_unused="ignore"):
             yield
 
     with recorded():
@@ -105,7 +105,7 @@ def async_block(error: BaseException | None) -> None:
     """Run in an `async with` block."""
 
     async def run() -> None:
-        async with use_cassette("c", unused="ignore"):
+        async with use_cassette("c", on_unused="ignore"):
             swallows(error)
 
     drive(run)
@@ -114,7 +114,7 @@ def async_block(error: BaseException | None) -> None:
 def async_decorated(error: BaseException | None) -> None:
     """Run in a decorated coroutine function."""
 
-    @use_cassette("c", unused="ignore")
+    @use_cassette("c", on_unused="ignore")
     async def run() -> None:
         swallows(error)
 
@@ -126,7 +126,7 @@ def in_an_async_generator(error: BaseException | None) -> None:
 
     @asynccontextmanager
     async def recorded() -> AsyncIterator[None]:
-        async with use_cassette("c", unused="ignore"):
+        async with use_cassette("c", on_unused="ignore"):
             yield
 
     async def run() -> None:
@@ -203,19 +203,19 @@ def swallow():
         pass
 
 def steps():
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         swallow()
         yield
 
 def entered():
-    opened = use_cassette("c", unused="ignore")
+    opened = use_cassette("c", on_unused="ignore")
     opened.__enter__()
     swallow()
     return opened
 
 how = sys.argv[1]
 if how == "exits at once":
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         swallow()
         os._exit(0)
 elif how == "leaves a generator open":

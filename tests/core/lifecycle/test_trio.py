@@ -65,7 +65,7 @@ def test_a_miss_and_a_cancellation() -> None:
 
     async def run() -> None:
         with trio.CancelScope() as scope:
-            async with use_cassette("c", unused="ignore"):
+            async with use_cassette("c", on_unused="ignore"):
                 with pytest.raises(CassetteMissError):
                     await look("new")
                 scope.cancel()

@@ -65,12 +65,12 @@ def test_asking_for_less_drops(world: World) -> None:
 
 
 def test_what_other_runs_ask_for_stays(world: World) -> None:
-    """A cassette that serves several runs (`unused="ignore"`) keeps what this one does not ask for."""
+    """A cassette that serves several runs (`on_unused="ignore"`) keeps what this one does not ask for."""
     record(world, "a", "b")
-    with use_cassette("c", mode="update", unused="ignore"):
+    with use_cassette("c", mode="update", on_unused="ignore"):
         assert ask(world, "b", "new") == ["b 2", "new 3"]
     assert entries() == ["a", "b", "new"]
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         assert ask(world, "a") == ["a 1"]
 
 

@@ -206,7 +206,7 @@ def test_dots_in_names(world: World) -> None:
 def test_frozen(world: World, mode: Any, live: set[str]) -> None:
     """What is frozen is never executed, in any mode and whatever is live: it is served, or it is a miss."""
     record(world, "a", "b")
-    with use_cassette("c", mode=mode, replay_only={"b"}, live=live, unused="ignore"):
+    with use_cassette("c", mode=mode, replay_only={"b"}, live=live, on_unused="ignore"):
         assert world.tool("b", tool="b") == "b 2"
     with (
         pytest.raises(CassetteMissError, match="it is replay-only, and the cassette holds no recording"),
@@ -243,14 +243,14 @@ def test_frozen_is_judged(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("exhausted", "expected"),
+    ("on_repeat", "expected"),
     [("last", ["t 1", "t 2", "t 2", "t 2"]), ("cycle", ["t 1", "t 2", "t 1", "t 2"])],
 )
-def test_exhausted(world: World, exhausted: Any, expected: list[str]) -> None:
+def test_exhausted(world: World, on_repeat: Any, expected: list[str]) -> None:
     """Equal requests have a sequence of answers; what comes after its end is chosen."""
     with use_cassette("c", mode="once"):
         assert [world.tool("t") for _ in range(2)] == expected[:2]
-    with use_cassette("c", exhausted=exhausted) as session:
+    with use_cassette("c", on_repeat=on_repeat) as session:
         assert [world.tool("t") for _ in range(4)] == expected
     assert [crossed.rung for crossed in session.report.served] == ["exact", "exact", "repeated", "repeated"]
 
@@ -280,7 +280,7 @@ def test_unused_fails(world: World) -> None:
 def test_unused_warns(world: World) -> None:
     """Or it warns, at the block."""
     record(world, "a")
-    with pytest.warns(UnusedInteractionsWarning, match="1 of 1") as caught, use_cassette("c", unused="warn"):
+    with pytest.warns(UnusedInteractionsWarning, match="1 of 1") as caught, use_cassette("c", on_unused="warn"):
         pass
     assert caught[0].filename == __file__
 
@@ -288,7 +288,7 @@ def test_unused_warns(world: World) -> None:
 def test_unused_ignored(world: World) -> None:
     """Or it only reports."""
     record(world, "a")
-    with use_cassette("c", unused="ignore") as session:
+    with use_cassette("c", on_unused="ignore") as session:
         pass
     assert str(session.report) == "0 served, 0 executed, 1 unused"
 
@@ -321,7 +321,7 @@ def test_decorator(world: World) -> None:
 async def test_async_decorator(world: World) -> None:
     """So it is for coroutine functions, also several at once."""
 
-    @use_cassette("c", mode="once", unused="ignore")
+    @use_cassette("c", mode="once", on_unused="ignore")
     async def run() -> str:
         return await world.atool("a")
 
@@ -368,7 +368,7 @@ def test_bare_strings(option: str) -> None:
         use_cassette("c", **{option: "tool"})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("option", "value"), [("unused", "never"), ("exhausted", "first"), ("on_error", "ignore")])
+@pytest.mark.parametrize(("option", "value"), [("on_unused", "never"), ("on_repeat", "first"), ("on_error", "ignore")])
 def test_wrong_words(option: str, value: str) -> None:
     """An option with another word than the known ones is refused on entry, with the word."""
     with pytest.raises(ConfigurationError, match=f"{option}='{value}'"):
@@ -422,7 +422,7 @@ def test_report(world: World) -> None:
         "   2  tool b at b (exact)",
         "   1  tool a at a (exact)",
     ]
-    with pytest.raises(CassetteMissError), use_cassette("c", unused="ignore") as session:
+    with pytest.raises(CassetteMissError), use_cassette("c", on_unused="ignore") as session:
         ask(world, "a", "c")
     assert str(session.report) == "1 served, 0 executed, 1 unused, 1 missed"
 

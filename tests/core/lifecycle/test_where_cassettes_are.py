@@ -47,7 +47,7 @@ def _decorated(options: dict[str, Any]) -> str:
 
 
 def _derived(options: dict[str, Any]) -> str:
-    with use_cassette("x", live={"tool"}, to="made", unused="ignore", **options):
+    with use_cassette("x", live={"tool"}, to="made", on_unused="ignore", **options):
         where()
     (made,) = Path().rglob("made.yaml")
     return made.parent.name

@@ -14,8 +14,8 @@ from agenttape_core.matching import (
     Asked,
     Candidate,
     CanonicalRequest,
-    Exhausted,
     MatchOn,
+    OnRepeat,
     RecordingIndex,
     Way,
 )
@@ -35,10 +35,10 @@ def request(fingerprint: str, name: str = "t", kind: str = "tool") -> CanonicalR
 
 
 def take(
-    index: RecordingIndex, asked: CanonicalRequest, address: str, exhausted: Exhausted = "fail"
+    index: RecordingIndex, asked: CanonicalRequest, address: str, on_repeat: OnRepeat = "fail"
 ) -> Candidate | None:
     """Find a recording and use it, as a session does whose policy serves it."""
-    while (found := index.find(asked, address, exhausted)) is not None:
+    while (found := index.find(asked, address, on_repeat)) is not None:
         if index.use(found):
             return found
     return None
@@ -61,15 +61,15 @@ class Model:
             "ordered": row.name == name,
         }[str(way)]
 
-    def take(self, fingerprint: str, address: str, name: str, exhausted: Exhausted) -> tuple[int, str] | None:
+    def take(self, fingerprint: str, address: str, name: str, on_repeat: OnRepeat) -> tuple[int, str] | None:
         for way in self.ways:
             rows = [row for row in self.free if self.fits(way, row, fingerprint, address, name)]
             if rows:
                 self.free.remove(rows[0])
                 return rows[0].number, str(way)
-        for way in self.ways if exhausted != "fail" else ():
+        for way in self.ways if on_repeat != "fail" else ():
             recorded = [row.number for row in self.rows if self.fits(way, row, fingerprint, address, name)]
-            if recorded and exhausted == "last":
+            if recorded and on_repeat == "last":
                 return recorded[-1], "repeated"
             if recorded:
                 nth = self.repeats[way, *recorded] = self.repeats.get((way, *recorded), -1) + 1
@@ -86,14 +86,14 @@ def test_as_the_model_says(
     recorded: list[tuple[str, str, str]],
     asked: list[tuple[str, str, str]],
     match_on: tuple[Way, ...],
-    exhausted: Exhausted,
+    on_repeat: OnRepeat,
 ) -> None:
-    """The ways are tried in turn, each in recorded order, then what `exhausted` says; and what is left is left."""
+    """The ways are tried in turn, each in recorded order, then what `on_repeat` says; and what is left is left."""
     rows = [row(n, fingerprint, address, name=name) for n, (fingerprint, address, name) in enumerate(recorded, start=1)]
     recordings, model = RecordingIndex(rows, match_on), Model(rows, match_on)
     for fingerprint, address, name in asked:
-        found = take(recordings, request(fingerprint, name), address, exhausted)
-        assert ((found.number, found.rung) if found else None) == model.take(fingerprint, address, name, exhausted)
+        found = take(recordings, request(fingerprint, name), address, on_repeat)
+        assert ((found.number, found.rung) if found else None) == model.take(fingerprint, address, name, on_repeat)
         assert found is None or found.same is (rows[found.number - 1].fingerprint == fingerprint)
     assert recordings.unused(row.number for row in rows) == [row.number for row in model.free]
     assert [recordings.left(f) for f in "fgh"] == [sum(r.fingerprint == f for r in model.free) for f in "fgh"]
@@ -207,17 +207,17 @@ def test_finding_changes_nothing(
     recorded: list[tuple[str, str, str]],
     asked: list[tuple[str, str, str]],
     match_on: tuple[Way, ...],
-    exhausted: Exhausted,
+    on_repeat: OnRepeat,
 ) -> None:
     """A recording that is found and not used is found again, and what else is found does not depend on it."""
     rows = [row(n, fingerprint, address, name=name) for n, (fingerprint, address, name) in enumerate(recorded, start=1)]
     looked, other = RecordingIndex(rows, match_on), RecordingIndex(rows, match_on)
     for fingerprint, address, name in asked:
         for again, at, called in asked:
-            looked.find(request(again, called), at, exhausted)
-        found = looked.find(request(fingerprint, name), address, exhausted)
-        assert found == take(looked, request(fingerprint, name), address, exhausted)
-        assert found == take(other, request(fingerprint, name), address, exhausted)
+            looked.find(request(again, called), at, on_repeat)
+        found = looked.find(request(fingerprint, name), address, on_repeat)
+        assert found == take(looked, request(fingerprint, name), address, on_repeat)
+        assert found == take(other, request(fingerprint, name), address, on_repeat)
 
 
 def test_a_lossy_candidate() -> None:

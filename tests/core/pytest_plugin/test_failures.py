@@ -251,7 +251,7 @@ def test_unused_recordings_fail_the_test(project: Project) -> None:
             "     1  call ask at ask",
             "  asked     nothing",
             "  to fix    record it anew:  pytest test_it.py::test_it --cassette-mode=all",
-            "            or let it serve several runs:  unused='ignore'",
+            "            or let it serve several runs:  on_unused='ignore'",
             "*= cassettes =*",
             "unused *1 unused",
         ],

@@ -140,7 +140,7 @@ def cassette_config():
 def test_nearer_options_win(project: Project) -> None:
     """The options of the fixture, the module's, the class's and the function's marker add up, the nearest wins."""
     project.tests("""
-pytestmark = pytest.mark.cassette(tags=["module"], unused="ignore")
+pytestmark = pytest.mark.cassette(tags=["module"], on_unused="ignore")
 
 @pytest.fixture
 def cassette_config():

@@ -124,7 +124,7 @@ def test_written(tmp_path, monkeypatch):
     with open("report.md") as file:
         assert file.read() == "report"
 
-@pytest.mark.cassette(on_miss="return", unused="ignore")
+@pytest.mark.cassette(on_miss="return", on_unused="ignore")
 def test_told(tmp_path):
     try:
         ask(os.urandom(4).hex())

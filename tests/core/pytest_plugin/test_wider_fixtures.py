@@ -44,7 +44,7 @@ def test_all_tests_together_are_judged(recorded: Project) -> None:
     """Where all tests of the module run, what none of them asks for fails; so it does where the session says so."""
     recorded.tests(TESTS.replace("OPTIONS", "").replace('"a", ', ""))
     recorded.run().stdout.fnmatch_lines(["*1 of 3 recorded interactions were never asked for*"])
-    recorded.tests(TESTS.replace("OPTIONS", ", unused='fail'"))
+    recorded.tests(TESTS.replace("OPTIONS", ", on_unused='fail'"))
     recorded.run("-k", "b").stdout.fnmatch_lines(["*2 of 3 recorded interactions were never asked for*"])
 
 

@@ -187,7 +187,7 @@ def test_misses_and_logs(canary: Canaries, tmp_path: Path, caplog: pytest.LogCap
     with use_cassette(path, mode="once"):
         world.echo(planted(canary))
     for changed in planted(canary), {"city": "Paris", **planted(canary)}, [planted(canary)], str(planted(canary)):
-        with pytest.raises(CassetteMissError) as miss, use_cassette(path, unused="ignore") as session:
+        with pytest.raises(CassetteMissError) as miss, use_cassette(path, on_unused="ignore") as session:
             world.echo(changed)
         said = f"{miss.value} {miss.value!r} {miss.value.args} {vars(miss.value)} {session.report.missed}"
         canary.assert_absent(said.encode(), "the explanation of a miss")

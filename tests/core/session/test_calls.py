@@ -50,7 +50,7 @@ def test_served_values_are_fresh(world: World) -> None:
     value = {"tuple": (1, 2.0, b"x"), "set": {1}, 3: None}
     with use_cassette("c", mode="once"):
         assert call("t", lambda: value) is value
-    with use_cassette("c", exhausted="cycle"):
+    with use_cassette("c", on_repeat="cycle"):
         first, second = call("t", world.tool), call("t", world.tool)
     assert first == second == value
     assert type(first["tuple"]) is tuple
@@ -191,7 +191,7 @@ def test_bare_thread(world: World) -> None:
         answer = in_thread(lambda: world.tool("t"))
     with use_cassette("c"):
         assert in_thread(lambda: world.tool("t")) == answer
-    with pytest.raises(CassetteMissError), use_cassette("c", unused="ignore"):
+    with pytest.raises(CassetteMissError), use_cassette("c", on_unused="ignore"):
         assert isinstance(in_thread(lambda: world.tool("t", n=2)), CassetteMissError)
     assert world.reached == ["t"]
 
@@ -227,7 +227,7 @@ def test_thread_that_is_older_than_several_sessions(world: World) -> None:
     worker.start()
     with use_cassette("b", mode="all"), use_cassette("d", mode="all"):
         assert done(current_session) is None
-    with use_cassette("c", unused="ignore"), use_cassette("c", unused="ignore") as last:
+    with use_cassette("c", on_unused="ignore"), use_cassette("c", on_unused="ignore") as last:
         assert done(current_session) is last
         with use_cassette("e", mode="all"):
             assert done(current_session) is last

@@ -68,7 +68,7 @@ def test_child_of_a_replay(running: Any) -> None:
         port = server.getsockname()[1]
         with (
             pytest.raises(CassetteMissError, match="no recording for tool look_up"),
-            use_cassette("c", unused="ignore") as session,
+            use_cassette("c", on_unused="ignore") as session,
             running() as run,
         ):
             assert run(abs, -3) == 3

@@ -325,7 +325,7 @@ def test_a_session_inside_a_replay_has_events_too(
     run(mode="once")
 
     def program() -> None:
-        with use_cassette("run", events=url, unused="ignore") as outer:
+        with use_cassette("run", events=url, on_unused="ignore") as outer:
             look("Paris")
             with use_cassette("inner", mode="once", events=url):
                 look("Rome")

@@ -106,7 +106,7 @@ def test_a_child_forked_in_a_replay_is_served(holder: Holder) -> None:
 @pytest.mark.usefixtures("_recorded")
 def test_a_child_forked_in_a_replay_is_refused(holder: Holder) -> None:
     """A miss fails it and its parent, even if it swallows the miss."""
-    with pytest.raises(CassetteMissError, match="Rome"), use_cassette("c", unused="ignore"):
+    with pytest.raises(CassetteMissError, match="Rome"), use_cassette("c", on_unused="ignore"):
         assert holder.status_of(lambda: refused(lambda: look("Rome"), "Rome")) == 1
 
 

@@ -104,7 +104,7 @@ def test_a_handler_that_is_set_in_a_session(tmp_path: Path) -> None:
     before = getsignal(signal.SIGUSR1)
     assert disorder(tmp_path / "c.yaml", nothing, set_it) == (SIGNALLED,)
     with handled(handle):
-        with use_cassette(tmp_path / "c.yaml", unused="ignore"):
+        with use_cassette(tmp_path / "c.yaml", on_unused="ignore"):
             assert getsignal(signal.SIGUSR1) is handle
         assert getsignal(signal.SIGUSR1) is handle
 

@@ -123,7 +123,7 @@ def test_nothing_is_handed_to_an_older_process(older: Older, way: Callable[[Olde
 
     What is then garbage holds no buffer of `multiprocessing`: Python 3.12 would crash, and 3.13 would warn.
     """
-    with pytest.raises(NetworkBlockedError) as caught, use_cassette("c", unused="ignore"):
+    with pytest.raises(NetworkBlockedError) as caught, use_cassette("c", on_unused="ignore"):
         way(older)
     assert "older than the session" in str(caught.value)
     assert f"tried at {__file__}" in str(caught.value) or "in update" in str(caught.value)
@@ -228,7 +228,7 @@ def test_no_code_runs_in_another_interpreter(interpreter: Any) -> None:
     for words, use in uses.items():
         with (
             pytest.raises(NetworkBlockedError, match=f"an attempt to {words} another interpreter"),
-            use_cassette("c", unused="ignore"),
+            use_cassette("c", on_unused="ignore"),
         ):
             use()
     with use_cassette("c", allow_hosts={"subprocess"}):
@@ -241,7 +241,7 @@ def test_a_module_that_is_imported_in_the_replay_starts_no_interpreter(monkeypat
     """Since Python 3.13 the start raises no event, so the module is wrapped when it has been imported."""
     monkeypatch.delitem(sys.modules, interpreters.__name__)
     refused = pytest.raises(NetworkBlockedError, match="start another interpreter")
-    with refused, use_cassette("c", unused="ignore"):
+    with refused, use_cassette("c", on_unused="ignore"):
         importlib.import_module(interpreters.__name__).create()
 
 
@@ -251,7 +251,7 @@ def test_the_start_of_an_interpreter_is_seen_whoever_starts_it() -> None:
     """Code in C, and a function that was imported by name, raise the event; Python 3.12 crashes if that is refused."""
     create, started = interpreters.create, []
     refused = pytest.raises(NetworkBlockedError, match="start another interpreter")
-    with refused, use_cassette("c", unused="ignore"), suppress(RuntimeError):
+    with refused, use_cassette("c", on_unused="ignore"), suppress(RuntimeError):
         started.append(create())
     assert len(started) == (sys.version_info[:2] == (3, 12))
     for other in started:
@@ -290,7 +290,7 @@ def test_older_processes_are_not_ended() -> None:
             lambda: signal.pidfd_send_signal(opened, signal.SIGKILL),
         ]
         for way in ways:
-            with pytest.raises(NetworkBlockedError, match="send signal"), use_cassette("c", unused="ignore"):
+            with pytest.raises(NetworkBlockedError, match="send signal"), use_cassette("c", on_unused="ignore"):
                 way()
         assert started.poll() is None
         assert child.is_alive()

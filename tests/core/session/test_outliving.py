@@ -138,7 +138,7 @@ def listening() -> Iterator[Any]:
 def test_call_after_a_replay(world: World, start: Program) -> None:
     """A call is neither executed nor served; the caller gets a miss, and a warning names the place."""
     record(world, "a")
-    with use_cassette("c", unused="ignore") as session:
+    with use_cassette("c", on_unused="ignore") as session:
         finish = start(lambda: world.tool("a", tool="a"))
     with pytest.warns(OutlivedReplayWarning, match="called at .*world.py:"), pytest.raises(CassetteMissError) as caught:
         finish()
@@ -151,7 +151,7 @@ def test_call_after_a_replay(world: World, start: Program) -> None:
 def test_connection_after_a_replay(world: World, start: Program, listening: Any) -> None:
     """The guard holds for all that a replay has started, and for nobody else."""
     record(world, "a")
-    with use_cassette("c", unused="ignore") as session:
+    with use_cassette("c", on_unused="ignore") as session:
         finish = start(lambda: socket.create_connection(listening))
     socket.create_connection(listening).close()
     with pytest.warns(OutlivedReplayWarning), pytest.raises(NetworkBlockedError, match="had ended"):
@@ -163,7 +163,7 @@ def test_connection_after_a_replay(world: World, start: Program, listening: Any)
 def test_warning_as_an_error(world: World) -> None:
     """Where warnings are errors, the caller gets the miss all the same: an `Exception` could be taken for an answer."""
     record(world, "a")
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         finish = in_a_task(lambda: world.tool("a"))
     with pytest.raises(CassetteMissError) as caught:
         finish()
@@ -201,7 +201,7 @@ def test_loop_that_a_replay_has_started_in_a_thread(world: World) -> None:
     """Its later tasks belong to whoever asks for them."""
     record(world, "a")
     loop = asyncio.new_event_loop()
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         thread = threading.Thread(target=loop.run_forever)
         thread.start()
     try:
@@ -217,7 +217,7 @@ def test_loop_that_a_replay_has_started_in_a_thread(world: World) -> None:
 def test_session_that_is_left_in_another_context(world: World) -> None:
     """The context that a replay was entered in does not outlive it, wherever it was left."""
     record(world, "a")
-    block = use_cassette("c", unused="ignore")
+    block = use_cassette("c", on_unused="ignore")
     block.__enter__()
     thread = threading.Thread(target=lambda: block.__exit__(None, None, None))
     thread.start()
@@ -236,7 +236,7 @@ def test_task_of_an_inner_replay_in_an_outer_recording(world: World) -> None:
     async def program() -> None:
         go = asyncio.Event()
         with use_cassette("outer", mode="all"):
-            with use_cassette("c", unused="ignore"):
+            with use_cassette("c", on_unused="ignore"):
                 task = asyncio.create_task(later(go))
             go.set()
             with pytest.warns(OutlivedReplayWarning), pytest.raises(AgentTapeHalt):

@@ -41,10 +41,10 @@ def test_a_recorded_embedding_is_served_as_often_as_asked(tmp_path: Path) -> Non
         with use_cassette(path, mode=mode) as session:
             assert [embed("a") for _ in range(4)] == [*recorded, recorded[1], recorded[1]]
         assert [served.rung for served in session.report.served[2:]] == ["repeated"] * 2
-    with use_cassette(path, exhausted="cycle"):
+    with use_cassette(path, on_repeat="cycle"):
         assert [embed("a") for _ in range(4)] == recorded * 2
     assert asked == []
-    with pytest.raises(CassetteMissError, match="asked once more"), use_cassette(path, unused="ignore"):
+    with pytest.raises(CassetteMissError, match="asked once more"), use_cassette(path, on_unused="ignore"):
         for _ in range(2):
             with pytest.raises(ValueError, match="nothing"):
                 embed("")

@@ -152,7 +152,7 @@ def test_connection_from_before_the_replay(world: World, server: Server, client:
     with ExitStack() as stack:
         get = client(server.url, stack)
         assert get() == b"hello"
-        replay = use_cassette("c", unused="ignore")
+        replay = use_cassette("c", on_unused="ignore")
         with pytest.raises(NetworkBlockedError) as caught, replay as session, suppress(BaseException):
             get()
         assert f"send on the open connection to 127.0.0.1:{server.server_port}" in str(caught.value)
@@ -169,7 +169,7 @@ def test_who_started_the_program_does_not_excuse_it(world: World, server: Server
         get = by_http_client(server.url, stack)
         assert get() == b"hello"
         own = stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port)))
-        with pytest.raises(NetworkBlockedError), use_cassette("c", unused="ignore"):
+        with pytest.raises(NetworkBlockedError), use_cassette("c", on_unused="ignore"):
             below["send"](own)
             below["run"](get)
         assert own.recv(4) == b"HTTP"
@@ -182,7 +182,7 @@ def test_allowed_connection_from_before_the_replay(world: World, server: Server,
     with ExitStack() as stack:
         get = client(server.url, stack)
         assert get() == b"hello"
-        with use_cassette("c", unused="ignore", allow_hosts={"loopback"}):
+        with use_cassette("c", on_unused="ignore", allow_hosts={"loopback"}):
             assert get() == b"hello"
         assert get() == b"hello"
 
@@ -199,7 +199,7 @@ def test_allowed_name_of_a_connection_from_before(world: World, monkeypatch: pyt
     monkeypatch.setattr("_socket.getaddrinfo", getaddrinfo)
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
         client.connect(listener.getsockname())
-        with use_cassette("c", unused="ignore", allow_hosts={"api.example.com", "*.example.org", "192.0.2.7"}):
+        with use_cassette("c", on_unused="ignore", allow_hosts={"api.example.com", "*.example.org", "192.0.2.7"}):
             client.sendall(b"x")
             client.sendall(b"x")
     assert asked == ["api.example.com"]
@@ -210,7 +210,7 @@ def test_answers_of_a_server(world: World) -> None:
     record(world, "a")
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
         answering, _ = listener.accept()
-        with answering, use_cassette("c", unused="ignore"):
+        with answering, use_cassette("c", on_unused="ignore"):
             answering.sendall(b"hello")
 
 
@@ -230,7 +230,7 @@ def test_attempt_of_a_thread_fails_the_session(world: World) -> None:
     older = threading.Thread(target=connect)
     older.start()
     for thread in (older, threading.Thread(target=connect)):
-        with pytest.raises(NetworkBlockedError), use_cassette("c", unused="ignore"):
+        with pytest.raises(NetworkBlockedError), use_cassette("c", on_unused="ignore"):
             if thread is not older:
                 thread.start()
             asked.put(True)
@@ -245,7 +245,7 @@ def test_look_up_of_an_event_loop_fails_the_session(world: World) -> None:
         await asyncio.open_connection("api.example.com", 443)
 
     async def program() -> None:
-        async with use_cassette("c", unused="ignore"):
+        async with use_cassette("c", on_unused="ignore"):
             await asyncio.gather(fetch(), return_exceptions=True)
 
     with pytest.raises(NetworkBlockedError, match=r"look up 'api\.example\.com'"):
@@ -278,7 +278,7 @@ def test_attempt_of_a_tracer_does_not(world: World, tmp_path: Path) -> None:
     """Telemetry is refused, and reported, but a run cannot help when it comes."""
     record(world, "a")
     tracer: Any = install(tmp_path, "opentelemetry-sdk", "opentelemetry.sdk.export", REPORTS)
-    with use_cassette("c", unused="ignore") as session:
+    with use_cassette("c", on_unused="ignore") as session:
         in_thread(tracer.report, OUTSIDE)
     assert len(session.report.blocked) == 1
 
@@ -289,7 +289,7 @@ def test_attempt_of_a_module_with_the_name_of_telemetry(world: World, tmp_path: 
     """A module `segment` of the program, even an installed one, fails the run: the program catches no `OSError`."""
     record(world, "a")
     module: Any = install(tmp_path, distribution, "segment", REPORTS)
-    with pytest.raises(NetworkBlockedError, match=r"segment\.py"), use_cassette("c", unused="ignore"):
+    with pytest.raises(NetworkBlockedError, match=r"segment\.py"), use_cassette("c", on_unused="ignore"):
         in_thread(module.report, OUTSIDE)
 
 
@@ -300,7 +300,7 @@ def test_attempt_of_the_program_in_a_thread_of_a_tracer(world: World, tmp_path: 
     langsmith: Any = install(tmp_path, "langsmith", "langsmith.evaluation", REPORTS)
     own: dict[str, Any] = {"__name__": "target"}
     exec(compile(REPORTS, str(tmp_path / "target.py"), "exec"), own)
-    with pytest.raises(NetworkBlockedError, match=r"target\.py:7 in report"), use_cassette("c", unused="ignore"):
+    with pytest.raises(NetworkBlockedError, match=r"target\.py:7 in report"), use_cassette("c", on_unused="ignore"):
         in_thread(langsmith.evaluate, own["report"], OUTSIDE)
 
 
@@ -310,7 +310,7 @@ def test_attempt_of_another_session(world: World) -> None:
 
     async def one(reaches: bool) -> str:
         try:
-            async with use_cassette("c", unused="ignore"):
+            async with use_cassette("c", on_unused="ignore"):
                 await asyncio.sleep(0)
                 if reaches:
                     with suppress(AgentTapeHalt), socket.socket() as sock:
@@ -385,7 +385,7 @@ def test_live_call_reaches_out_and_its_program_does_not(server: Server, way: Cal
         fetch(server.url)
     with use_cassette("c", live={"tool"}):
         assert fetch(server.url) == "hello"
-    with pytest.raises(NetworkBlockedError), use_cassette("c", live={"tool"}, unused="ignore"):
+    with pytest.raises(NetworkBlockedError), use_cassette("c", live={"tool"}, on_unused="ignore"):
         assert fetch(server.url) == "hello"
         with suppress(NetworkBlockedError):
             way(server.url)
@@ -433,11 +433,11 @@ def test_program_beside_live_calls(server: Server) -> None:
         assert fetching(server.url) == fetch(server.url) == "hello"
     with use_cassette("c", live={"tool"}, allow_hosts={"program:192.0.2.7"}):
         assert fetch(server.url) == "hello"
-    with use_cassette("c", unused="ignore", allow_hosts={f"program:{place}"}):
+    with use_cassette("c", on_unused="ignore", allow_hosts={f"program:{place}"}):
         assert fetching(server.url) == "hello"
     with (
         pytest.raises(NetworkBlockedError, match=rf"allow_hosts={{'program:loopback:{urlsplit(server.url).port}'}}"),
-        use_cassette("c", live={"tool"}, unused="ignore", allow_hosts={"program:127.0.0.1:9"}),
+        use_cassette("c", live={"tool"}, on_unused="ignore", allow_hosts={"program:127.0.0.1:9"}),
     ):
         fetching(server.url)
 
@@ -542,6 +542,6 @@ def test_replay_inside_of_a_live_call(server: Server) -> None:
 
     with use_cassette("c", mode="all"), suppress(NetworkBlockedError):
         nested()
-    with pytest.raises(NetworkBlockedError), use_cassette("c", live={"tool"}, unused="ignore"):
+    with pytest.raises(NetworkBlockedError), use_cassette("c", live={"tool"}, on_unused="ignore"):
         nested()
     assert server.asked == []

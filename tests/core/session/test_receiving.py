@@ -114,7 +114,7 @@ def test_data_on_an_open_connection(other: Other, way: Callable[[Any], object], 
     with other.connected() as sock:
         if is_there:
             other("push")
-        with pytest.raises(NetworkBlockedError, match="receive from the open"), use_cassette("c", unused="ignore"):
+        with pytest.raises(NetworkBlockedError, match="receive from the open"), use_cassette("c", on_unused="ignore"):
             way(sock)
 
 
@@ -133,7 +133,7 @@ def test_sockets_of_c(other: Other, use: Callable[[Any], object]) -> None:
         sock.connect(("127.0.0.1", other.port))
         other("accept")
         other("push")
-        with pytest.raises(NetworkBlockedError, match="the open connection"), use_cassette("c", unused="ignore"):
+        with pytest.raises(NetworkBlockedError, match="the open connection"), use_cassette("c", on_unused="ignore"):
             use(sock)
 
 
@@ -166,7 +166,7 @@ def test_data_in_an_event_loop(other: Other, way: str) -> None:
             sock.setblocking(False)
             reader, writer = await asyncio.open_connection("127.0.0.1", other.port)
             other("accept")
-            async with use_cassette("c", unused="ignore"):
+            async with use_cassette("c", on_unused="ignore"):
                 with suppress(ConnectionError), closing(writer):
                     if way == "reader":
                         other("push")
@@ -203,7 +203,7 @@ def test_datagrams(other: Other, way: Callable[[socket.socket], object]) -> None
         other(f"datagram {sock.getsockname()[1]}")
         with (
             pytest.raises(NetworkBlockedError, match="receive a datagram from 127"),
-            use_cassette("c", unused="ignore"),
+            use_cassette("c", on_unused="ignore"),
         ):
             way(sock)
         with use_cassette("c", allow_hosts={"loopback"}):
@@ -215,7 +215,7 @@ def test_the_program_accepts_no_connection(other: Other) -> None:
     """Of another process, that is, unless its host is allowed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         other(f"connect {listener.getsockname()[1]}")
-        with pytest.raises(NetworkBlockedError, match="accept a connection"), use_cassette("c", unused="ignore"):
+        with pytest.raises(NetworkBlockedError, match="accept a connection"), use_cassette("c", on_unused="ignore"):
             listener.accept()
         other(f"connect {listener.getsockname()[1]}")
         with use_cassette("c", allow_hosts={"loopback"}):
@@ -233,7 +233,7 @@ def test_a_loop_of_the_program_accepts_no_connection(other: Other) -> None:
     async def program() -> None:
         refused = asyncio.Event()
         asyncio.get_running_loop().set_exception_handler(lambda *_: refused.set())
-        async with use_cassette("c", unused="ignore"):
+        async with use_cassette("c", on_unused="ignore"):
             server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
             other(f"connect {server.sockets[0].getsockname()[1]}")
             await refused.wait()

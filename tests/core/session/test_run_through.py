@@ -186,7 +186,7 @@ def test_reaches_nothing(options: dict[str, Any]) -> None:
 
         recorded(lambda: curious("why?"))
         connects.append(True)
-        with pytest.raises(NetworkBlockedError), use_cassette("c", **options, unused="ignore"):
+        with pytest.raises(NetworkBlockedError), use_cassette("c", **options, on_unused="ignore"):
             curious("why?")
 
 

@@ -456,7 +456,7 @@ def test_siblings_that_change_places_are_answered_by_their_recordings(tmp_path: 
 def test_a_call_that_is_no_longer_made_is_passed_over(tmp_path: Path) -> None:
     """A changed program goes on at once, and the report says that the order was not the recorded one."""
     recorded_in(tmp_path / "c.yaml", "abc", "cba")
-    with use_cassette(tmp_path / "c.yaml", unused="ignore", match_on="request") as session:
+    with use_cassette(tmp_path / "c.yaml", on_unused="ignore", match_on="request") as session:
         assert asyncio.run(answering_in("ab", "")) == list("ba")
     assert "something was not awaited that was awaited in the recording" in session.report.disorder
 
@@ -527,7 +527,7 @@ def test_tools_at_once_that_work_in_threads_and_sleep(tmp_path: Path, seed: int,
         recorded = asyncio.run(program(service))
     service.gone = True
     for _ in range(3):
-        with use_cassette(tmp_path / "c.yaml", unused="ignore") as session:
+        with use_cassette(tmp_path / "c.yaml", on_unused="ignore") as session:
             assert asyncio.run(program(service)) == recorded
         assert session.report.disorder == ()
 
@@ -640,7 +640,7 @@ def test_what_outlives_a_replay_goes_on(tmp_path: Path) -> None:
     recorded_in(tmp_path / "c.yaml", "abc", "cba")
 
     async def main() -> str:
-        with use_cassette(tmp_path / "c.yaml", unused="ignore"):
+        with use_cassette(tmp_path / "c.yaml", on_unused="ignore"):
             task = asyncio.ensure_future(answering_in("abc", ""))
             for _ in range(2):  # now all three wait, and this task goes on
                 await asyncio.sleep(0)

@@ -557,7 +557,7 @@ def test_a_changed_program_is_not_kept_from_its_end() -> None:
         in_threads(lambda name: out.append(world.ask(name + "!")), "dbac")
         return out
 
-    with use_cassette("c", mode="none", unused="ignore") as session:
+    with use_cassette("c", mode="none", on_unused="ignore") as session:
         assert sorted(changed(Slow())) == [f"answer to {name}!" for name in "abcd"]
 
     assert session.report.disorder

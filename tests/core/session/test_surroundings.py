@@ -30,13 +30,13 @@ from .world import CASSETTE, World, ask, call, reaches_out, record
 def test_guard(world: World) -> None:
     """A replay is offline and says so; a recording is not."""
     record(world, "a")
-    with pytest.raises(NetworkBlockedError), use_cassette("c", unused="ignore") as session:
+    with pytest.raises(NetworkBlockedError), use_cassette("c", on_unused="ignore") as session:
         socket.create_connection(("127.0.0.1", 9))
     assert "127.0.0.1" in session.report.blocked[0]
-    with use_cassette("c", unused="ignore", allow_hosts={"loopback"}):
+    with use_cassette("c", on_unused="ignore", allow_hosts={"loopback"}):
         assert reaches_out()
     for mode in ("all", "new_episodes"):
-        with use_cassette("c", unused="ignore", mode=mode):
+        with use_cassette("c", on_unused="ignore", mode=mode):
             assert reaches_out()
     assert reaches_out()
 
@@ -164,7 +164,7 @@ def test_key_that_moves_to_the_environment(world: World, monkeypatch: pytest.Mon
     with use_cassette("c", mode="new_episodes"):
         call("t", world.tool, key=SECRET)
         call("t", lambda: "y", key=SECRET, n=2)
-    with use_cassette("c", mode="all", replay_only={"t"}, unused="ignore"):
+    with use_cassette("c", mode="all", replay_only={"t"}, on_unused="ignore"):
         call("t", world.tool, key=SECRET)
         call("t", world.tool, key=SECRET, n=2)
     with use_cassette("c"):

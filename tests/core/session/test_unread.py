@@ -78,7 +78,7 @@ EVERY = pytest.mark.parametrize("make", [_sync, _async, _awaited, _in_a_task, _i
 def test_read_after_a_replay(world: World, make: Make) -> None:
     """Its call is refused as that of a task is, although Python gives it the context of its reader."""
     record(world, "a")
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         stream = make(world)
     with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError, match="had ended"):
         read(stream)
@@ -108,7 +108,7 @@ def test_thread_that_is_started_after_a_replay(world: World) -> None:
         except CassetteMissError as error:
             missed.append(error)
 
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         thread = threading.Thread(target=run)
 
     def late() -> None:
@@ -133,7 +133,7 @@ def test_boundaries_that_stream(world: World) -> None:
         return world.reach("answer")
 
     record(world, "a")
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         made = [pieces(), answer()]
     for each in made:
         with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
@@ -145,7 +145,7 @@ def test_boundaries_that_stream(world: World) -> None:
 def test_old_streams_of_a_replay_with_unused_recordings(world: World, generations: tuple[int, ...]) -> None:
     """One is found where recordings are left, however old the collector of garbage counts it."""
     record(world, "a")
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         stream = _sync(world)
         for generation in generations:
             gc.collect(generation)
@@ -167,7 +167,7 @@ def test_a_short_replay_does_not_look_at_the_whole_process(world: World, monkeyp
     monkeypatch.setattr(gc, "get_objects", listed)
     gc.disable()
     try:
-        with use_cassette("c", unused="ignore"):
+        with use_cassette("c", on_unused="ignore"):
             stream = _sync(world)
     finally:
         gc.enable()
@@ -179,7 +179,7 @@ def test_a_short_replay_does_not_look_at_the_whole_process(world: World, monkeyp
 def test_a_stream_that_is_read_in_another_session(world: World) -> None:
     """It belongs to the session that its reader is in."""
     record(world, "a")
-    with use_cassette("c", unused="ignore"):
+    with use_cassette("c", on_unused="ignore"):
         stream = _sync(world)
     with use_cassette("d", mode="all") as session:
         assert read(stream) == "late 2"
@@ -195,7 +195,7 @@ def test_coroutines_of_tasks_outside(world: World) -> None:
 
     async def program() -> str:
         live = asyncio.create_task(bounded(world.atool("live")))
-        with use_cassette("c", unused="ignore"):
+        with use_cassette("c", on_unused="ignore"):
             pass
         return await live
 
@@ -207,7 +207,7 @@ def test_nothing_stays_of_what_is_never_read(world: World) -> None:
     record(world, "a")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with use_cassette("c", unused="ignore"):
+        with use_cassette("c", on_unused="ignore"):
             stream = _sync(world)
         del stream
         assert reaches_out()

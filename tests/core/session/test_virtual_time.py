@@ -182,7 +182,7 @@ def test_time_passes_in_true_order(
     path = tmp_path / "run.yaml"
     run(recorded, path, mode="all")
     took(path, seconds)
-    got, session = run(program, path, pace="virtual", unused="ignore")
+    got, session = run(program, path, pace="virtual", on_unused="ignore")
     assert got == result
     assert session.report.disorder == ()
 
@@ -319,7 +319,7 @@ def test_a_loop_of_another_kind_is_refused(tmp_path: Path) -> None:
 
     run(both, tmp_path / "run.yaml", mode="all")
     with (
-        use_cassette(tmp_path / "run.yaml", pace="virtual", unused="ignore") as session,
+        use_cassette(tmp_path / "run.yaml", pace="virtual", on_unused="ignore") as session,
         pytest.raises(ConfigurationError, match=r"the time of .*Other cannot be held"),
     ):
         session.scheduler.loops.line(Other())

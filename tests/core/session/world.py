@@ -131,7 +131,7 @@ def files() -> list[str]:
 
 def is_unlocked() -> bool:
     """Whether the cassette can be recorded to: no earlier session has left its lock."""
-    with use_cassette("c", mode="new_episodes", unused="ignore"):
+    with use_cassette("c", mode="new_episodes", on_unused="ignore"):
         return True
 
 

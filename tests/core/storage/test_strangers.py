@@ -122,7 +122,7 @@ def test_messages_spell_control_characters_out(tmp_path: Path) -> None:
     evil = "\x1b]0;PWNED\x07\x1b[2J\n::set-output name=x::y"
     with use_cassette(path, mode="all"):
         look(evil)
-    with pytest.raises(CassetteMissError) as missed, use_cassette(path, unused="ignore"):
+    with pytest.raises(CassetteMissError) as missed, use_cassette(path, on_unused="ignore"):
         look("other")
     odd = CassetteFormatError(tmp_path / "a\x1b[2J\n::error::.yaml", f"unknown key {evil}")
     for said in (str(missed.value), missed.value.summary, str(odd)):

@@ -132,7 +132,7 @@ def test_a_miss_is_explained_without_asking_the_store(url: CassetteUrl, monkeypa
 
     with (
         pytest.raises(CassetteMissError, match=r"AGENTTAPE_MODE=update pytest test_x\.py::test_x"),
-        use_cassette(str(url), unused="ignore"),
+        use_cassette(str(url), on_unused="ignore"),
     ):
         monkeypatch.setattr(fsspec.AbstractFileSystem, "exists", None)
         ask("something else")

@@ -91,7 +91,7 @@ async def test_one_recording_for_all_clients(service: Service) -> None:
     service.stop()
     for name, caller in CALLERS.items():
         paths = paths[:2] if name == "http_client" else paths  # it follows no redirects
-        with use_cassette("c", ignore=("headers",), unused="ignore" if name == "http_client" else "fail"):
+        with use_cassette("c", ignore=("headers",), on_unused="ignore" if name == "http_client" else "fail"):
             got = [await settled(caller(service.url + path)) for path in paths]
         assert [each.content for each in got] == [each.content for each in recorded[: len(paths)]]
 

@@ -299,7 +299,7 @@ def test_as_an_option(path: Path) -> None:
     message = "1 change did not land, as the run did not make the call"
     with pytest.raises(ChangeNotLandedError, match=message), use_cassette(path, changes={"mail": returns("x")}):
         search("ann")
-    with pytest.raises(UnusedInteractionsError), use_cassette(path, changes={1: returns("x")}, unused="fail"):
+    with pytest.raises(UnusedInteractionsError), use_cassette(path, changes={1: returns("x")}, on_unused="fail"):
         search("ann")
 
     @use_cassette(path, changes={"mail": returns("x"), 1: returns("fact about ann")})

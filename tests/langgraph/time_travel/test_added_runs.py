@@ -100,7 +100,7 @@ def test_an_added_run_replays_alone(path: Path) -> None:
         before.put(place, found.checkpoint, found.metadata, found.checkpoint["channel_versions"])
     with use_cassette(path, mode="new_episodes"):
         values = chat(world, saver).invoke(MORE, CONFIG)
-    with use_cassette(path, unused="ignore") as session:
+    with use_cassette(path, on_unused="ignore") as session:
         assert chat(GONE, before).invoke(MORE, CONFIG) == values
     assert [crossed.rung for crossed in session.report.served] == ["exact", "exact"]
 

@@ -77,5 +77,5 @@ def test_one_of_several_threads(tmp_path: Path) -> None:
             graph.invoke({"log": [thread]}, {"configurable": {"thread_id": thread}})
     with pytest.raises(ConfigurationError, match="'a', 'b': choose one"):
         replay_source(tmp_path / "run.yaml", approval(gone()).compile())
-    again = replay_source(tmp_path / "run.yaml", approval(gone()).compile(), thread_id="b", unused="ignore")
+    again = replay_source(tmp_path / "run.yaml", approval(gone()).compile(), thread_id="b", on_unused="ignore")
     assert again.answer["log"][0] == "b"

@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from agenttape_core.engine import Lossy, OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.matching import STRICT, Exhausted, Ignored, MatchOn
+from agenttape_core.matching import STRICT, Ignored, MatchOn, OnRepeat
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.configured import rules_of
 from agenttape_core.schema import UNAVAILABLE
 from agenttape_core.schema.freeze_kinds import DEFAULT_KINDS, Kind, check_kinds
 
-Unused = Literal["fail", "warn", "ignore"]
+OnUnused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]
 Opaque = Literal["refuse", "keep"]
 Prove = bool | Literal["fail"]
@@ -52,7 +52,7 @@ class Settings(BaseModel):
     live: tuple[str, ...] = ()
     replay_only: tuple[str, ...] = ()
     step_into: tuple[str, ...] = ()
-    exhausted: Exhausted = "fail"
+    on_repeat: OnRepeat = "fail"
     match_on: MatchOn = STRICT
     ignore: tuple[str, ...] | None = None
     on_miss: OnMiss = "raise"
@@ -61,7 +61,7 @@ class Settings(BaseModel):
     drift: Drifting = "report"
     unavailable: str = UNAVAILABLE
     """The words of the error result of a call that has no recording, for a model to read."""
-    unused: Unused | None = None
+    on_unused: OnUnused | None = None
     on_error: OnError = "discard"
     pending: bool = False
     """True if a new recording of what is recorded already waits for review beside its cassette."""
@@ -140,9 +140,9 @@ class Settings(BaseModel):
         return kinds
 
     @property
-    def judges_unused(self) -> Unused:
+    def judges_unused(self) -> OnUnused:
         """The reaction to unused recordings; a run that goes on after a miss is expected to leave some."""
-        return self.unused or ("ignore" if self.on_miss == "return" else "fail")
+        return self.on_unused or ("ignore" if self.on_miss == "return" else "fail")
 
     def chosen(self, options: Mapping[str, Any]) -> Settings:
         """Return these settings with the options of a call in their place.

@@ -54,7 +54,7 @@ class TapeCache(BaseCache):
         redact: bool | Sequence[Rule] = True,
         tags: Sequence[str] = (),
     ) -> None:
-        self._open = functools.partial(Recording, path, exhausted="last", redact=redact, tags=tags, remedy=_remedy)
+        self._open = functools.partial(Recording, path, on_repeat="last", redact=redact, tags=tags, remedy=_remedy)
         self._lock = RLock()
         self._begin(mode)
 

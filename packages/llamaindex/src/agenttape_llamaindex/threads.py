@@ -151,7 +151,9 @@ async def areplay_thread(
     script = Script(cassette, recorded_run(cassette, run), workflow)
     runs = recorded_runs(cassette)
     is_whole = all(_root(each.address) == _root(script.address) for each in runs) and not script.ends_waiting
-    async with use_cassette(cassette, mode="none", unused="fail" if is_whole else "ignore", redact=redact) as session:
+    async with use_cassette(
+        cassette, mode="none", on_unused="fail" if is_whole else "ignore", redact=redact
+    ) as session:
         try:
             async with asyncio.timeout(timeout):
                 result, context = await script.play(workflow)

@@ -211,7 +211,7 @@ def test_bad_input_is_refused(call: Callable[[], object], said: str) -> None:
 @pytest.mark.usefixtures("desk")
 def test_it_is_called_outside_of_sessions_and_loops() -> None:
     """An exploration opens sessions and runs loops of its own."""
-    with use_cassette("alone.yaml", unused="ignore"), pytest.raises(SessionStateError, match="is open"):
+    with use_cassette("alone.yaml", on_unused="ignore"), pytest.raises(SessionStateError, match="is open"):
         explored("racy")
 
     async def inside() -> None:

@@ -202,7 +202,7 @@ def test_a_loop_that_cannot_be_followed_is_refused(tmp_path: Path) -> None:
 
     run(asks, tmp_path / "run.yaml", mode="all")
     with (
-        use_cassette(tmp_path / "run.yaml", order="2", unused="ignore") as session,
+        use_cassette(tmp_path / "run.yaml", order="2", on_unused="ignore") as session,
         pytest.raises(ConfigurationError, match=r"cannot be chosen in .*Other"),
     ):
         session.scheduler.loops.line(Other())

@@ -271,10 +271,10 @@ def test_unused(program: Program, agenttape: Agenttape) -> None:
         "cassettes/ask.yaml: 1 recorded interactions were never asked for" in (left := agenttape("replay", *replay)).err
     )
     assert left.code == 1
-    assert agenttape("replay", "--unused", "ignore", *replay).code == 0
+    assert agenttape("replay", "--on-unused", "ignore", *replay).code == 0
     for how in ("ignore", "warn"):  # they excuse some recordings, and not all
-        idle = agenttape("replay", "--unused", how, "--", "python", script)
-        assert (idle.code, f"--unused {how} excuses some" in idle.err) == (1, True)
+        idle = agenttape("replay", "--on-unused", how, "--", "python", script)
+        assert (idle.code, f"--on-unused {how} excuses some" in idle.err) == (1, True)
         assert "none of 2 recorded calls was made, so this replay shows nothing" in idle.err
 
 
@@ -298,7 +298,7 @@ def test_blocked(program: Program, agenttape: Agenttape) -> None:
     blocked = agenttape("replay", "--", "python", script)
     assert (blocked.code, blocked.out) == (1, "NetworkBlockedError\n")
     assert "blocked an attempt to connect to 127.0.0.1:9" in blocked.err
-    allowed = agenttape("replay", "--allow-hosts", "loopback", "--unused", "ignore", "--", "python", script)
+    allowed = agenttape("replay", "--allow-hosts", "loopback", "--on-unused", "ignore", "--", "python", script)
     assert allowed.out == "ConnectionRefusedError\n"
     assert "blocked" not in allowed.err
 

@@ -68,7 +68,7 @@ def test_without_the_variable(project: Path, monkeypatch: pytest.MonkeyPatch) ->
     with use_cassette("told.yaml", mode="all"):
         tell("hush-hush", "cu-1")
     monkeypatch.delenv("INTERNAL")
-    with use_cassette("told.yaml", unused="ignore"):
+    with use_cassette("told.yaml", on_unused="ignore"):
         pass
     assert [rule.name for rule in load_settings().redaction_rules] == ["ticket", "customer", "project", "internal"]
 

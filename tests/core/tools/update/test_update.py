@@ -107,9 +107,9 @@ def test_new_and_dropped(agent: Agent) -> None:
 def test_what_other_runs_ask_for(agent: Agent) -> None:
     """If a cassette serves several runs, a plan lists no unused call, and an update drops none."""
     agent.questions[:] = ["a"]
-    assert plan(agent, "c", unused="ignore").is_clean
+    assert plan(agent, "c", on_unused="ignore").is_clean
     agent.questions[:] = ["z"]
-    update(agent, "c", unused="ignore")
+    update(agent, "c", on_unused="ignore")
     assert (agent.asked, len(open_cassette(CASSETTE).entries)) == (["z"], 4)
 
 

@@ -98,7 +98,7 @@ def test_generators_are_read() -> None:
     with use_cassette("stream", mode="once"):
         asyncio.run(collected())
     assert verify(agents.stream, "stream", times=2).ok
-    assert verify(agents.chunks, "stream", times=2, unused="ignore").ok
+    assert verify(agents.chunks, "stream", times=2, on_unused="ignore").ok
 
 
 def test_the_same_exception() -> None:
@@ -323,7 +323,7 @@ def inner() -> Any:
         ((agents.raises,), {"jobs": 0}, "positive timeout and jobs"),
         ((agents.raises,), {"vary": "hash_seed"}, "expected a collection of hash_seed"),
         ((agents.raises,), {"vary": {"weather"}}, "found 'weather'"),
-        ((agents.raises,), {"unused": "ignore"}, "unused is for the cassette to open, and none was given"),
+        ((agents.raises,), {"on_unused": "ignore"}, "on_unused is for the cassette to open, and none was given"),
         ((agents.raises, "c"), {"mode": "once"}, "mode cannot be chosen"),
         ((agents.raises, "c"), {"unsued": "ignore"}, "unexpected keyword argument 'unsued'"),
         ((agents.raises, "c"), {"redact": [agenttape_core.Rule("r", literal="x")]}, "cannot be handed to a child"),

@@ -134,7 +134,7 @@ def _session(run: Run, name: str, mode: str | None) -> Iterator[None]:
     was_there = path.exists()
     with ExitStack() as stack:
         try:
-            session = stack.enter_context(use_cassette(path, mode=mode, unused="ignore"))
+            session = stack.enter_context(use_cassette(path, mode=mode, on_unused="ignore"))
         except CassetteNotFoundError:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="agenttape-judge-"))
             session = stack.enter_context(_empty(Path(folder) / path.name))

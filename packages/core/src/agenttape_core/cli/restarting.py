@@ -61,7 +61,7 @@ class Restart(NamedTuple):
         """Advice on the runs that were not begun."""
         return (
             f"agenttape: this is a recording of {self.runs} runs, as of a batch, with the input of the first.\n"
-            "  To begin another one: --input JSON --unused ignore. For all of them, replay what began them:\n"
+            "  To begin another one: --input JSON --on-unused ignore. For all of them, replay what began them:\n"
             f"  agenttape replay --cassette {shown_path(Path(self.cassette))} -- python PROGRAM.py"
         )
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from agenttape_core.engine.mode import Mode
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.locks import cached_property
-from agenttape_core.matching import STRICT, WAYS, Candidate, Exhausted, MatchOn
+from agenttape_core.matching import STRICT, WAYS, Candidate, MatchOn, OnRepeat
 from agenttape_core.schema import PURE_KINDS
 
 OnMiss = Literal["raise", "return"]
@@ -33,7 +33,7 @@ class _Facts(NamedTuple):
         live: Kinds and names that are executed for real in any mode.
         replay_only: Kinds and names that are only ever served, in any mode.
         step_into: Kinds and names that are run through, whatever they did; `None` where nothing is, for want of code.
-        exhausted: The answer when a sequence of equal requests runs out.
+        on_repeat: The answer when a sequence of equal requests runs out.
         match_on: How a recording is found, tried in turn.
         on_miss: The answer to a call that has no recording.
         lossy: Whether recordings that are not exact are served.
@@ -46,7 +46,7 @@ class _Facts(NamedTuple):
     live: frozenset[str] = frozenset()
     replay_only: frozenset[str] = frozenset()
     step_into: frozenset[str] | None = frozenset()
-    exhausted: Exhausted = "fail"
+    on_repeat: OnRepeat = "fail"
     match_on: MatchOn = STRICT
     on_miss: OnMiss = "raise"
     lossy: Lossy = "refuse"

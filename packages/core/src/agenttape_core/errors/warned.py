@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class UnusedInteractionsWarning(UserWarning):
-    """The warning with the message of `UnusedInteractionsError`, for `unused="warn"`."""
+    """The warning with the message of `UnusedInteractionsError`, for `on_unused="warn"`."""
 
 
 class UnprovenRecordingWarning(UserWarning):

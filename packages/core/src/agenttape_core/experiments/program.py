@@ -177,7 +177,7 @@ class Variation:
         Args:
             request: The request of the program.
         """
-        options = {**request.options, "unused": "ignore", "live": self.live, "pending": False, **self.options}
+        options = {**request.options, "on_unused": "ignore", "live": self.live, "pending": False, **self.options}
         if self.write_to is not None:
             options["on_error"] = "keep" if self.keeps else "discard"
         options.pop("mode", None)
@@ -466,7 +466,7 @@ def _causes(program: Program, opening: Variation) -> list[str]:
     from agenttape_core.experiments.verify import verify
 
     try:
-        found = verify(f"{source.file}:{source.name}", opening.cassette, times=_TIMES, timeout=60, unused="ignore")
+        found = verify(f"{source.file}:{source.name}", opening.cassette, times=_TIMES, timeout=60, on_unused="ignore")
     except AgentTapeError as error:
         return [f"verify could not find why: {error}"]
     if found.first is None:

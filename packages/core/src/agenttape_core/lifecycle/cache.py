@@ -11,7 +11,7 @@ from agenttape_core.lifecycle.open_session import open_session
 from agenttape_core.lifecycle.presence import end
 from agenttape_core.lifecycle.remedy import Remedy
 from agenttape_core.lifecycle.request import SessionRequest
-from agenttape_core.matching import STRICT, Exhausted
+from agenttape_core.matching import STRICT, OnRepeat
 from agenttape_core.redaction import Rule
 from agenttape_core.session import Session
 from agenttape_core.settings import explicit
@@ -30,7 +30,7 @@ class Recording:
     Args:
         name_or_path: A bare name under the project's cassette folder, or a path.
         mode: The mode, as in `use_cassette`; by default as in the project's settings.
-        exhausted: The reaction to a request that is repeated more often than it was recorded.
+        on_repeat: The reaction to a request that is repeated more often than it was recorded.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
         remedy: Returns how to record what is missing, a line each.
@@ -45,12 +45,12 @@ class Recording:
         name_or_path: str | Path,
         *,
         mode: str | Mode | None,
-        exhausted: Exhausted,
+        on_repeat: OnRepeat,
         redact: bool | Sequence[Rule],
         tags: Sequence[str],
         remedy: Remedy,
     ) -> None:
-        given = {"mode": mode, "exhausted": exhausted, "tags": tags or None}
+        given = {"mode": mode, "on_repeat": on_repeat, "tags": tags or None}
         request = SessionRequest(
             cassette=name_or_path,
             options={**explicit(given), **_AS_A_CACHE},

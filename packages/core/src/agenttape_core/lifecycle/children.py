@@ -128,7 +128,7 @@ def _options(opened: Opened, process: str) -> dict[str, Any]:
         "allow_hosts": sorted(prepared.hosts_of_program),
         "mode": "none",
         "live": (),
-        "unused": "ignore",
+        "on_unused": "ignore",
     }
     return {
         "cassette": path.absolute() if isinstance(path, Path) else str(path),

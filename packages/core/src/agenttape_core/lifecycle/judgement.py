@@ -105,6 +105,6 @@ def _unused(opened: Opened) -> UnusedInteractionsError | None:
     request = opened.prepared.request
     if request.derivation is not None or opened.session.policy.records or not request.judges_unused:
         return None
-    if opened.prepared.changes and "unused" not in request.options:
+    if opened.prepared.changes and "on_unused" not in request.options:
         return None
     return runs.unused_error(opened.session)

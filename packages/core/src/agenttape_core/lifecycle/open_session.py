@@ -83,12 +83,12 @@ def prepare(request: SessionRequest) -> Prepared:
         live=frozenset(settings.live),
         replay_only=frozenset(settings.replay_only),
         step_into=frozenset(settings.step_into) if request.is_current else None,
-        exhausted=settings.exhausted,
+        on_repeat=settings.on_repeat,
         match_on=settings.match_on,
         on_miss=settings.on_miss,
         lossy=settings.lossy,
         repeats=PURE_KINDS if request.is_current else frozenset(),
-        is_shared=settings.unused == "ignore",
+        is_shared=settings.on_unused == "ignore",
         unrecorded=MODEL_KINDS if candidates is not None else frozenset(),
     )
     request = _changed_by_test(request, path, policy)
@@ -115,8 +115,8 @@ def _settings(project: Project, request: SessionRequest) -> Settings:
     settings = project.settings(options)
     if request.is_current and (test := this_test()) is not None:
         given = {"pending": test.leaves_pending or None, "pace": None if project.replays_only else test.pace}
-        if "unused" not in request.options and test.is_part():
-            given["unused"] = "ignore"  # the tests that do not run here may ask for it
+        if "on_unused" not in request.options and test.is_part():
+            given["on_unused"] = "ignore"  # the tests that do not run here may ask for it
         settings = settings.chosen({name: value for name, value in given.items() if value is not None})
     return settings.chosen({name: (*(getattr(settings, name) or ()), *more) for name, more in request.added.items()})
 

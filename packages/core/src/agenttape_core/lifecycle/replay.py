@@ -8,7 +8,7 @@ from pathlib import Path
 from agenttape_core.engine import Mode
 from agenttape_core.lifecycle.open_session import open_session
 from agenttape_core.lifecycle.request import SessionRequest
-from agenttape_core.matching import Exhausted
+from agenttape_core.matching import OnRepeat
 from agenttape_core.redaction import Rule
 from agenttape_core.session import Session
 from agenttape_core.settings import Pace, explicit
@@ -17,7 +17,7 @@ from agenttape_core.settings import Pace, explicit
 def open_replay(
     name_or_path: str | Path,
     *,
-    exhausted: Exhausted | None = None,
+    on_repeat: OnRepeat | None = None,
     redact: bool | Sequence[Rule] = True,
     pace: Pace | None = None,
 ) -> Session:
@@ -25,7 +25,7 @@ def open_replay(
 
     Args:
         name_or_path: A bare name under the project's cassette folder, or a path.
-        exhausted: The reaction to a request that is repeated more often than it was recorded; by default as in the
+        on_repeat: The reaction to a request that is repeated more often than it was recorded; by default as in the
             project's settings.
         redact: The rules that the cassette was recorded with, beyond the built-in ones.
         pace: The time that an answer takes, as in `use_cassette`; by default as in the project's settings.
@@ -37,7 +37,7 @@ def open_replay(
     """
     request = SessionRequest(
         cassette=name_or_path,
-        options=explicit({"exhausted": exhausted, "pace": pace}),
+        options=explicit({"on_repeat": on_repeat, "pace": pace}),
         redact=redact,
         remedy=_record_again,
         mode=Mode.NONE,

@@ -153,7 +153,7 @@ class SessionRequest(NamedTuple):
         changes: What comes of recorded calls instead of what was recorded; `None` for a session that is no such replay.
         beyond: What becomes of calls without a recording once a change has landed.
         judges_changes: Whether it is an error if a change does not land.
-        judges_unused: Whether the setting `unused` holds for what was not asked for.
+        judges_unused: Whether the setting `on_unused` holds for what was not asked for.
         order: The calls in the order in which they are to be answered; by default the recorded one.
     """
 

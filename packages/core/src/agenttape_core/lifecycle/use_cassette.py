@@ -22,10 +22,10 @@ if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` 
     from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.lifecycle.sinks import EventsOption
     from agenttape_core.lifecycle.start_session import Opened
-    from agenttape_core.matching import Exhausted, Matcher, Way
+    from agenttape_core.matching import Matcher, OnRepeat, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session
-    from agenttape_core.settings import Drifting, OnError, Opaque, Pace, Prove, Unused
+    from agenttape_core.settings import Drifting, OnError, OnUnused, Opaque, Pace, Prove
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
@@ -149,7 +149,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             By default `("exact", "request")`.
         ignore: Paths of requests that do not count when they are compared, such as `arguments.now`,
             `messages[*].name`, `**.created_at`. By default those that the cassette was recorded with.
-        exhausted: The reaction to a request that is repeated more often than it was recorded: `fail`, `last` (give the
+        on_repeat: The reaction to a request that is repeated more often than it was recorded: `fail`, `last` (give the
             last answer again) or `cycle` (start over).
         on_miss: The result of a call without a recording: a `CassetteMissError` (`raise`), or an error result with
             which the run goes on (`return`), counted in `report.drift`.
@@ -163,7 +163,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         changes: What comes of recorded calls instead of what was recorded: `raises`, `returns`, `edits`, `cut` or
             `late`, by the number, address, kind or name of the call, or a pattern of places such as `"**/search"`. The
             first attempt is changed, and the next one gets what was recorded; `always` changes each. The session is a
-            replay, and recordings that are not asked for do not fail it, unless `unused` is given.
+            replay, and recordings that are not asked for do not fail it, unless `on_unused` is given.
         beyond: What a call without a recording gets once a change has landed: a miss (`stop`), the recording at its
             address (`address`), or a real call, if its kind or name is among those that are given here.
         to: The derived cassette that a replay with something live or changed writes; by default `NAME.derived.yaml`
@@ -172,7 +172,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         order: The calls to answer first where several wait in an event loop, in this order: numbers as `agenttape show`
             prints them (`"5,3"`), or a list with addresses. What is not named comes after them, in the recorded order.
             What cannot be reached is said in `report.disorder`. By default, the recorded order is kept.
-        unused: The reaction to a replay that did not use every recording: `fail`, `warn` or `ignore`; by default
+        on_unused: The reaction to a replay that did not use every recording: `fail`, `warn` or `ignore`; by default
             `fail`, and `ignore` with `on_miss="return"`.
         on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
         pending: Whether a new recording of what is recorded already waits for review, as `NAME.pending.yaml` beside the
@@ -214,7 +214,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         CassetteError: On entry, if the file cannot be read or is being recorded elsewhere; on exit, if it cannot be
             written.
         CassetteMissError: At the call that has no recording, and again on exit if something ate it.
-        UnusedInteractionsError: On exit, with `unused="fail"`.
+        UnusedInteractionsError: On exit, with `on_unused="fail"`.
         ChangeNotLandedError: On exit, if the run did not make a call that was to be changed.
         VerificationError: By a decorated function, with `prove="fail"`.
     """
@@ -230,7 +230,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         step_into: Collection[str] | None = None,
         match_on: Way | Matcher | Sequence[Way | Matcher] | None = None,
         ignore: Collection[str] | None = None,
-        exhausted: Exhausted | None = None,
+        on_repeat: OnRepeat | None = None,
         on_miss: OnMiss | None = None,
         candidate: Any = None,
         fakes: Mapping[str, Callable[..., Any]] | None = None,
@@ -240,7 +240,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         beyond: Beyond = "stop",
         to: str | Path | None = None,
         order: str | Sequence[int | str] | None = None,
-        unused: Unused | None = None,
+        on_unused: OnUnused | None = None,
         on_error: OnError | None = None,
         pending: bool | None = None,
         opaque: Opaque | None = None,
@@ -269,11 +269,11 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "step_into": step_into,
             "match_on": match_on,
             "ignore": ignore,
-            "exhausted": exhausted,
+            "on_repeat": on_repeat,
             "on_miss": on_miss,
             "drift": drift,
             "unavailable": unavailable,
-            "unused": unused,
+            "on_unused": on_unused,
             "on_error": on_error,
             "pending": pending,
             "opaque": opaque,

@@ -14,7 +14,7 @@ from agenttape_core.locks import Lock
 from agenttape_core.matching.fingerprint import CanonicalRequest
 from agenttape_core.schema import IndexRow, Interaction, Plain
 
-Exhausted = Literal["fail", "last", "cycle"]
+OnRepeat = Literal["fail", "last", "cycle"]
 """The end of a sequence of equal requests that is longer than recorded: fail, repeat the last, start over."""
 
 Way = Literal["exact", "request", "address", "ordered"]
@@ -168,21 +168,21 @@ class RecordingIndex:
     # -- a call ------------------------------------------------------------------------------------------------
 
     def find(
-        self, request: CanonicalRequest, address: str, exhausted: Exhausted = "fail", ways: MatchOn | None = None
+        self, request: CanonicalRequest, address: str, on_repeat: OnRepeat = "fail", ways: MatchOn | None = None
     ) -> Candidate | None:
         """Return the recording that would answer a call, or `None` if there is none left. It stays unused.
 
         Args:
             request: The request of the call.
             address: Where the call is made.
-            exhausted: The rule for when all recordings that fit are used.
+            on_repeat: The rule for when all recordings that fit are used.
             ways: Some of the ways to find recordings; by default all of them.
         """
         for way in self._match_on if ways is None else ways:
             number = self._accepted(way, request, address) if callable(way) else self._free(way, request, address)
             if number is not None:
                 return self._candidate(number, "matcher" if callable(way) else way, request)
-        return self._repeated(request, address, exhausted) if exhausted != "fail" else None
+        return self._repeated(request, address, on_repeat) if on_repeat != "fail" else None
 
     def again(self, request: CanonicalRequest, is_answer: Callable[[int], bool]) -> Candidate | None:
         """Return the last recording of the same request that is an answer, used or not; `None` if there is none.
@@ -296,7 +296,7 @@ class RecordingIndex:
                 return number
         return None
 
-    def _repeated(self, request: CanonicalRequest, address: str, exhausted: Exhausted) -> Candidate | None:
+    def _repeated(self, request: CanonicalRequest, address: str, on_repeat: OnRepeat) -> Candidate | None:
         for way in self._match_on:
             if callable(way):
                 continue
@@ -304,7 +304,7 @@ class RecordingIndex:
                 index, key = self._place(way, request, address)
                 numbers, repeats = index.numbers.get(key), self._repeats.get((way, key), 0)
             if numbers:
-                number = numbers[-1] if exhausted == "last" else numbers[repeats % len(numbers)]
+                number = numbers[-1] if on_repeat == "last" else numbers[repeats % len(numbers)]
                 return self._candidate(number, "repeated", request, (way, key), repeats)
         return None
 

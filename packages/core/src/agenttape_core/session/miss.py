@@ -250,7 +250,7 @@ def unused_explanation(
     more = [f"      … and {len(unused) - _SHOWN} more"] if len(unused) > _SHOWN else []
     last = f"{len(served)} of them, last {served[-1].kind} {served[-1].name} at {served[-1].address}" if served else ""
     again = remedy()[:1]
-    fixes = [*again, "or let it serve several runs:  unused='ignore'"] if again else []
+    fixes = [*again, "or let it serve several runs:  on_unused='ignore'"] if again else []
     return [*map(str, unused[:_SHOWN]), *more, f"{'asked':<10}{last or 'nothing'}", *_to_fix(fixes)]
 
 

@@ -89,8 +89,8 @@ class Recordings:
             strict = tuple(way for way in policy.match_on if way in STRICT)
             others = tuple(way for way in policy.match_on if way not in STRICT)
             found = self.index.find(request, address, ways=strict) or self._once_more(policy, request)
-            return found or self.index.find(request, address, policy.exhausted, ways=others)
-        found = self.index.find(request, address, policy.exhausted)
+            return found or self.index.find(request, address, policy.on_repeat, ways=others)
+        found = self.index.find(request, address, policy.on_repeat)
         if found is None and request.kind in policy.repeats:
             return self.index.again(request, self._has_returned)
         return found

@@ -20,7 +20,7 @@ from agenttape_core.testing.world import World, gone
 
 QUESTION, OTHER, UNKNOWN = "Why is that?", "When was it?", "What did nobody ever ask before?"
 CASSETTE = "cassette.yaml"
-_SETTINGS = {"match_on": ("exact", "request"), "exhausted": "fail", "on_miss": "raise", "unused": "fail"}
+_SETTINGS = {"match_on": ("exact", "request"), "on_repeat": "fail", "on_miss": "raise", "on_unused": "fail"}
 """Options that the settings of the author's project must not change."""
 
 
@@ -105,7 +105,7 @@ class Bench(Hooks):
     @contextmanager
     def missing(self, name: str = CASSETTE) -> Iterator[Session]:
         """Replay something that ends in a miss, which the session raises again at its end."""
-        with suppress(CassetteMissError), self.replay(name, unused="ignore") as session:
+        with suppress(CassetteMissError), self.replay(name, on_unused="ignore") as session:
             yield session
 
     def files(self) -> dict[str, bytes]:

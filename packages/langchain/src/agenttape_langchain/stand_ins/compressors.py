@@ -11,7 +11,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, serve
-from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn, settings_of_method
+from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn, settings_of_method
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.vector_stores import RETRIEVAL
 
@@ -24,7 +24,7 @@ class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The recorded class of the compressor, if the cassette holds several.
-        exhausted: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
+        on_repeat: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
             setting of the project.
         pace: The duration of an answer, as for `ReplayChatModel`.
 
@@ -35,7 +35,7 @@ class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
 
     cassette: str | Path
     name: str | None = None
-    exhausted: Exhausted | None = None
+    on_repeat: OnRepeat | None = None
     pace: Pace | None = None
 
     _recorded: RecordedPart = PrivateAttr()
@@ -45,7 +45,7 @@ class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
         settings_in = settings_of_method({_METHOD: ()})
         kinds = frozenset({RETRIEVAL.kind})
         self._recorded = RecordedPart(
-            cassette, kinds, settings_in, name=self.name, exhausted=self.exhausted, pace=self.pace
+            cassette, kinds, settings_in, name=self.name, on_repeat=self.on_repeat, pace=self.pace
         )
 
     def compress_documents(

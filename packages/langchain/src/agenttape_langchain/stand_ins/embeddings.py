@@ -20,7 +20,7 @@ class ReplayEmbeddings(StandIn, Embeddings):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         model: The recorded model, if the cassette holds several.
-        options: `exhausted` and `pace`, as for `ReplayChatModel`.
+        options: `on_repeat` and `pace`, as for `ReplayChatModel`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

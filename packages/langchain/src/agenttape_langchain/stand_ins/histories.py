@@ -23,7 +23,7 @@ class ReplayChatMessageHistory(Replaying, BaseChatMessageHistory):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         session_id: The recorded conversation, if the cassette holds several.
-        options: `exhausted` and `pace`, as for `ReplayChatModel`.
+        options: `on_repeat` and `pace`, as for `ReplayChatModel`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

@@ -12,7 +12,7 @@ from langchain_core.outputs import GenerationChunk, LLMResult
 from pydantic import PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, aserve_stream, serve, serve_stream
-from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
+from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import completion_body
 
@@ -23,7 +23,7 @@ class ReplayLLM(StandIn, BaseLLM):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         model: The recorded model, if the cassette holds several.
-        exhausted: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
+        on_repeat: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
             setting of the project.
         pace: The duration of an answer, as for `ReplayChatModel`.
         options: Options of every text model.
@@ -35,7 +35,7 @@ class ReplayLLM(StandIn, BaseLLM):
 
     cassette: str | Path
     model: str | None = None
-    exhausted: Exhausted | None = None
+    on_repeat: OnRepeat | None = None
     pace: Pace | None = None
 
     _recorded: RecordedPart = PrivateAttr()
@@ -46,7 +46,7 @@ class ReplayLLM(StandIn, BaseLLM):
             cassette,
             frozenset({COMPLETION.kind}),
             _settings_in,
-            exhausted=self.exhausted,
+            on_repeat=self.on_repeat,
             pace=self.pace,
             choice={"model": self.model},
         )

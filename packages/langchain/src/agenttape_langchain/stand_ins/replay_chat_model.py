@@ -21,7 +21,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, aserve_stream, serve, serve_stream
 from agenttape_core.integration.stand_ins import (
-    Exhausted,
+    OnRepeat,
     Pace,
     RecordedModel,
     Setting,
@@ -45,7 +45,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         model: The recorded model, if the cassette holds several.
-        exhausted: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
+        on_repeat: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
             setting of the project.
         pace: The duration of an answer: no time (`none`), its recorded duration (`recorded`), or that times a number;
             by default the setting of the project.
@@ -58,14 +58,14 @@ class ReplayChatModel(StandIn, BaseChatModel):
 
     cassette: str | Path
     model: str | None = None
-    exhausted: Exhausted | None = None
+    on_repeat: OnRepeat | None = None
     pace: Pace | None = None
 
     _recorded: RecordedModel = PrivateAttr()
 
     def __init__(self, cassette: str | Path, **options: Any) -> None:
         super().__init__(cassette=cassette, **options)
-        self._recorded = RecordedModel(self.cassette, (CHAT,), self.model, exhausted=self.exhausted, pace=self.pace)
+        self._recorded = RecordedModel(self.cassette, (CHAT,), self.model, on_repeat=self.on_repeat, pace=self.pace)
         if self.profile is None and any(setting.meaning.response_format for setting in self._settings):
             self.profile = {"structured_output": True}
 

@@ -12,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, serve
-from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
+from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn
 from agenttape_langchain.requests import retrieval_body
 from agenttape_langchain.vector_stores import RETRIEVAL
 
@@ -23,7 +23,7 @@ class ReplayRetriever(StandIn, BaseRetriever):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The recorded name, if the cassette holds several.
-        exhausted: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
+        on_repeat: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
             setting of the project.
         pace: The duration of an answer, as for `ReplayChatModel`.
         options: Options of every retriever.
@@ -34,7 +34,7 @@ class ReplayRetriever(StandIn, BaseRetriever):
     """
 
     cassette: str | Path
-    exhausted: Exhausted | None = None
+    on_repeat: OnRepeat | None = None
     pace: Pace | None = None
 
     _recorded: RecordedPart = PrivateAttr()
@@ -46,7 +46,7 @@ class ReplayRetriever(StandIn, BaseRetriever):
             frozenset({RETRIEVAL.kind}),
             _settings_in,
             name=self.name,
-            exhausted=self.exhausted,
+            on_repeat=self.on_repeat,
             pace=self.pace,
         )
         self.name = self._recorded.name

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 
 from agenttape_core import ConfigurationError
 from agenttape_core.integration import Crossing, Session, aserve, serve
-from agenttape_core.integration.stand_ins import Exhausted, Options, Pace, RecordedPart, StandIn
+from agenttape_core.integration.stand_ins import OnRepeat, Options, Pace, RecordedPart, StandIn
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.effects import aapply, apply
 from agenttape_langchain.requests import tool_body
@@ -31,7 +31,7 @@ class ReplayTool(StandIn, BaseTool):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The tool.
-        exhausted: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
+        on_repeat: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
             setting of the project.
         pace: The duration of an answer, as for `ReplayChatModel`.
         options: Options of every tool. `response_format` is `content_and_artifact` by default if every recorded call
@@ -43,13 +43,13 @@ class ReplayTool(StandIn, BaseTool):
     """
 
     cassette: str | Path
-    exhausted: Exhausted | None = None
+    on_repeat: OnRepeat | None = None
     pace: Pace | None = None
 
     _recorded: RecordedPart = PrivateAttr()
 
     def __init__(self, cassette: str | Path, name: str, **options: Any) -> None:
-        replay: Options = {"exhausted": options.get("exhausted"), "pace": options.get("pace")}
+        replay: Options = {"on_repeat": options.get("on_repeat"), "pace": options.get("pace")}
         recorded = RecordedPart(cassette, frozenset({TOOL.kind}), lambda _: {}, name=name, **replay)
         if "description" not in options or "args_schema" not in options:
             options = {**_description(recorded.session, name), **options}

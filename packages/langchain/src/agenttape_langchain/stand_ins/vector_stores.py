@@ -23,7 +23,7 @@ class ReplayVectorStore(Replaying, VectorStore):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The recorded class of the store, if the cassette holds several.
-        options: `exhausted` and `pace`, as for `ReplayChatModel`.
+        options: `on_repeat` and `pace`, as for `ReplayChatModel`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

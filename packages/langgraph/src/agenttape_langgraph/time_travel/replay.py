@@ -69,7 +69,7 @@ def _replay(request: ThreadRequest) -> Script[ThreadReplay]:
             recorded.cassette.path,
             mode="none",
             match_on=match_on(recorded),
-            unused="fail" if recorded.is_only and not recorded.died else "ignore",
+            on_unused="fail" if recorded.is_only and not recorded.died else "ignore",
             redact=request.redact,
         )
     )

@@ -23,7 +23,7 @@ class ReplayChatStore(StandIn, BaseChatStore):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The recorded class of the store, if the cassette holds several.
-        options: `exhausted` and `pace`, as for `ReplayLLM`.
+        options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
@@ -56,7 +56,7 @@ class ReplayMemory(StandIn, BaseMemory):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The recorded class of the memory, if the cassette holds several.
-        options: `exhausted` and `pace`, as for `ReplayLLM`.
+        options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

@@ -13,7 +13,7 @@ from llama_index.core.schema import ImageType
 from pydantic import PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, serve, times_recorded
-from agenttape_core.integration.stand_ins import Exhausted, Options, Pace, RecordedPart, StandIn
+from agenttape_core.integration.stand_ins import OnRepeat, Options, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.embeddings import EMBEDDING
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
@@ -25,7 +25,7 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         model: The recorded model to stand for, if the cassette holds several.
-        exhausted: The answer for a text that is embedded more often than it was recorded: `fail`, `last`, `cycle`.
+        on_repeat: The answer for a text that is embedded more often than it was recorded: `fail`, `last`, `cycle`.
         pace: The time that an answer takes, as for `ReplayLLM`.
         options: The options of every embedding model; `embed_batch_size` has to be that of the recorded model.
 
@@ -36,7 +36,7 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
 
     cassette: str | Path
     model: str | None = None
-    exhausted: Exhausted | None = None
+    on_repeat: OnRepeat | None = None
     pace: Pace | None = None
 
     _recorded: RecordedPart = PrivateAttr()
@@ -48,7 +48,7 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
             frozenset({EMBEDDING.kind}),
             _settings_in,
             choice={"model": self.model},
-            exhausted=self.exhausted,
+            on_repeat=self.on_repeat,
             pace=self.pace,
         )
         halts_end_streams_for(self._recorded)
@@ -102,7 +102,7 @@ class ReplaySparseEmbedding(StandIn, BaseSparseEmbedding):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         model: The recorded model to stand for, if the cassette holds several.
-        options: `exhausted` and `pace`, as for `ReplayLLM`.
+        options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

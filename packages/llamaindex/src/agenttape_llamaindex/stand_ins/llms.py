@@ -34,7 +34,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, serve
 from agenttape_core.integration.stand_ins import (
-    Exhausted,
+    OnRepeat,
     Pace,
     RecordedModel,
     StandIn,
@@ -64,7 +64,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         model: The recorded model to stand for, if the cassette holds several.
-        exhausted: The answer to a request that is made more often than it was recorded: `fail`, `last`, `cycle`.
+        on_repeat: The answer to a request that is made more often than it was recorded: `fail`, `last`, `cycle`.
         pace: The time that an answer takes: none (`none`), the recorded time (`recorded`), or that times a number; by
             default that of the project's settings.
         is_chat_model: Whether prompts are sent as chats.
@@ -80,7 +80,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
 
     cassette: str | Path
     model: str | None = None
-    exhausted: Exhausted | None = None
+    on_repeat: OnRepeat | None = None
     pace: Pace | None = None
     is_chat_model: bool | None = None
     is_function_calling_model: bool | None = None
@@ -92,7 +92,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
     def __init__(self, cassette: str | Path, **options: Any) -> None:
         super().__init__(cassette=cassette, **options)
         self._recorded = RecordedModel(
-            self.cassette, (CHAT, COMPLETION), self.model, exhausted=self.exhausted, pace=self.pace
+            self.cassette, (CHAT, COMPLETION), self.model, on_repeat=self.on_repeat, pace=self.pace
         )
         halts_end_streams_for(self._recorded)
 

@@ -27,7 +27,7 @@ def recorded_methods(
         kinds: The kinds of the calls.
         methods: The methods, with the names of their arguments.
         name: The recorded class of the object, if the cassette holds several.
-        options: `exhausted` and `pace`.
+        options: `on_repeat` and `pace`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

@@ -23,7 +23,7 @@ class ReplayNodePostprocessor(StandIn, BaseNodePostprocessor):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The recorded class of the postprocessor, if the cassette holds several.
-        options: `exhausted` and `pace`, as for `ReplayLLM`.
+        options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

@@ -21,7 +21,7 @@ class ReplayPropertyGraphStore(StandIn, PropertyGraphStore):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The recorded class of the store, if the cassette holds several.
-        options: `exhausted` and `pace`, as for `ReplayLLM`.
+        options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

@@ -25,7 +25,7 @@ class ReplayReader(StandIn, BaseReader):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The recorded class of the reader, if the cassette holds several.
-        options: `exhausted` and `pace`, as for `ReplayLLM`.
+        options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

@@ -10,7 +10,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from agenttape_core.integration import Crossing, aserve, serve
-from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
+from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.requests import retrieval_body
 from agenttape_llamaindex.retrievers import RETRIEVAL, query_of
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
@@ -22,7 +22,7 @@ class ReplayRetriever(StandIn, BaseRetriever):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The class name of the recorded retriever to stand for, if the cassette holds several.
-        exhausted: The answer to a query that is made more often than it was recorded: `fail`, `last`, `cycle`.
+        on_repeat: The answer to a query that is made more often than it was recorded: `fail`, `last`, `cycle`.
         pace: The time that an answer takes, as for `ReplayLLM`.
         options: The options of every retriever.
 
@@ -36,13 +36,13 @@ class ReplayRetriever(StandIn, BaseRetriever):
         cassette: str | Path,
         *,
         name: str | None = None,
-        exhausted: Exhausted | None = None,
+        on_repeat: OnRepeat | None = None,
         pace: Pace | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self._recorded = RecordedPart(
-            cassette, frozenset({RETRIEVAL.kind}), _settings_in, name=name, exhausted=exhausted, pace=pace
+            cassette, frozenset({RETRIEVAL.kind}), _settings_in, name=name, on_repeat=on_repeat, pace=pace
         )
         halts_end_streams_for(self._recorded)
 

@@ -53,7 +53,7 @@ class ReplayTool(StandIn, FunctionTool):
         name: The tool.
         metadata: The description of the tool, by default the recorded one.
         callback: Called with each result, as that of a `FunctionTool`.
-        options: `exhausted` and `pace`, as for `ReplayLLM`.
+        options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

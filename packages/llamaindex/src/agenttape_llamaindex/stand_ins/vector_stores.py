@@ -25,7 +25,7 @@ class ReplayVectorStore(StandIn, BasePydanticVectorStore):
         name: The recorded class of the store, if the cassette holds several.
         stores_text: Whether it keeps the texts of its nodes.
         is_embedding_query: Whether queries are embedded for it.
-        options: `exhausted` and `pace`, as for `ReplayLLM`.
+        options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

@@ -30,9 +30,9 @@ from agenttape_core.storage.names import SUFFIXES
     type=click.Choice(["raise", "return"]),
     help="Whether a miss stops the command, or gives it an error result.",
 )
-@click.option("--unused", type=click.Choice(["fail", "warn", "ignore"]), help="The treatment of unused recordings.")
+@click.option("--on-unused", type=click.Choice(["fail", "warn", "ignore"]), help="The treatment of unused recordings.")
 @click.option(
-    "--exhausted",
+    "--on-repeat",
     type=click.Choice(["fail", "last", "cycle"]),
     help="The treatment of calls that were recorded fewer times.",
 )

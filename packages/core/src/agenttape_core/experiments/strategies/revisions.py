@@ -184,7 +184,7 @@ def run(program: dict[str, Any]) -> dict[str, Any]:
 
 def _judged(target: str, cassette: Path) -> Replayed:
     def run(program: Program) -> Run:
-        return program.run(Variation(cassette, {"unused": "fail"}))
+        return program.run(Variation(cassette, {"on_unused": "fail"}))
 
     ended: Run = import_module(_TESTS).with_test(target, run) if "::" in target else run(program_of(target))
     if ended.left is not None:

@@ -88,7 +88,7 @@ NOT_AS_RECORDED = Cause(
 CAUGHT = Cause(
     "caught failure",
     "a session has failed, and the program went on as if it had not",
-    "correct what the failure names; if the program may live with it, say so: on_miss='return', unused='ignore'",
+    "correct what the failure names; if the program may live with it, say so: on_miss='return', on_unused='ignore'",
 )
 UNFROZEN = Cause(
     "nothing varied",

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     )
     from agenttape_core.lifecycle.cache import Recording
     from agenttape_core.lifecycle.replay import open_replay
-    from agenttape_core.matching import Exhausted
+    from agenttape_core.matching import OnRepeat
     from agenttape_core.settings import Pace
 
 __all__ = [
     "CrossMethod",
-    "Exhausted",
     "Meaning",
+    "OnRepeat",
     "Options",
     "Pace",
     "Recorded",
@@ -74,7 +74,7 @@ _HOMES = {
     ),
     "agenttape_core.lifecycle.cache": ("Recording",),
     "agenttape_core.lifecycle.replay": ("open_replay",),
-    "agenttape_core.matching": ("Exhausted",),
+    "agenttape_core.matching": ("OnRepeat",),
     "agenttape_core.settings": ("Pace",),
 }
 """The module of each name that is imported late: whoever tapes objects needs to know stand-ins, and makes none."""

@@ -16,7 +16,7 @@ from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.integration.stand_ins.recorded_settings import Setting, distinct_settings, meaning_of
 from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.replay import open_replay
-from agenttape_core.matching import Exhausted
+from agenttape_core.matching import OnRepeat
 from agenttape_core.session import Boundary, Crossing, Report, Session, runs, value_codec
 from agenttape_core.settings import Pace
 
@@ -27,11 +27,11 @@ class Options(TypedDict, total=False):
     """The options of every stand-in; by default, and with `None`, the settings of the project hold.
 
     Args:
-        exhausted: What to do when a request is repeated more often than it was recorded: `fail`, `last`, `cycle`.
+        on_repeat: What to do when a request is repeated more often than it was recorded: `fail`, `last`, `cycle`.
         pace: The time that an answer takes.
     """
 
-    exhausted: Exhausted | None
+    on_repeat: OnRepeat | None
     pace: Pace | None
 
 
@@ -44,7 +44,7 @@ class Recorded:
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        options: `exhausted` and `pace`.
+        options: `on_repeat` and `pace`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
@@ -120,7 +120,7 @@ class RecordedPart(Recorded):
         settings_in: Reads the settings of a recorded request; `None` for one of another sort of object.
         name: Its recorded name, where the cassette holds several.
         choice: Settings that must be equal, where the cassette holds several.
-        options: `exhausted` and `pace`.
+        options: `on_repeat` and `pace`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
@@ -201,7 +201,7 @@ class RecordedModel(Recorded):
         cassette: A bare name under the cassette folder, or a path.
         boundaries: The families of its calls: chats, completions.
         model: Its name, where the cassette holds several models.
-        options: `exhausted` and `pace`.
+        options: `on_repeat` and `pace`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

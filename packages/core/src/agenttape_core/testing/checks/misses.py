@@ -56,7 +56,7 @@ class MissChecks(Bench):
         for shape in self.shapes:
             self._recorded(shape)
             try:
-                with self.replay(unused="ignore"):
+                with self.replay(on_unused="ignore"):
                     self.refused(shape, self.subject(), UNKNOWN)
             except CassetteMissError:
                 continue

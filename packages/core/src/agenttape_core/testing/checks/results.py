@@ -71,7 +71,7 @@ class ResultChecks(Bench):
         for shape in self.shapes:
             with self.record():
                 self.ask(shape, self.subject(World()), QUESTION)
-            with self.replay(exhausted="last"):
+            with self.replay(on_repeat="last"):
                 first, kept = self._changed(shape)
                 second = self.says(shape, self.subject(), QUESTION)
             with self.replay():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.missing import explain
 from agenttape_core.session import not_as_recorded, served_not_run
-from agenttape_core.settings import Drifting, Unused
+from agenttape_core.settings import Drifting, OnUnused
 from agenttape_core.storage import is_pending
 from agenttape_core.tools.processes.merge import Merged
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig
@@ -33,7 +33,7 @@ class Outcome:
         code: Its own exit code.
         config: The configuration of its processes.
         records: Whether it was recorded, so that nothing is judged.
-        unused: The policy for recordings that were not used.
+        on_unused: The policy for recordings that were not used.
         reports: The reports of its processes.
         missing: If nothing at all was recorded: by framework that is in use, the package that is not installed.
         made: The cassettes that were written.
@@ -52,7 +52,7 @@ class Outcome:
     code: int
     config: RunConfig
     records: bool
-    unused: Unused
+    on_unused: OnUnused
     reports: Sequence[ProcessReport]
     missing: dict[str, str]
     made: Sequence[Merged]
@@ -81,7 +81,7 @@ class Outcome:
         """Yield the message of each failure."""
         found = [*self._failed(), *self._drifted(), *([] if self.records else self._killed()), *self._untried()]
         yield from found
-        if self.unused == "fail" and not found:
+        if self.on_unused == "fail" and not found:
             yield from self._unused()
         elif not found:
             yield from self._idle()
@@ -110,7 +110,7 @@ class Outcome:
         if is_idle and count and not (self.records or self.tries or self.code):
             yield (
                 f"{self._path('')}: none of {counted(count, 'recorded call')} was made, so this replay shows nothing\n"
-                f"  --unused {self.unused} excuses some of them, and not all"
+                f"  --on-unused {self.on_unused} excuses some of them, and not all"
             )
 
     def _drifted(self) -> Iterator[str]:
@@ -143,7 +143,7 @@ class Outcome:
         unmatched = [set(report.unmatched) for report in self.reports]
         for name in sorted(set.intersection(*unmatched)) if unmatched else ():
             yield f"no boundary of the command has the name {name} that an option gives"
-        if self.unused == "warn":
+        if self.on_unused == "warn":
             yield from self._unused()
 
     def to_dict(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def run(
         code=code,
         config=config,
         records=records,
-        unused="ignore" if settings.candidate and settings.unused is None else settings.judges_unused,
+        on_unused="ignore" if settings.candidate and settings.on_unused is None else settings.judges_unused,
         drift=settings.drift,
         reports=[report for report in reports if not report.is_silent],
         missing=_missing(reports) if records else {},

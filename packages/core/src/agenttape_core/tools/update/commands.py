@@ -30,7 +30,7 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
     """
     outcome = run(words, mode="none", cassette=cassette, options=dict(_OPTIONS), apart=True, proves=True)
     settings = project_settings()
-    prices, drops = load_prices(settings.prices), settings.unused != "ignore"
+    prices, drops = load_prices(settings.prices), settings.on_unused != "ignore"
     plans = []
     for address in dict.fromkeys(report.address for report in outcome.reports):
         reports = [report for report in outcome.reports if report.address == address]

@@ -151,7 +151,7 @@ class Search:
 
         program = self.job.program
         try:
-            found = verify(program["function"], program["cassette"], times=3, timeout=60, unused="ignore")
+            found = verify(program["function"], program["cassette"], times=3, timeout=60, on_unused="ignore")
         except AgentTapeError as error:
             return f"; verify could not find why: {str(error).partition(chr(10))[0]}"
         return f"; verify: {found.first.cause.name}: {found.first.cause.why}" if found.first is not None else ""
