@@ -50,5 +50,7 @@ def uncollected() -> Iterator[None]:
     """Let the collector of garbage come only when a test calls it."""
     gc.collect()
     gc.disable()
+    # It looks at what the test makes, and not at all that other tests have imported.
+    gc.freeze()
     yield
     gc.enable()

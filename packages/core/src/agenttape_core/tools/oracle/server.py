@@ -62,7 +62,8 @@ class OracleServer(ThreadingHTTPServer):
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:
+        except Exception:
+            # Its thread couldn't be started. After a Ctrl-C it may run, and then releases this itself.
             self._free.release()
             raise
 
