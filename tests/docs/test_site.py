@@ -54,7 +54,7 @@ def page(site: Path) -> Iterator[Any]:
 
 
 def test_every_page_is_built(site: Path) -> None:
-    """The strict build passes; each page of the docs is reachable from the navigation, and each decision from their index."""
+    """The strict build passes; the navigation reaches each page of the docs, and their index each decision."""
     home = (site / "index.html").read_text(encoding="utf-8")
     decisions = (site / "design" / "index.html").read_text(encoding="utf-8")
     for source in PAGES:

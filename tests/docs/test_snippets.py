@@ -47,7 +47,7 @@ def is_skipped(example: CodeExample) -> bool:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in, without settings of ours in the environment."""
-    for variable in ("MODE", "CASSETTE_DIR", "ON_UNUSED", "FREEZE", "REDACTION_KEY"):
+    for variable in ("MODE", "CASSETTE_DIR", "UNUSED", "FREEZE", "REDACTION_KEY"):
         monkeypatch.delenv(f"AGENTTAPE_{variable}", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
@@ -117,9 +117,8 @@ def test_page_is_true(
 @pytest.mark.usefixtures("openai")
 def test_the_sdk_of_the_page_replays_in_a_new_process(project: Path) -> None:
     """An SDK looks at the machine once in a process; in this one it did so while nothing was offline."""
-    (snippet,) = [
-        example.source for example in find_examples(ROOT / "docs" / "boundaries.md") if "OpenAI(" in example.source
-    ]
+    page = ROOT / "docs" / "boundaries.md"
+    (snippet,) = [example.source for example in find_examples(page) if "OpenAI(" in example.source]
     modes = '("once", "none")'
     assert modes in snippet
     script = "from agenttape_core import use_cassette\n" + snippet.replace(modes, "sys.argv[1:]")

@@ -1,6 +1,6 @@
 """Every way of calling a chat model, by every way in: recorded, then replayed with the service gone.
 
-The outcome of each cell stands in the table of `docs/langchain.md`. To write the table anew after a change:
+The outcome of each cell stands in the table of `docs/identical.md`. To write the table anew after a change:
 `pytest tests/langchain/test_matrix.py --update-examples`.
 """
 
@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings(f"ignore::{LangChainBetaWarning.__module__}.LangChainBetaWarning"),  # events v3
 ]
 
-PAGE = ROOT / "docs" / "langchain.md"
+PAGE = ROOT / "docs" / "identical.md"
 HEAD = "| | `tape` | ambient | `TapeMiddleware` | observed, then replayed | `ReplayChatModel` |"
 Outcomes: TypeAlias = dict[tuple[str, str], str]
 """The cells, by row and column."""

@@ -1,6 +1,6 @@
 """Every way of calling an LLM, by every way in: recorded, then replayed with the world gone.
 
-The outcome of each cell stands in the table of `docs/llamaindex.md`. To write the table anew after a change:
+The outcome of each cell stands in the table of `docs/identical.md`. To write the table anew after a change:
 `pytest tests/llamaindex/test_matrix.py --update-examples`.
 """
 
@@ -34,7 +34,7 @@ from .scripted import Reply, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
 
-PAGE = Path(__file__).parents[2] / "docs" / "llamaindex.md"
+PAGE = Path(__file__).parents[2] / "docs" / "identical.md"
 HEAD = "| | `tape` | ambient | observed, then replayed | `ReplayLLM` |"
 SAID = [ChatMessage(role="user", content="How are you?")]
 PROMPT = PromptTemplate("Rate {what}")

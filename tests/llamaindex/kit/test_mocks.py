@@ -136,7 +136,7 @@ def test_helpers_of_points_do_not_meet(suite: type) -> None:
 @pytest.mark.parametrize("suite", [LLMConformance, EmbeddingConformance])
 def test_every_point_is_on_the_page(suite: type) -> None:
     """The page lists each check with what it says, and no other."""
-    page = (Path(__file__).resolve().parents[3] / "docs" / "llamaindex.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[3] / "docs" / "conformance.md").read_text(encoding="utf-8")
     _, _, after = page.partition(f"The checks of `{suite.__name__}`:")
     table = after.strip().partition("\n\n")[0]
     rows = dict(re.findall(r"^\| `(test_\w+)` \| (.*) \|$", table, re.MULTILINE))
