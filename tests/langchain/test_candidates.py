@@ -305,7 +305,7 @@ def bad(world: World) -> dict[str, tuple[Any, str]]:
         "no model": (7, "it is no chat model"),
         "no tools": (speechless, "it calls no tools, and call 1"),
         "no tools there": ({"model": speechless}, "it calls no tools"),
-        "no such place": ({"modell": NativeChat(world=world)}, "no chat call of .* is made there; there are model"),
+        "no such place": ({"modell": NativeChat(world=world)}, "no recorded call of .* is selected; there are model"),
     }
 
 

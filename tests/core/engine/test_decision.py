@@ -18,7 +18,7 @@ from agenttape_core.engine import (
     parse_match_on,
     parse_mode,
 )
-from agenttape_core.matching import Candidate
+from agenttape_core.matching import Candidate, Selector
 
 EXACT, LOSSY = Candidate(1, "exact"), Candidate(2, "exact", lossy="cut off")
 
@@ -28,16 +28,14 @@ def decided(policy: Policy, candidate: Candidate | None) -> Decision:
     return decide(policy, "tool", "search", candidate)
 
 
-NAMES: list[frozenset[str]] = [frozenset(), frozenset({"tool"}), frozenset({"search"}), frozenset({"chat", "other"})]
+NAMES = [Selector(), Selector({"tool"}), Selector({"search"}), Selector({"chat", "other"})]
 
 
 @pytest.mark.parametrize(
     ("mode", "recorded", "live", "replay_only", "known"),
     list(itertools.product(Mode, [False, True], NAMES, NAMES, [False, True])),
 )
-def test_every_combination(
-    mode: Mode, recorded: bool, live: frozenset[str], replay_only: frozenset[str], known: bool
-) -> None:
+def test_every_combination(mode: Mode, recorded: bool, live: Selector, replay_only: Selector, known: bool) -> None:
     """Frozen is only served; live is executed; else the mode says what is done with and without a recording."""
     decision = decided(Policy(mode, recorded, live, replay_only), EXACT if known else None)
     is_live, is_frozen = bool(live & {"tool", "search"}), bool(replay_only & {"tool", "search"})
@@ -61,12 +59,12 @@ def test_every_combination(
     ("policy", "replaces", "records", "offline", "serves"),
     [
         (Policy(Mode.NONE, recorded=True), False, False, True, True),
-        (Policy(Mode.NONE, recorded=True, live=frozenset({"chat"})), False, False, False, True),
+        (Policy(Mode.NONE, recorded=True, live=Selector({"chat"})), False, False, False, True),
         (Policy(Mode.ONCE, recorded=True), False, False, True, True),
         (Policy(Mode.ONCE, recorded=False), True, True, False, False),
         (Policy(Mode.NEW_EPISODES, recorded=True), False, True, False, True),
         (Policy(Mode.ALL, recorded=True), True, True, False, False),
-        (Policy(Mode.ALL, recorded=True, replay_only=frozenset({"tool"})), True, True, False, True),
+        (Policy(Mode.ALL, recorded=True, replay_only=Selector({"tool"})), True, True, False, True),
     ],
 )
 def test_what_a_policy_means(policy: Policy, replaces: bool, records: bool, offline: bool, serves: bool) -> None:
@@ -84,18 +82,18 @@ CONTAINED = Candidate(3, "exact", contained=True)
         (Policy(Mode.NEW_EPISODES, recorded=True), CONTAINED, StepInto(CONTAINED)),
         (Policy(Mode.ALL, recorded=True), CONTAINED, Execute(live=False)),
         (Policy(Mode.NONE, recorded=True), EXACT, Serve(EXACT)),
-        (Policy(Mode.NONE, recorded=True, step_into=frozenset({"search"})), EXACT, StepInto(EXACT)),
-        (Policy(Mode.NONE, recorded=True, step_into=frozenset({"tool"})), LOSSY, StepInto(LOSSY)),
-        (Policy(Mode.NONE, recorded=True, step_into=frozenset({"tool"})), None, Refuse(None)),
+        (Policy(Mode.NONE, recorded=True, step_into=Selector({"search"})), EXACT, StepInto(EXACT)),
+        (Policy(Mode.NONE, recorded=True, step_into=Selector({"tool"})), LOSSY, StepInto(LOSSY)),
+        (Policy(Mode.NONE, recorded=True, step_into=Selector({"tool"})), None, Refuse(None)),
         (Policy(Mode.NONE, recorded=True, step_into=None), CONTAINED, Serve(CONTAINED)),
-        (Policy(Mode.NONE, recorded=True, replay_only=frozenset({"search"})), CONTAINED, Serve(CONTAINED)),
+        (Policy(Mode.NONE, recorded=True, replay_only=Selector({"search"})), CONTAINED, Serve(CONTAINED)),
         (
-            Policy(Mode.NONE, True, replay_only=frozenset({"tool"}), step_into=frozenset({"tool"})),
+            Policy(Mode.NONE, True, replay_only=Selector({"tool"}), step_into=Selector({"tool"})),
             CONTAINED,
             Serve(CONTAINED),
         ),
-        (Policy(Mode.NONE, True, live=frozenset({"tool"}), step_into=frozenset({"tool"})), EXACT, Execute(live=True)),
-        (Policy(Mode.NONE, recorded=True, executable=frozenset({"chat"})), CONTAINED, StepInto(CONTAINED)),
+        (Policy(Mode.NONE, True, live=Selector({"tool"}), step_into=Selector({"tool"})), EXACT, Execute(live=True)),
+        (Policy(Mode.NONE, recorded=True, executable=Selector({"chat"})), CONTAINED, StepInto(CONTAINED)),
     ],
 )
 def test_running_through(policy: Policy, candidate: Candidate | None, expected: Decision) -> None:
@@ -106,7 +104,7 @@ def test_running_through(policy: Policy, candidate: Candidate | None, expected: 
 def test_only_tools_are_run_through_without_being_named() -> None:
     """A recorded call of another kind is served, whatever is recorded inside it, unless it is named."""
     assert decide(Policy(Mode.NONE, recorded=True), "call", "plan", CONTAINED) == Serve(CONTAINED)
-    named = Policy(Mode.NONE, recorded=True, step_into=frozenset({"plan"}))
+    named = Policy(Mode.NONE, recorded=True, step_into=Selector({"plan"}))
     assert decide(named, "call", "plan", CONTAINED) == StepInto(CONTAINED)
 
 
@@ -120,7 +118,7 @@ def test_lossy() -> None:
 
 def test_embeddings_are_idempotent() -> None:
     """Where what may be called again is executed for want of a recording, so are embeddings, and no retrieval."""
-    policy = Policy(Mode.NONE, recorded=True, live=frozenset({"idempotent"}))
+    policy = Policy(Mode.NONE, recorded=True, live=Selector({"idempotent"}))
     assert decide(policy, "embeddings", "Embeddings", None) == Execute(live=True)
     assert decide(policy, "embeddings", "Embeddings", EXACT) == Serve(EXACT)
     assert decide(policy, "retrieval", "Retriever", None) == Refuse(None)

@@ -353,3 +353,30 @@ def test_a_name_that_nothing_has(world: World, option: str) -> None:
         use_cassette("c", mode="new_episodes", **{option: {"send_emial", "t", "memory"}}),  # type: ignore[arg-type]
     ):
         world.tool("t")
+
+
+@pytest.mark.parametrize("key", ["inner", "outer/*", "**/inner", 2, "2"])
+def test_selecting_calls(world: World, key: int | str) -> None:
+    """A call is selected by its node or name, by a pattern of places, and by its number; the others are replayed."""
+
+    def program() -> list[str]:
+        return [call("outer", lambda: world.tool("inner"), "call"), world.tool("last")]
+
+    with use_cassette("c", mode="once"):
+        program()
+    with use_cassette("c", live={key}, step_into={"outer"}) as replay:
+        program()
+    assert [crossed.name for crossed in replay.report.executed] == ["inner"]
+    assert [crossed.name for crossed in replay.report.served] == ["last"]
+
+
+@pytest.mark.parametrize("option", ["live", "replay_only", "step_into"])
+@pytest.mark.parametrize("key", ["lsat", "**/lsat", 3])
+def test_nothing_selected(world: World, option: str, key: int | str) -> None:
+    """A selector that selects no recorded call is refused before the run, with the nearest; one of a project isn't."""
+    with use_cassette("c", mode="once"):
+        world.tool("last")
+    near = "holds 1 interaction" if key == 3 else "there are last"
+    with pytest.raises(ConfigurationError, match=f"{option}=.*{near}"), use_cassette("c", **{option: {key}}):  # type: ignore[arg-type]
+        world.tool("last")
+    assert len(world.reached) == 1

@@ -316,7 +316,7 @@ def test_as_an_option(path: Path) -> None:
         ({"**/node/search": returns(1)}, {}, "no recorded call of .* is selected; there are search"),
         ({7: returns(1)}, {}, "holds 4 interactions, and none has this number"),
         ({"embeddings": returns(1)}, {}, "no recorded call of .* is selected"),
-        ({"": returns(1)}, {}, "expected a number, an address"),
+        ({"": returns(1)}, {}, "expected a number, a kind"),
         ({1: "nothing"}, {}, "expected a change, found 'nothing'"),
         ([1], {}, "expected a mapping of calls to changes"),
         (
@@ -325,7 +325,7 @@ def test_as_an_option(path: Path) -> None:
             "cannot be made of interaction 1, tool search at search: it has no chunks: it ",
         ),
         ({1: returns(object())}, {}, "the change of interaction 1, tool at search: "),
-        ({1: returns(1)}, {"beyond": "live"}, "beyond='live': expected 'stop', 'address', or the kinds and names"),
+        ({1: returns(1)}, {"beyond": "live"}, "beyond='live': expected 'stop', 'address', or the calls"),
         ({1: returns(1)}, {"beyond": set()}, "expected 'stop'"),
         ({1: returns(1)}, {"mode": "all"}, "changes=... is for a replay, and mode='all' records"),
         ({1: returns(1)}, {"live": {"search"}}, "cannot be changed: it is live, so it is executed"),

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from agenttape_core.engine import Lossy, OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.matching import STRICT, Ignored, MatchOn, OnRepeat
+from agenttape_core.matching import STRICT, Ignored, Key, MatchOn, OnRepeat
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.configured import rules_of
 from agenttape_core.schema import UNAVAILABLE
@@ -49,9 +49,9 @@ class Settings(BaseModel):
 
     mode: str = "none"
     cassette_dir: str = "cassettes"
-    live: tuple[str, ...] = ()
-    replay_only: tuple[str, ...] = ()
-    step_into: tuple[str, ...] = ()
+    live: tuple[Key, ...] = ()
+    replay_only: tuple[Key, ...] = ()
+    step_into: tuple[Key, ...] = ()
     on_repeat: OnRepeat = "fail"
     match_on: MatchOn = STRICT
     ignore: tuple[str, ...] | None = None

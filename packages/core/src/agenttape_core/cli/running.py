@@ -21,9 +21,9 @@ NO_TESTS = 5
 """The exit code of pytest if it has found no tests."""
 
 _SEVERAL = {
-    "live": "A kind (chat, tool) or name to execute in any mode.",
-    "replay_only": "A kind or name to serve and never execute.",
-    "step_into": "A kind or name whose code is run, while the calls that it makes are served.",
+    "live": "A call to execute in any mode, by kind, name, node, number or pattern of places.",
+    "replay_only": "A call to replay and never execute, selected like --live.",
+    "step_into": "A call whose code is run, while the calls that it makes are replayed; selected like --live.",
     "match_on": "A way to find a recording: exact, request, address or ordered; tried in turn.",
     "ignore": "A path in requests to ignore, such as arguments.now.",
     "freeze": "A part of the world to freeze: clock, clock:ticking, uuid, random, numpy, env.",

@@ -44,6 +44,7 @@ def decide(
     name: str,
     candidate: Candidate | None,
     *,
+    address: str = "",
     is_tried: bool = False,
     is_idempotent: bool = False,
 ) -> Decision:
@@ -54,21 +55,22 @@ def decide(
         kind: The kind of boundary.
         name: The name of the boundary.
         candidate: The recording that would answer the call, if there is one.
+        address: Where the call is made.
         is_tried: Whether another model is tried on the call.
         is_idempotent: Whether the boundary says that a call of it may be made again.
     """
-    if (is_tried and not policy.is_replay_only(kind, name)) or not policy.may_serve(kind, name):
-        return Execute(live=is_tried or policy.is_live(kind, name))
+    if (is_tried and not policy.is_replay_only(kind, name, address)) or not policy.may_serve(kind, name, address):
+        return Execute(live=is_tried or policy.is_live(kind, name, address))
     if candidate is None:
-        return _unrecorded(policy, kind, name, is_idempotent=is_idempotent)
-    if policy.steps_into(kind, name, candidate):
+        return _unrecorded(policy, kind, name, address, is_idempotent=is_idempotent)
+    if policy.steps_into(kind, name, candidate, address):
         return StepInto(candidate)
     return Serve(candidate) if policy.lossy == "serve" or not candidate.lossy else Refuse(candidate)
 
 
-def _unrecorded(policy: Policy, kind: str, name: str, *, is_idempotent: bool) -> Decision:
+def _unrecorded(policy: Policy, kind: str, name: str, address: str, *, is_idempotent: bool) -> Decision:
     """Decide what happens on a call that has no recording."""
-    if policy.is_replay_only(kind, name):
+    if policy.is_replay_only(kind, name, address):
         return Refuse(None)
     if policy.records:
         return Execute(live=False)

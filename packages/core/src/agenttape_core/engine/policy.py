@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from agenttape_core.engine.mode import Mode
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.locks import cached_property
-from agenttape_core.matching import STRICT, WAYS, Candidate, MatchOn, OnRepeat
+from agenttape_core.matching import NO_CALLS, STRICT, WAYS, Candidate, MatchOn, OnRepeat, Selector
 from agenttape_core.schema import PURE_KINDS
 
 OnMiss = Literal["raise", "return"]
@@ -30,9 +30,9 @@ class _Facts(NamedTuple):
     Args:
         mode: The mode it was opened in.
         recorded: Whether a cassette was there when it was opened.
-        live: Kinds and names that are executed for real in any mode.
-        replay_only: Kinds and names that are only ever served, in any mode.
-        step_into: Kinds and names that are run through, whatever they did; `None` where nothing is, for want of code.
+        live: The calls that are executed for real in any mode.
+        replay_only: The calls that are only ever served, in any mode.
+        step_into: The calls that are stepped into, whatever they did; `None` where nothing is, for want of code.
         on_repeat: The answer when a sequence of equal requests runs out.
         match_on: How a recording is found, tried in turn.
         on_miss: The answer to a call that has no recording.
@@ -43,17 +43,17 @@ class _Facts(NamedTuple):
 
     mode: Mode
     recorded: bool
-    live: frozenset[str] = frozenset()
-    replay_only: frozenset[str] = frozenset()
-    step_into: frozenset[str] | None = frozenset()
+    live: Selector = NO_CALLS
+    replay_only: Selector = NO_CALLS
+    step_into: Selector | None = NO_CALLS
     on_repeat: OnRepeat = "fail"
     match_on: MatchOn = STRICT
     on_miss: OnMiss = "raise"
     lossy: Lossy = "refuse"
     repeats: frozenset[str] = PURE_KINDS
     is_shared: bool = False
-    executable: frozenset[str] | None = None
-    """The kinds and names that may be executed for want of a recording; `None` if the mode alone decides."""
+    executable: Selector | None = None
+    """The calls that may be executed for want of a recording; `None` if the mode alone decides."""
     unrecorded: frozenset[str] = frozenset()
     """The kinds that are executed for want of a recording, also in a replay: the calls beside those that another model
     is tried on."""
@@ -97,44 +97,46 @@ class Policy(_Facts):
         """True if boundaries that say that they may be called again are executed for want of a recording."""
         return IDEMPOTENT in self.live
 
-    def may_serve(self, kind: str, name: str) -> bool:
+    def may_serve(self, kind: str, name: str, address: str = "") -> bool:
         """True if a recording would be served if there is one; else there is no need to look for it."""
-        return not (self.replaces or self.is_live(kind, name)) or self.is_replay_only(kind, name)
+        return not (self.replaces or self.is_live(kind, name, address)) or self.is_replay_only(kind, name, address)
 
-    def is_replay_only(self, kind: str, name: str) -> bool:
+    def is_replay_only(self, kind: str, name: str, address: str = "") -> bool:
         """True if a boundary is only ever served."""
-        return self.is_barred(kind, name) or self._is_named_replay_only(kind, name)
+        return self.is_barred(kind, name, address) or self._is_named_replay_only(kind, name, address)
 
-    def is_barred(self, kind: str, name: str) -> bool:
+    def is_barred(self, kind: str, name: str, address: str = "") -> bool:
         """True if a run that has departed from its recording may not execute a boundary."""
-        return self.executable is not None and not {kind, name} & self.executable
+        return self.executable is not None and not self.executable.selects(kind, name, address)
 
-    def _is_named_replay_only(self, kind: str, name: str) -> bool:
-        return kind in self.replay_only or name in self.replay_only
+    def _is_named_replay_only(self, kind: str, name: str, address: str) -> bool:
+        return bool(self.replay_only) and self.replay_only.selects(kind, name, address)
 
-    def may_step_into(self, kind: str, name: str) -> bool:
-        """True if nobody has said that the code of a recorded call is never run."""
-        return self.step_into is not None and not self._is_named_replay_only(kind, name)
+    def may_step_into(self, kind: str, name: str, address: str = "") -> bool:
+        """True if you have named no recorded call like this as one whose code is never run."""
+        return self.step_into is not None and not self._is_named_replay_only(kind, name, address)
 
-    def steps_into(self, kind: str, name: str, candidate: Candidate) -> bool:
+    def steps_into(self, kind: str, name: str, candidate: Candidate, address: str = "") -> bool:
         """True if the code of a recorded call is run, and the calls that it makes are decided on one by one.
 
         Args:
             kind: The kind of boundary.
             name: The name of the boundary.
             candidate: Its recording.
+            address: Where it's made.
         """
-        if not self.may_step_into(kind, name):
+        if not self.may_step_into(kind, name, address):
             return False
-        return self.must_step_into(kind, name) or (kind not in _REPLAYED_WHOLE and candidate.contained)
+        return self.must_step_into(kind, name, address) or (kind not in _REPLAYED_WHOLE and candidate.contained)
 
-    def must_step_into(self, kind: str, name: str) -> bool:
+    def must_step_into(self, kind: str, name: str, address: str = "") -> bool:
         """True if the user has said that the code of a recorded call is run."""
-        return self.step_into is not None and (kind in self.step_into or name in self.step_into)
+        return self.step_into is not None and bool(self.step_into) and self.step_into.selects(kind, name, address)
 
-    def is_live(self, kind: str, name: str) -> bool:
+    def is_live(self, kind: str, name: str, address: str = "") -> bool:
         """True if a boundary is executed in any mode. What is named as both is replay-only."""
-        return (kind in self.live or name in self.live) and not self.is_replay_only(kind, name)
+        is_named = bool(self.live) and self.live.selects(kind, name, address)
+        return is_named and not self.is_replay_only(kind, name, address)
 
 
 def parse_match_on(chosen: object) -> MatchOn:

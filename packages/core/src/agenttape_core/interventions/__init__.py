@@ -23,7 +23,8 @@ if TYPE_CHECKING:
         raises,
         returns,
     )
-    from agenttape_core.interventions.placing import Changes, Key, Placed, placed
+    from agenttape_core.interventions.placing import Changes, Placed, placed
+    from agenttape_core.matching import Key
 
 __all__ = [
     "ASKING",
@@ -51,7 +52,7 @@ __all__ = [
 
 _HOMES = {
     ".changes": ("Change", "GivenOutcome", "always", "cut", "edits", "late", "once", "raises", "returns"),
-    ".placing": ("Changes", "Key", "Placed", "placed"),
+    ".placing": ("Changes", "Placed", "placed"),
 }
 """The module of each name that is imported when it is asked for."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.entry_points import installed_names, load_integration
-from agenttape_core.matching import PlacePattern, bare_step
+from agenttape_core.matching import Selector, refuse_unselected
 from agenttape_core.schema import MODEL_KINDS, OWN, IndexRow
 from agenttape_core.session import Candidates, made_candidate
 from agenttape_core.settings import Settings
@@ -23,15 +22,15 @@ def candidates_of(
     """Return the candidates that an option names.
 
     Args:
-        given: A model, its name, or a mapping of places to these.
+        given: A model, its name, or a mapping of selectors of calls to these.
         path: The cassette.
         cassette: Its recordings, if there are any.
         mode: The mode of the session.
         must_be_asked: Whether it is an error if the recording has no call of a model at all.
 
     Raises:
-        ConfigurationError: If nothing is recorded that they could be tried on, one cannot be made, a place is that of
-            no recorded call, or one that calls no tools would be offered some.
+        ConfigurationError: If nothing is recorded that they could be tried on, one cannot be made, a selector selects
+            no recorded call of a model, or one that calls no tools would be offered some.
     """
     if cassette is None or mode.always_records:
         why = "there is no recording" if cassette is None else f"mode={mode.value} records"
@@ -50,9 +49,10 @@ def candidates_of(
     if not isinstance(given, Mapping):
         found = Candidates([(None, made_candidate(given, frameworks))])
     else:
-        patterns = [_pattern(text, asked, path) for text in given]
-        models = [made_candidate(model, frameworks) for model in given.values()]
-        found = Candidates(list(zip(patterns, models, strict=True)))
+        refuse_unselected(given, asked, "candidate", path)
+        selectors = {key: Selector((key,), asked) for key in given}
+        keys = sorted(given, key=lambda key: not selectors[key].is_exact(asked))
+        found = Candidates([(selectors[key], made_candidate(given[key], frameworks)) for key in keys])
     _refuse_without_tools(found, cassette, asked, path)
     return found
 
@@ -88,27 +88,12 @@ def _frameworks(cassette: Cassette) -> Sequence[str]:
     return found
 
 
-def _pattern(text: Any, asked: Sequence[IndexRow], path: Location) -> PlacePattern:
-    if isinstance(text, str) and text:
-        pattern = PlacePattern(text)
-        if any(pattern.selects(row.address) for row in asked):
-            return pattern
-    places = list(dict.fromkeys(bare_step(step) for row in asked for step in row.address.split("/")))
-    places += list(dict.fromkeys(row.address for row in asked))
-    near = difflib.get_close_matches(str(text), places, 3, 0.5) or places[:5]
-    raise ConfigurationError(
-        f"candidate={{{text!r}: ...}}: no chat call of {shown_path(path)} is made there; there are "
-        f"{', '.join(near) or 'none at all'}\n"
-        "  name a node, an address of the cassette, or a pattern such as **/planner/**"
-    )
-
-
 def _refuse_without_tools(found: Candidates, cassette: Cassette, asked: Sequence[IndexRow], path: Location) -> None:
     """Refuse a candidate that calls no tools where the recorded call offers some."""
     if all(candidate.calls_tools for _, candidate in found.chosen):
         return
     for row in asked:
-        candidate = found.at(row.address)
+        candidate = found.at(row.kind, row.name, row.address)
         if (
             candidate is not None
             and not candidate.calls_tools

@@ -82,7 +82,7 @@ class CassetteInUse:
 
     def depart(self) -> None:
         """Go on beyond what was recorded, as far as the request allows: what is executed may reach the outside."""
-        policy = departed(self.session.policy, self._opened.prepared.request.beyond)
+        policy = departed(self.session.policy, self._opened.prepared.request.beyond, self.session.source.entries)
         if policy is not self.session.policy:
             self.session.policy, self.session.only_replays = policy, False
             self.session.recordings.index.match_by(policy.match_on)

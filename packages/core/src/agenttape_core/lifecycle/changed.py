@@ -33,9 +33,9 @@ def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int
     for row in cassette.entries:
         if row.number not in found:
             continue
-        if not policy.may_serve(row.kind, row.name):
+        if not policy.may_serve(row.kind, row.name, row.address):
             why = "it is live, so it is executed and not served"
-        elif policy.step_into is not None and {row.kind, row.name} & policy.step_into:
+        elif policy.must_step_into(row.kind, row.name, row.address):
             why = "its code is run through, so its recorded outcome is not used"
         else:
             continue

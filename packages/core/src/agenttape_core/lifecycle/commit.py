@@ -216,7 +216,11 @@ def _kept(before: Cassette, session: Session, remade: Mapping[int, int]) -> list
 
 def _executed_live(session: Session) -> set[str]:
     """Return the fingerprints of what was executed because it is live, and has ended."""
-    return {item.fingerprint for item in session.ledger.executed() if session.policy.is_live(item.kind, item.name)}
+    return {
+        item.fingerprint
+        for item in session.ledger.executed()
+        if session.policy.is_live(item.kind, item.name, item.address)
+    }
 
 
 def _remade(before: Cassette, session: Session) -> dict[int, int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-from agenttape_core.engine import Mode, Policy, parse_mode
+from agenttape_core.engine import IDEMPOTENT, Mode, Policy, parse_mode
 from agenttape_core.errors import (
     CassetteFormatError,
     CassetteNotFoundError,
@@ -22,8 +23,9 @@ from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened, start
 from agenttape_core.lifecycle.without_content import refuse_shape
+from agenttape_core.matching import NO_CALLS, Key, Selector, refuse_unselected
 from agenttape_core.on_demand import load_late
-from agenttape_core.schema import MODEL_KINDS, PURE_KINDS
+from agenttape_core.schema import KINDS, MODEL_KINDS, PURE_KINDS, IndexRow
 from agenttape_core.settings import Settings
 from agenttape_core.storage import (
     Cassette,
@@ -80,9 +82,9 @@ def prepare(request: SessionRequest) -> Prepared:
     policy = Policy(
         mode,
         recorded=cassette is not None,
-        live=frozenset(settings.live),
-        replay_only=frozenset(settings.replay_only),
-        step_into=frozenset(settings.step_into) if request.is_current else None,
+        live=_selector("live", settings.live, cassette),
+        replay_only=_selector("replay_only", settings.replay_only, cassette),
+        step_into=_selector("step_into", settings.step_into, cassette) if request.is_current else None,
         on_repeat=settings.on_repeat,
         match_on=settings.match_on,
         on_miss=settings.on_miss,
@@ -91,6 +93,8 @@ def prepare(request: SessionRequest) -> Prepared:
         is_shared=settings.on_unused == "ignore",
         unrecorded=MODEL_KINDS if candidates is not None else frozenset(),
     )
+    if cassette is not None and not policy.records and candidates is None:  # another model may make other calls
+        refuse_misspelled(request.options, request.selects, cassette.entries, path)
     request = _changed_by_test(request, path, policy)
     prior = cassette.preface if cassette is not None else None
     key = prior.redaction.key if prior is not None else request.key
@@ -108,6 +112,29 @@ def prepare(request: SessionRequest) -> Prepared:
     return Prepared(
         request, settings, path, cassette, is_broken, policy, redactor, header, began, candidates, changes, left
     )
+
+
+def _selector(option: str, keys: Sequence[Key], cassette: Cassette | None) -> Selector:
+    return Selector(keys, cassette.entries if cassette is not None else (), option=option) if keys else NO_CALLS
+
+
+def refuse_misspelled(
+    options: Mapping[str, Any], names: Collection[str], rows: Sequence[IndexRow], path: Location
+) -> None:
+    """Refuse a selector that selects none of the recorded calls. A kind may come up in any run.
+
+    Args:
+        options: Options of `use_cassette`.
+        names: The names of those that hold for this recording alone.
+        rows: The recorded calls.
+        path: The recording, for messages.
+
+    Raises:
+        ConfigurationError: If there's such a selector.
+    """
+    for name in names:
+        given = [key for key in options.get(name) or () if key not in KINDS and key != IDEMPOTENT]
+        refuse_unselected(given, rows, name, path)
 
 
 def _settings(project: Project, request: SessionRequest) -> Settings:

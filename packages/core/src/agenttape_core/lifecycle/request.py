@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -19,6 +19,10 @@ from agenttape_core.storage import Location
 
 if TYPE_CHECKING:  # most sessions change nothing
     from agenttape_core.interventions import Changes
+
+
+SELECTING = frozenset({"live", "replay_only", "step_into"})
+"""The options that select calls."""
 
 
 def _no_origin() -> Plain:
@@ -121,6 +125,7 @@ class SessionRequest(NamedTuple):
         cassette: A bare name under the cassette folder, a path or a URL.
         remedy: Returns how to record what is missing, a line each; nothing is missing where everything is executed.
         options: Settings that were given explicitly: they win over those of the project.
+        selects: The names of the options whose selectors are meant for this cassette: each must select a recorded call.
         added: Items that are added to settings that are lists, whoever gave those.
         redact: The user's rules, or whether to redact at all.
         places: Paths that are others in each run, by name: requests are compared without them, and answers get those of
@@ -160,6 +165,7 @@ class SessionRequest(NamedTuple):
     cassette: str | Path
     remedy: Remedy = no_remedy
     options: Mapping[str, Any] = {}
+    selects: Collection[str] = ()
     added: Mapping[str, Sequence[str]] = {}
     redact: bool | Sequence[Rule] = True
     places: Mapping[str, str] = {}

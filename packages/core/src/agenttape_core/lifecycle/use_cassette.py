@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` 
     from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.lifecycle.sinks import EventsOption
     from agenttape_core.lifecycle.start_session import Opened
-    from agenttape_core.matching import Matcher, OnRepeat, Way
+    from agenttape_core.matching import Key, Matcher, OnRepeat, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session
     from agenttape_core.settings import Drifting, OnError, OnUnused, Opaque, Pace, Prove
@@ -136,12 +136,13 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             `new_episodes` (serve what is recorded, record the rest), `update` (the same, and drop what is no longer
             asked for), `all` (record everything anew; alias `record`).
         cassette_dir: The folder of bare names; by default `cassettes`.
-        live: Kinds (`"chat"`, `"tool"`) and names (`"get_weather"`) that are executed for real in any mode. A replay
-            with something live writes what happened to a derived cassette and leaves its own untouched. With
+        live: The calls that are executed for real in any mode, by kind (`"chat"`, `"tool"`), name (`"get_weather"`),
+            number (`4`), node (`"planner"`), address or a pattern of places (`"**/planner/**"`). A replay with
+            something live writes what happened to a derived cassette and leaves its own untouched. With
             `"idempotent"`, embeddings, and tools that say that they may be called again, or only read, are executed
-            where a call of them has no recording.
-        replay_only: Kinds and names that are only ever served, in any mode.
-        step_into: Kinds and names whose code a replay runs, while the calls that it makes are served. Tools that did
+            where a call of them has no recording. A selector that selects no recorded call is refused.
+        replay_only: The calls that are only ever served, in any mode, selected like `live`.
+        step_into: The calls whose code a replay runs, while the calls that it makes are served. Tools that did
             nothing outside of the process by themselves, and made recorded calls, are run through without being named.
         match_on: How a recording is found for a call, tried in turn: `exact` (the same request at the same address),
             `request` (the same request elsewhere), `address` (another request at the same address), `ordered` (the
@@ -154,9 +155,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         on_miss: The result of a call without a recording: a `CassetteMissError` (`raise`), or an error result with
             which the run goes on (`return`), counted in `report.drift`.
         candidate: A model that is tried in the place of the program's own, whose code stays as it is: a chat model, a
-            name such as `"openai:gpt-5-mini"`, or a mapping of places to these. A place is the name of a node, an
-            address, or a pattern such as `"**/planner/**"`. With `"own"`, the program's own model is asked again. Chat
-            calls are then live, tools are served, and `on_miss` is `return` unless it is given.
+            name such as `"openai:gpt-5-mini"`, or a mapping of calls, selected like `live`, to these. With `"own"`, the
+            program's own model is asked again. Chat calls are then live, tools are served, and `on_miss` is `return`
+            unless it is given.
         fakes: Functions that answer calls that were never recorded, by the name of the tool. They get its arguments.
         drift: Whether a run that went on after calls without a recording fails at its end (`fail`), or not (`report`).
         unavailable: The words that a model reads of a tool without a recording.
@@ -225,9 +226,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         *,
         mode: str | Mode | None = None,
         cassette_dir: str | Path | None = None,
-        live: Collection[str] | None = None,
-        replay_only: Collection[str] | None = None,
-        step_into: Collection[str] | None = None,
+        live: Collection[Key] | None = None,
+        replay_only: Collection[Key] | None = None,
+        step_into: Collection[Key] | None = None,
         match_on: Way | Matcher | Sequence[Way | Matcher] | None = None,
         ignore: Collection[str] | None = None,
         on_repeat: OnRepeat | None = None,
@@ -258,7 +259,13 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         tags: Sequence[str] | None = None,
     ) -> None:
         from agenttape_core.lifecycle.remedy import caller, remedy_for
-        from agenttape_core.lifecycle.request import SessionRequest, changed_request, checked_fakes, checked_target
+        from agenttape_core.lifecycle.request import (
+            SELECTING,
+            SessionRequest,
+            changed_request,
+            checked_fakes,
+            checked_target,
+        )
         from agenttape_core.settings import explicit
 
         options = {
@@ -291,6 +298,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             SessionRequest(
                 cassette=name_or_path,
                 options=explicit(options),
+                selects=SELECTING,
                 redact=redact,
                 ambient=ambient,
                 events=events,

@@ -26,7 +26,6 @@ from agenttape_core.matching.fingerprint import Canonicaliser, CanonicalRequest,
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
 from agenttape_core.matching.nearest import Nearest, nearest
 from agenttape_core.matching.permutation import is_permuted
-from agenttape_core.matching.place_patterns import PlacePattern, bare_step
 from agenttape_core.matching.recording_index import (
     STRICT,
     WAYS,
@@ -40,10 +39,12 @@ from agenttape_core.matching.recording_index import (
     Way,
 )
 from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID, IdMap, ids_held
+from agenttape_core.matching.selector import NO_CALLS, Key, Selector, bare_step, refuse_unselected
 
 __all__ = [
     "ABSENT",
     "NOTHING",
+    "NO_CALLS",
     "RUN_SPECIFIC_ID",
     "STRICT",
     "WAYS",
@@ -55,6 +56,7 @@ __all__ = [
     "Difference",
     "IdMap",
     "Ignored",
+    "Key",
     "KeyedItems",
     "MatchOn",
     "Matcher",
@@ -62,10 +64,10 @@ __all__ = [
     "OnRepeat",
     "Order",
     "Place",
-    "PlacePattern",
     "Position",
     "RecordingIndex",
     "Rung",
+    "Selector",
     "Way",
     "bare_step",
     "canonical_json",
@@ -82,6 +84,7 @@ __all__ = [
     "places_above",
     "rank_name",
     "recorded_request",
+    "refuse_unselected",
     "spelled",
     "task_branch",
 ]

@@ -32,11 +32,13 @@ class Chosen(NamedTuple):
         path: The file, or a URL.
         is_named: Whether a marker named it, so that several tests may share it.
         options: Options of `use_cassette`.
+        own: The names of those that a marker gives.
     """
 
     path: Location
     is_named: bool
     options: dict[str, Any]
+    own: frozenset[str] = frozenset()
 
 
 def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
@@ -51,7 +53,7 @@ def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
             "the fixture cassette_config: cassette_dir is known before fixtures run\n"
             "  give it to the marker, or set cassette_dir in [tool.agenttape] or AGENTTAPE_CASSETTE_DIR"
         )
-    options = _known(dict(config), "the fixture cassette_config")
+    options, marked = _known(dict(config), "the fixture cassette_config"), set[str]()
     for _, marker in reversed(list(item.iter_markers_with_node("cassette"))):
         own = dict(marker.kwargs)
         if len(marker.args) > 1 or ("name" in own and marker.args):
@@ -59,8 +61,9 @@ def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
         name = own.pop("name", marker.args[0] if marker.args else None) or name
         own.pop("cassette_dir", None)
         options.update(_known(own, "pytest.mark.cassette"))
+        marked |= own.keys()
     path = named_cassette(item.path, given_dir(item), name) if name is not None else own_cassette(item)
-    return Chosen(path, name is not None, options)
+    return Chosen(path, name is not None, options, frozenset(marked))
 
 
 def derived_to(config: pytest.Config, path: Location) -> Location | None:

@@ -28,7 +28,7 @@ from agenttape_core.errors import (
 from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.presence import PRESENCE, Aftermath
 from agenttape_core.lifecycle.project import this_project
-from agenttape_core.lifecycle.request import no_remedy
+from agenttape_core.lifecycle.request import SELECTING, no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.pytest_plugin.again import AGAIN, caught_by_unittest
 from agenttape_core.pytest_plugin.cassette_options import (
@@ -112,6 +112,7 @@ class Running:
             places=places_of(request),
             may_be_missing=self.plans,
             judges_unused=not self.plans,
+            selects=SELECTING & chosen.own,
             write_to=live,
         )
         if (changed := item.stash.get(REPLAYED, None)) is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.matching import PlacePattern
+from agenttape_core.matching import Selector
 from agenttape_core.schema import MODEL_KINDS, OWN
 
 
@@ -103,38 +103,36 @@ def made_candidate(given: Any, frameworks: Sequence[str]) -> Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The candidates of a session, by place.
+    """The candidates of a session, and the calls for which each is tried.
 
     Args:
-        chosen: A candidate for each pattern of places, the first that selects a call counts; `None` selects all.
-            Without any, the program's own model is asked again.
+        chosen: A candidate for each selector, the first that selects a call counts, those by number or address first;
+            `None` selects all. Without any, the program's own model is asked again.
     """
 
-    chosen: Sequence[tuple[PlacePattern | None, Candidate]]
+    chosen: Sequence[tuple[Selector | None, Candidate]]
 
     @property
     def is_everywhere(self) -> bool:
         """True if each call of a model has a candidate."""
-        return not self.chosen or any(pattern is None for pattern, _ in self.chosen)
+        return not self.chosen or any(selector is None for selector, _ in self.chosen)
 
     def may_be_at(self, kind: str) -> bool:
         """Return whether a call of a kind can have a candidate."""
         return kind in MODEL_KINDS
 
-    def at(self, address: str) -> Candidate | None:
-        """Return the candidate for the calls at an address, if there is one."""
-        for pattern, candidate in self.chosen:
-            if pattern is not None and pattern.text == address:
-                return candidate
-        return next((one for pattern, one in self.chosen if pattern is None or pattern.selects(address)), None)
+    def at(self, kind: str, name: str, address: str) -> Candidate | None:
+        """Return the candidate for a call, if there is one."""
+        chosen = self.chosen
+        return next((one for each, one in chosen if each is None or each.selects(kind, name, address)), None)
 
     def described(self) -> str | dict[str, str]:
-        """Return the labels as plain data, by pattern if there are several places."""
+        """Return the labels as plain data, by selector if there are several."""
         if not self.chosen:
             return OWN
         if self.is_everywhere:
             return self.chosen[0][1].label
-        return {pattern.text: candidate.label for pattern, candidate in self.chosen if pattern is not None}
+        return {str(key): candidate.label for selector, candidate in self.chosen for key in selector or ()}
 
 
 def candidate_of(crossing: Any, framework: str) -> CandidateModel | None:

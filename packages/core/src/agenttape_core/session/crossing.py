@@ -116,17 +116,17 @@ def missed(
     """
     session, boundary, request, position, number, owner, parent = facts
     known = len(session.recordings.index.numbers(request.fingerprint))
-    reason = refusal_reason(refusal, known, _bar(session, request.kind, request.name))
+    reason = refusal_reason(refusal, known, _bar(session, request.kind, request.name, position.address))
     drift = miss_of(session, request, position, reason, lossy=refusal.found is not None)
     answer = _miss_result(drift, parent.number if parent is not None else None)
     return AnsweredCall(session, boundary, request, position, number=number, owner=owner, answer=answer)
 
 
-def _bar(session: Session, kind: str, name: str) -> str:
+def _bar(session: Session, kind: str, name: str, address: str) -> str:
     """Return why a boundary is only ever served; empty where it might be executed."""
-    if session.policy.is_barred(kind, name):
+    if session.policy.is_barred(kind, name, address):
         return "the run has departed from its recording, live does not name this call"
-    return "it is replay-only" if session.policy.is_replay_only(kind, name) else ""
+    return "it is replay-only" if session.policy.is_replay_only(kind, name, address) else ""
 
 
 def _note_answer(facts: Facts, found: Match, *, is_served: bool) -> Crossed:

@@ -463,8 +463,8 @@ def _written(call: ExecutedCall, value: Any) -> Plain:
     try:
         return call.session.codec.encode(value)
     except UnrecordableValueError as error:
-        policy, asked = call.session.policy, call.request
-        if not (policy.must_step_into(asked.kind, asked.name) and policy.may_step_into(asked.kind, asked.name)):
+        policy, asked = call.session.policy, (call.request.kind, call.request.name, call.position.address)
+        if not (policy.must_step_into(*asked) and policy.may_step_into(*asked)):
             raise
         call.fidelity_note = f"a replay runs its code: {str(error).partition(chr(10))[0]}"
         return plain_value(value)

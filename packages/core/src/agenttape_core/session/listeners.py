@@ -10,8 +10,8 @@ from agenttape_core.errors import CassetteMissError, shown_path
 from agenttape_core.guard import how_to_end, warn_of_late
 from agenttape_core.guard.caller import caller
 from agenttape_core.matching import Candidate as Match
-from agenttape_core.matching import CanonicalRequest, Nearest, Position, differences
-from agenttape_core.schema import KINDS
+from agenttape_core.matching import CanonicalRequest, Nearest, Position, Selector, differences
+from agenttape_core.schema import KINDS, IndexRow
 from agenttape_core.session.events import Events
 from agenttape_core.session.held_secrets import HeldSecrets
 from agenttape_core.session.ids_of_run import Asked
@@ -51,7 +51,7 @@ class Names(Listener):
     def __init__(self, session: Session) -> None:
         policy = session.policy
         self._session = session
-        self.named = policy.live | policy.replay_only | (policy.step_into or frozenset())
+        self.named = policy.live | policy.replay_only | (policy.step_into or Selector())
         self._met: set[str] = set()
 
     def begins(self, kind: str, name: str) -> None:
@@ -59,9 +59,11 @@ class Names(Listener):
         self._met.update((kind, name))
 
     def unmatched(self) -> list[str]:
-        """Return the names in options that no boundary has, neither of this run nor of the cassette."""
-        recorded = {word for row in self._session.source.entries for word in (row.kind, row.name)}
-        return sorted(self.named - self._met - recorded - KINDS - {IDEMPOTENT})
+        """Return the selectors in options that select no call, neither of this run nor of the cassette."""
+        report, known = self._session.report, {*self._met, *KINDS, IDEMPOTENT}
+        met = [*report.served, *report.executed, *report.ran_through]
+        calls: list[IndexRow | Crossed] = [*self._session.source.entries, *met]
+        return sorted(str(key) for key in self.named - known if not Selector((key,), calls).among(calls))
 
 
 NAMES: Slot[Names] = Slot(Names)

@@ -68,11 +68,11 @@ class Recordings:
             is_idempotent: Whether the boundary says that a call of it may be made again.
         """
         kind, name = request.kind, request.name
-        if is_tried or not policy.may_serve(kind, name):
-            return decide(policy, kind, name, None, is_tried=is_tried)
+        if is_tried or not policy.may_serve(kind, name, address):
+            return decide(policy, kind, name, None, address=address, is_tried=is_tried)
         while True:
             found = self._find(policy, request, address)
-            decision = decide(policy, kind, name, found, is_idempotent=is_idempotent)
+            decision = decide(policy, kind, name, found, address=address, is_idempotent=is_idempotent)
             if not isinstance(decision, Serve | StepInto):
                 return decision
             if self.index.use(decision.found, alone=isinstance(decision, StepInto)):

@@ -116,7 +116,7 @@ def find_unused(session: Session) -> None:
     served = [
         number
         for number, row in rows.items()
-        if number not in needless and not session.policy.is_live(row.kind, row.name)
+        if number not in needless and not session.policy.is_live(row.kind, row.name, row.address)
     ]
     session.report.close([_crossed(rows[number]) for number in session.recordings.index.unused(served)])
 

@@ -144,7 +144,7 @@ class Session:
             recorded = source.interaction(served.number)
             if served.kind != "tool" and not recorded.acts:
                 return ""  # a search of a remote service has no code that could have run
-            if not self.policy.may_step_into(served.kind, served.name):
+            if not self.policy.may_step_into(served.kind, served.name, served.address):
                 return "replay-only"
             return answered_without(recorded) or why_not_run(recorded.acts)
 
@@ -367,14 +367,14 @@ class Session:
         candidates = self.setup.candidates
         if candidates is None or not (boundary.takes_candidates and candidates.may_be_at(request.kind)):
             return None
-        return candidates.at(position.address)
+        return candidates.at(request.kind, request.name, position.address)
 
     def _policy_of(self, boundary: Boundary) -> Policy:
         """Return the policy for a call. A trial makes all models live but those that no candidate can replace."""
         candidates = self.setup.candidates
         if boundary.takes_candidates or candidates is None or not candidates.is_everywhere:
             return self.policy
-        return self.policy._replace(live=self.policy.live - MODEL_KINDS)
+        return self.policy._replace(live=self.policy.live.without(MODEL_KINDS))
 
     def _follow_writes(self, decision: Decision, request: CanonicalRequest, position: Position, holder: Any) -> None:
         """Note a write that is served, and refuse what would be executed on an object after one was."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agenttape_core import Comparison, ConfigurationError, Interaction, Session, Step, compare_cassettes, open_cassette
 from agenttape_core.integration import Plain, value_codec
-from agenttape_core.integration.cassettes import Crossed, deriving, project_settings, why_not_run
+from agenttape_core.integration.cassettes import Crossed, Selector, deriving, project_settings, why_not_run
 from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.time_travel.answers import edited_answers
 from agenttape_langgraph.time_travel.drivers import adrive, drive
@@ -62,13 +62,12 @@ def _around(run: RecordedRun, number: int) -> Iterator[Interaction]:
 
 
 def _runs_through(item: Interaction) -> bool:
-    step_into = set(project_settings().step_into or ())
-    named = not {item.kind, item.name}.isdisjoint(step_into)
+    named = Selector(project_settings().step_into).selects(item.kind, item.name, item.address)
     return not _is_replay_only(item) and (named or (item.kind == "tool" and item.acts == []))
 
 
 def _is_replay_only(item: Interaction) -> bool:
-    return not {item.kind, item.name}.isdisjoint(project_settings().replay_only)
+    return Selector(project_settings().replay_only).selects(item.kind, item.name, item.address)
 
 
 _GAP = "gap"

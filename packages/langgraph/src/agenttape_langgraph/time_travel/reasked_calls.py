@@ -17,6 +17,7 @@ from agenttape_core.integration.cassettes import (
     Cassette,
     Ignored,
     Matcher,
+    Selector,
     Way,
     project_settings,
     recorded_request,
@@ -71,7 +72,9 @@ class ReaskedCall:
         return recorded.address.partition("/")[0] in self._roots
 
     def _is_run_through(self, recorded: Interaction) -> bool:
-        is_replay_only = not {recorded.kind, recorded.name}.isdisjoint(project_settings().replay_only)
+        is_replay_only = Selector(project_settings().replay_only).selects(
+            recorded.kind, recorded.name, recorded.address
+        )
         return recorded.acts == [] and recorded.number in self._with_calls and not is_replay_only
 
     @cached_property

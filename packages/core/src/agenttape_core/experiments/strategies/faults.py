@@ -101,7 +101,7 @@ def control_of(source: Source, served: Collection[int]) -> Mapping[int, Change]:
 def served_by(session: Session) -> list[int]:
     """Return the numbers of the recordings that a session has served, and would serve again."""
     policy = session.policy
-    return [one.number for one in session.report.served if policy.may_serve(one.kind, one.name)]
+    return [one.number for one in session.report.served if policy.may_serve(one.kind, one.name, one.address)]
 
 
 def _representatives(items: Sequence[Interaction]) -> list[Interaction]:

@@ -59,7 +59,7 @@ def _served_whole(session: Session) -> Iterator[str]:
     for served in session.report.served:
         recorded = session.source.interaction(served.number)
         calls = any(address.startswith(f"{recorded.address}/") for address in addresses)
-        may_run = session.policy.may_step_into(recorded.kind, recorded.name)
+        may_run = session.policy.may_step_into(recorded.kind, recorded.name, recorded.address)
         if not (recorded.kind == "tool" and recorded.acts == [] and calls and may_run):
             yield recorded.address
 

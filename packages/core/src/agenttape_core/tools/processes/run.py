@@ -19,6 +19,8 @@ from agenttape_core.errors import CassetteError, CassetteNotFoundError, Configur
 from agenttape_core.guard import of_program
 from agenttape_core.lifecycle.entry_points import GROUP, HTTP_GROUP, SERVER_GROUP
 from agenttape_core.lifecycle.missing import FRAMEWORKS
+from agenttape_core.lifecycle.open_session import refuse_misspelled
+from agenttape_core.lifecycle.request import SELECTING
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.redaction import new_key
 from agenttape_core.schema import HASH_SEED
@@ -80,6 +82,8 @@ def run(
     options = {**options, "mode": mode.value}
     settings = _checked(path, options)
     recorded = {} if records else recorded_of(path, command)
+    if recorded and not settings.candidate:  # another model may make other calls
+        refuse_misspelled(options, SELECTING, [row for one in recorded.values() for row in one.entries], path)
     config = replace(
         _config(path, command, options),
         replays_only=not (records or settings.live or settings.candidate),

@@ -80,7 +80,7 @@ def planned(
     for item in (item for item in cassette.interactions() if item.kind in MODEL_KINDS):
         own += 1
         add(item, baseline)
-        if (tried := chosen.at(item.address)) is not None:
+        if (tried := chosen.at(item.kind, item.name, item.address)) is not None:
             other += 1
             add(tried_with(item, tried.label), samples)
     return TrialPlan(name, label, own * baseline, other * samples, dollars, tuple(unpriced))
