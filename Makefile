@@ -173,7 +173,7 @@ build: $(READY) ## Build the wheels and source distributions into dist/, and che
 	for name in $(NAMES); do $(BIN)/python -m build --outdir dist packages/$$name > /dev/null || exit 1; done
 	$(BIN)/twine check --strict dist/*
 
-viewer: ## Build the page of `agenttape view` anew; needs Node.js 20 or later, and npm.
+viewer: ## Build the page of `agenttape show --html` anew; needs Node.js 20 or later, and npm.
 	cd packages/core/viewer && npm install --no-package-lock --ignore-scripts --no-audit --no-fund && npm run build
 
 clean: ## Remove what the other verbs made.

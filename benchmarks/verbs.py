@@ -17,8 +17,20 @@ from agenttape_langchain import tape
 
 _SIZES = (5_000, 20_000)
 _VERBS = (
-    *("show", "stats", "stats --by turn", "ls", "timeline", "coverage", "stale", "validate", "scan", "seal", "diff"),
-    *("export", "export --format otel", "view", "redact", "migrate", "convert"),
+    *(
+        "show",
+        "show --stats",
+        "show --stats --by turn",
+        "ls",
+        "show --timeline",
+        "coverage",
+        "stale",
+        "validate",
+        "scan",
+        "seal",
+        "diff",
+    ),
+    *("export", "export --format otel", "show --html", "cassette redact", "cassette migrate", "cassette convert"),
 )
 _MEASURING = """
 import atexit, resource, sys
@@ -79,8 +91,8 @@ def _measured(verb: str, path: Path, folder: Path) -> tuple[float, float]:
     """The seconds of the processor and the greatest memory in MB that a verb takes."""
     words = {
         "diff": [str(path), str(path)],
-        "view": [str(path), "-o", str(folder / "page.html")],
-        "convert": [str(path), str(folder / f"{path.stem}.jsonl")],
+        "show --html": [str(folder / "page.html"), str(path)],
+        "cassette convert": [str(path), str(folder / f"{path.stem}.jsonl")],
         "seal": [str(path), "--seals", str(folder / "seals.json")],
     }.get(verb, [str(path)])
     return _spent([*verb.split(), *words])

@@ -32,10 +32,10 @@ def completion(shell: str) -> ShellComplete:
     [
         ([""], [("plain", name) for group in GROUPS.values() for name in group]),
         (["cassette", ""], [("plain", name) for name in OF_CASSETTES]),
-        (["ti"], [("plain", "timeline")]),
+        (["sh"], [("plain", "show")]),
         (["show", "cass"], [("file", "cass")]),
         (["ls", "a.yaml", ""], [("file", "")]),
-        (["show", "--int"], [("plain", "--interaction")]),
+        (["show", "--ti"], [("plain", "--timeline")]),
         (["stale", "--check", "pa"], [("plain", "package")]),
     ],
 )
@@ -53,13 +53,13 @@ def test_scripts(shell: str) -> None:
 
 def test_the_installed_command() -> None:
     """The installed command prints the script, and answers it."""
-    asked = {VARIABLE: "zsh_source"}, {VARIABLE: "zsh_complete", "COMP_WORDS": "agenttape ti", "COMP_CWORD": "1"}
+    asked = {VARIABLE: "zsh_source"}, {VARIABLE: "zsh_complete", "COMP_WORDS": "agenttape sh", "COMP_CWORD": "1"}
     script, words = (
         subprocess.run([AGENTTAPE], env={**os.environ, **each}, capture_output=True, text=True, check=True).stdout
         for each in asked
     )
     assert f"{VARIABLE}=zsh_complete" in script
-    assert words.split() == ["plain", "timeline", "_"]
+    assert words.split() == ["plain", "show", "_"]
 
 
 def test_it_is_quick() -> None:

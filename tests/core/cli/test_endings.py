@@ -27,10 +27,10 @@ def broken(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "words",
     [
-        ["stats", "--nope"],
+        ["show", "--stats", "--nope"],
         ["validate", "--nope"],
-        ["timeline"],
-        ["timeline", "."],
+        ["show", "--timeline"],
+        ["show", "--timeline", "."],
         ["cassette", "recover", "--nope"],
         ["cassette", "recover", WEATHER],
         ["cassette", "convert", "-"],
@@ -53,7 +53,11 @@ def test_misused(command: Any, folder: Path, words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["cassette", "recover", "gone"], ["cassette", "convert", "gone.yaml", "a.jsonl"], ["timeline", "gone.yaml"]],
+    [
+        ["cassette", "recover", "gone"],
+        ["cassette", "convert", "gone.yaml", "a.jsonl"],
+        ["show", "gone.yaml"],
+    ],
 )
 def test_gone(command: Any, words: list[str]) -> None:
     """A path that is nothing ends with 3, whatever should be done with it."""
@@ -108,11 +112,11 @@ def test_interrupted(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Interrupted()))
-    assert command("stats", "-") == (130, "", "\nagenttape: interrupted\n")
+    assert command("show", "--stats", "-") == (130, "", "\nagenttape: interrupted\n")
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("words", [["show", "--json", WEATHER], ["export", WEATHER], ["view", WEATHER, "-o", "-"]])
+@pytest.mark.parametrize("words", [["show", "--json", WEATHER], ["export", WEATHER], ["show", WEATHER, "--html", "-"]])
 def test_nobody_reads_any_more(folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """When the reader of a pipe has gone, as `head` does, that is no error."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # with it, nothing would be left to write at the exit

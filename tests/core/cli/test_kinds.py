@@ -15,7 +15,7 @@ from agenttape_core.experiments.verify import ALL_FACTORS
 
 pytestmark = pytest.mark.process
 
-READING = ("ls", "scan", "show", "stats", "timeline", "validate")
+READING = ("ls", "scan", "show", "show --stats", "show --timeline", "validate")
 COUNTS = {"functions": 5, "langchain": 3, "langgraph": 3, "llamaindex": 3}
 
 
@@ -28,7 +28,7 @@ def cut(path: Path) -> Path:
 @pytest.mark.parametrize("verb", READING)
 def test_as_text(command: Any, recorded: Path, verb: str) -> None:
     """Each verb says something of it, and ends with 0."""
-    ended = command(verb, recorded)
+    ended = command(*verb.split(), recorded)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.strip()
 
@@ -37,7 +37,7 @@ def test_as_text(command: Any, recorded: Path, verb: str) -> None:
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_one_that_is_cut_off(command: Any, recorded: Path, verb: str, words: list[str]) -> None:
     """One that is cut off ends with 3 and is named, also beside others that are whole."""
-    ended = command(verb, cut(recorded), *words)
+    ended = command(*verb.split(), cut(recorded), *words)
     assert ended.code == 3
     assert str(recorded) in ended.out + ended.err
 
@@ -63,14 +63,14 @@ def test_show(command: Any, recorded: Path, kind: str) -> None:
     assert len(shown["records"]) == len(records)
     out = command("show", recorded).out
     assert all(f"{number}  " in out for number in range(1, COUNTS[kind] + 1))
-    one = command("show", recorded, "--interaction", COUNTS[kind], "--json").json
+    one = command("show", recorded, "--call", COUNTS[kind], "--json").json
     assert one["number"] == COUNTS[kind]
     assert command("show", recorded, "--step", 1).code == (3 if kind == "functions" else 0)
 
 
 def test_stats(command: Any, recorded: Path, kind: str) -> None:
     """Its calls are added up."""
-    total = command("stats", recorded, "--json").json
+    total = command("show", "--stats", recorded, "--json").json
     assert (total["cassettes"], total["interactions"]) == (1, COUNTS[kind])
     assert total["streamed"] == {"functions": 1, "langchain": 2, "langgraph": 0, "llamaindex": 2}[kind]
 
@@ -100,7 +100,7 @@ def test_convert(command: Any, recorded: Path, name: str, monkeypatch: pytest.Mo
     assert command("cassette", "convert", name, "back.yaml", "--json").json["source"] == name
     assert Path("back.yaml").read_bytes() == recorded.read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(name).read_bytes())))
-    assert command("stats", "-", "--json").json["interactions"] == len(open_cassette(recorded).entries)
+    assert command("show", "--stats", "-", "--json").json["interactions"] == len(open_cassette(recorded).entries)
     assert command("cassette", "convert", cut(recorded), "c.jsonl").code == 3
 
 
@@ -145,6 +145,6 @@ def test_a_folder_of_all(command: Any, folder: Path, kinds: Any) -> None:
         "cassettes/weather.yaml",
         *(f"{kind}.yaml" for kind in sorted(kinds)),
     ]
-    assert command("stats", "--json").json["interactions"] == 3 + sum(COUNTS.values())
+    assert command("show", "--stats", "--json").json["interactions"] == 3 + sum(COUNTS.values())
     assert command("cassette", "prune").code == 0
     assert command("stale", "--check", "package", "--check", "prompt", "--check", "tool").code == 0

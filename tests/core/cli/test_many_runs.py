@@ -19,7 +19,7 @@ SUMS = ("input_tokens", "output_tokens", "unpriced")
 
 def groups_by(command: Any, path: Path, way: str) -> list[dict[str, Any]]:
     """Return the totals of a cassette by what its calls belong to."""
-    found: list[dict[str, Any]] = command("stats", path, "--by", way, "--json").json["groups"]
+    found: list[dict[str, Any]] = command("show", "--stats", path, "--by", way, "--json").json["groups"]
     return found
 
 
@@ -27,15 +27,15 @@ def groups_by(command: Any, path: Path, way: str) -> list[dict[str, Any]]:
 def test_sums_agree(kind: str, way: str, recorded: Path, command: Any) -> None:
     """Whatever calls are grouped by, the sums over the groups are those of `stats`."""
     whole, groups = (
-        command("stats", recorded, "--json").json,
-        command("stats", recorded, "--by", way, "--json").json["groups"],
+        command("show", "--stats", recorded, "--json").json,
+        command("show", "--stats", recorded, "--by", way, "--json").json["groups"],
     )
     assert sum(group["calls"] for group in groups) == whole["interactions"]
     assert sum(group["failed"] for group in groups) == whole["raised"] + whole["cancelled"]
     assert [sum(group[name] for group in groups) for name in SUMS] == [whole[name] for name in SUMS]
     assert sum(group["seconds"] for group in groups) == pytest.approx(whole["seconds"], abs=0.01)
     assert len({group["name"] for group in groups}) == len(groups)
-    assert command("stats", recorded, "--by", way).code == 0
+    assert command("show", "--stats", recorded, "--by", way).code == 0
 
 
 def test_groups_of_an_agent(recorded: Path, kind: str, command: Any) -> None:
@@ -46,7 +46,8 @@ def test_groups_of_an_agent(recorded: Path, kind: str, command: Any) -> None:
     assert {name: group["calls"] for name, group in nodes.items()} == {"model": 2, "tools": 1}
     assert nodes["model"]["ttft_ms"] is not None
     tools = {
-        group["name"]: group["calls"] for group in command("stats", recorded, "--by", "tool", "--json").json["groups"]
+        group["name"]: group["calls"]
+        for group in command("show", "--stats", recorded, "--by", "tool", "--json").json["groups"]
     }
     assert tools == {"": 2, "temperature": 1}
     (turn,) = groups_by(command, recorded, "turn")

@@ -48,7 +48,7 @@ REFUSED = {
 """Commands that give a verdict: words that let one judge nothing, its exit code, and the sentence."""
 
 WITHOUT_VERDICT = {
-    **dict.fromkeys(("export", "ls", "show", "stats", "timeline", "view", "cassette schema"), "it shows what there is"),
+    **dict.fromkeys(("export", "ls", "show", "cassette schema"), "it shows what there is"),
     **dict.fromkeys(
         ("cassette convert", "import", "cassette migrate", "cassette recover"),
         "it rewrites the cassettes that are named",

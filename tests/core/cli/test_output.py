@@ -23,7 +23,7 @@ JOURNAL = ".rain.yaml.{}-0a1b2c3d.journal"
 
 
 @pytest.mark.parametrize(
-    "words", [["show"], ["show", "--json"], ["show", "--interaction", "1"], ["diff", WEATHER], ["export"]], ids=" ".join
+    "words", [["show"], ["show", "--json"], ["show", "--call", "1"], ["diff", WEATHER], ["export"]], ids=" ".join
 )
 def test_nothing_acts_on_a_terminal(command: Any, folder: Path, words: list[str]) -> None:
     """Controls of one byte, of Unicode, and what turns text around are shown as escapes; letters are not."""
@@ -49,10 +49,10 @@ def test_complaints_do_not_act_on_a_terminal(command: Any) -> None:
     [
         (["validate"], "reading"),
         (["ls"], "reading"),
-        (["stats"], "reading"),
+        (["show", "--stats"], "reading"),
         (["scan"], "scanning"),
         (["cassette", "recover"], "recovering"),
-        (["view", WEATHER], "reading"),
+        (["show", WEATHER, "--html", "page.html"], "reading"),
     ],
 )
 def test_progress(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], label: str) -> None:
@@ -69,25 +69,25 @@ def test_progress(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, w
         assert (label in told.getvalue()) is (is_terminal and not added)
 
 
-@pytest.mark.parametrize("verb", ["ls", "stats", "view"])
+@pytest.mark.parametrize("verb", ["ls", "show --stats", "show --html=page.html"])
 @pytest.mark.process
 def test_prices_of_the_project(command: Any, folder: Path, kinds: Mapping[str, Path], verb: str) -> None:
     """What calls cost follows the table that the settings name."""
     (folder / "priced.yaml").write_bytes(kinds["langchain"].read_bytes())
     (folder / "prices.json").write_text('{"gpt-5-mini": {"input": 1000000, "output": 1000000}}')
     (folder / "pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n')
-    told = command(verb, "priced.yaml", "--json").json
-    (total,) = command("ls", "priced.yaml", "--json").json if verb == "view" else told if verb == "ls" else [told]
+    told = command(*verb.split(), "priced.yaml", "--json").json
+    (total,) = command("ls", "priced.yaml", "--json").json if "html" in verb else told if verb == "ls" else [told]
     assert total["dollars"] == total["input_tokens"] + total["output_tokens"] > 0
-    if verb == "view":
+    if "html" in verb:
         assert f'"dollars":{total["dollars"]}' in Path(told["written"]).read_text("utf-8")
 
 
-@pytest.mark.parametrize("verb", ["ls", "stats"])
+@pytest.mark.parametrize("verb", ["ls", "show --stats"])
 def test_without_prices(command: Any, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no prices are installed, verbs that show costs say how to get some; tokens are counted all the same."""
     monkeypatch.setattr(prices, "_installed", prices.NoPrices)
-    assert "pip install 'agenttape-core[prices]'" in command(verb, "cassettes").out
+    assert "pip install 'agenttape-core[prices]'" in command(*verb.split(), "cassettes").out
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
-from agenttape_core.cli.verbs.timeline import bar_of
+from agenttape_core.cli.verbs.show import bar_of
 from agenttape_core.integration import Boundary
 from agenttape_core.lifecycle.imported import CallFacts, Importing
 from agenttape_core.schema import Header, Interaction, Outcome, Step, StepTiming, Timing, Volatile
@@ -37,7 +37,7 @@ def written(path: Path, records: list[Interaction | Step], **volatile: Any) -> P
 
 def test_one_after_the_other(command: Any) -> None:
     """Calls that follow each other begin when the one before has ended, or later."""
-    shown = command("timeline", "weather", "--json").json
+    shown = command("show", "--timeline", "weather", "--json").json
     assert (shown["guessed"], shown["most_at_once"]) == (0, 1)
     rows = shown["rows"]
     assert [row["label"] for row in rows] == ["answer", "look_up", "look_up#2"]
@@ -58,14 +58,14 @@ def test_parallel_calls(command: Any, folder: Path) -> None:
 
     with use_cassette("both", mode="all"), ThreadPoolExecutor(2) as threads:
         list(threads.map(meet, range(2)))
-    assert command("timeline", "both", "--json").json["most_at_once"] == 2
-    assert "at most 2 at once" in command("timeline", "both").out
+    assert command("show", "--timeline", "both", "--json").json["most_at_once"] == 2
+    assert "at most 2 at once" in command("show", "--timeline", "both").out
 
 
 @pytest.mark.process
 def test_each_kind(command: Any, recorded: Path, kind: str) -> None:
     """Each framework's calls have their starts, within the steps around them; streams have their first chunk."""
-    shown = command("timeline", recorded, "--json").json
+    shown = command("show", "--timeline", recorded, "--json").json
     assert shown["guessed"] == 0
     calls = [row for row in shown["rows"] if row["word"] == "interaction"]
     assert all(row["start_ms"] >= 0 and row["start_ms"] + row["duration_ms"] <= shown["total_ms"] for row in calls)
@@ -76,7 +76,7 @@ def test_each_kind(command: Any, recorded: Path, kind: str) -> None:
         around = steps.get(row["address"].rpartition("/")[0], {"start_ms": 0, "duration_ms": shown["total_ms"]})
         assert around["start_ms"] - 0.2 <= row["start_ms"]
         assert row["start_ms"] + row["duration_ms"] <= around["start_ms"] + around["duration_ms"] + 0.2
-    out = command("timeline", recorded).out
+    out = command("show", "--timeline", recorded).out
     assert all(f"{row['number']} {row['kind']} " in out for row in calls)
     if kind == "langgraph":
         assert shown["most_at_once"] == 2
@@ -102,7 +102,7 @@ def test_older_cassettes(command: Any, folder: Path) -> None:
     rows = timeline_of(open_cassette(path)).calls
     assert [row.start_ms for row in rows] == [0.0, 0.0, 20.0, 10.0]
     assert [row.is_measured for row in rows] == [False] * 4
-    out = command("timeline", "old.yaml").out
+    out = command("show", "--timeline", "old.yaml").out
     assert "~20 ms" in out
     assert "the start of 4 of them was not recorded" in out
 
@@ -153,7 +153,7 @@ with use_cassette("died.yaml", mode="all"):
 """
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=False)
     assert command("cassette", "recover").code == 0
-    assert command("timeline", "died.yaml", "--json").json["guessed"] == 0
+    assert command("show", "--timeline", "died.yaml", "--json").json["guessed"] == 0
 
 
 def test_imported_calls_have_no_start(folder: Path) -> None:
@@ -169,11 +169,11 @@ def test_malformed_starts(command: Any, folder: Path, timings: str) -> None:
     """Starts that are none make the cassette malformed."""
     path = written(folder / "bad.yaml", [call(1, "a")], timings={1: Timing(duration_ms=5.0)})
     path.write_text(path.read_text().replace("1 5.0\n", f"{timings}\n"))
-    ended = command("timeline", "bad.yaml")
+    ended = command("show", "--timeline", "bad.yaml")
     assert (ended.code, "expected a timing such as" in ended.err) == (3, True)
 
 
 @pytest.mark.parametrize("path", ["gone.yaml", "docker.yaml", "cassettes/gone"])
 def test_no_cassette(command: Any, path: str) -> None:
     """A path that is no cassette ends with 3."""
-    assert command("timeline", path).code == 3
+    assert command("show", "--timeline", path).code == 3

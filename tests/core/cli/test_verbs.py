@@ -64,6 +64,8 @@ WORDS = {
     "gc": "agenttape cassette prune",
     "migrate": "agenttape cassette migrate",
     "lint": "agenttape validate",
+    "stats": "agenttape show --stats",
+    "view": "agenttape show --open",
     "shwo": "agenttape show",
     "test": "pytest --cassette-mode=once",
     "rm": "agenttape cassette prune",
@@ -77,10 +79,19 @@ def test_words_of_other_tools(command: Any, word: str) -> None:
     ended = command(word)
     assert ended.code == 2
     assert WORDS[word] in ended.err
-    assert set(MEANT.values()) <= {*VERBS, *(f"lab {name}" for name in EXPERIMENTS)}
+    assert {meant.partition(" --")[0] for meant in MEANT.values()} <= {*VERBS, *(f"lab {name}" for name in EXPERIMENTS)}
 
 
-@pytest.mark.parametrize("words", [["nope"], ["show"], ["ls", "--nope"], ["show", WEATHER, "--interaction", "x"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nope"],
+        ["show", WEATHER, WEATHER],
+        ["show", "--stats", "--timeline"],
+        ["ls", "--nope"],
+        ["show", WEATHER, "--call", "x"],
+    ],
+)
 def test_wrong_usage(command: Any, words: list[str]) -> None:
     """A command that is wrong ends with 2 and says what is."""
     ended = command(*words)
@@ -88,12 +99,12 @@ def test_wrong_usage(command: Any, words: list[str]) -> None:
     assert "Error: " in ended.err
 
 
-@pytest.mark.parametrize("verb", ["ls", "stats", "validate", "scan", "show"])
+@pytest.mark.parametrize("verb", ["ls", "show --stats", "validate", "scan", "show"])
 @pytest.mark.parametrize("path", ["gone.yaml", "empty", "docker.yaml"])
 def test_no_cassette(command: Any, folder: Path, verb: str, path: str) -> None:
     """A path that is no cassette ends with 3 and names it."""
     (folder / "empty").mkdir()
-    ended = command(verb, path)
+    ended = command(*verb.split(), path)
     assert ended.code == 3
     assert path in ended.out + ended.err
 
@@ -141,14 +152,14 @@ def test_show(command: Any) -> None:
 
 def test_show_one(command: Any) -> None:
     """One interaction is shown in full; a number that there is not ends with 3."""
-    assert "message: it has sunk" in command("show", WEATHER, "--interaction", 3).out
-    assert command("show", WEATHER, "--interaction", 2, "--json").json["outcome"] == {
+    assert "message: it has sunk" in command("show", WEATHER, "--call", 3).out
+    assert command("show", WEATHER, "--call", 2, "--json").json["outcome"] == {
         "status": "returned",
         "value": "Paris: sunny",
     }
-    assert command("show", WEATHER, "--interaction", 9).code == 3
+    assert command("show", WEATHER, "--call", 9).code == 3
     assert command("show", WEATHER, "--step", 1).code == 3
-    assert command("show", WEATHER, "--step", 1, "--interaction", 1).code == 2
+    assert command("show", WEATHER, "--step", 1, "--call", 1).code == 2
 
 
 def test_show_is_safe(command: Any, folder: Path) -> None:
@@ -170,9 +181,9 @@ def test_show_all_as_json(command: Any) -> None:
 def test_stats(command: Any, folder: Path) -> None:
     """Cassettes are added up."""
     record(folder / "other.yaml")
-    total = command("stats", ".", "--json").json
+    total = command("show", "--stats", ".", "--json").json
     assert (total["cassettes"], total["interactions"], total["kinds"]) == (2, 6, {"tool": 4, "chat": 2})
-    assert "model gpt-5" in command("stats").out
+    assert "model gpt-5" in command("show", "--stats").out
 
 
 def test_validate(command: Any, folder: Path) -> None:
@@ -200,7 +211,7 @@ def test_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPa
     """- is a cassette on standard input, in any layout, packed or not."""
     command("cassette", "convert", WEATHER, name)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((folder / name).read_bytes())))
-    ended = command("stats", "-", "--json")
+    ended = command("show", "--stats", "-", "--json")
     assert ended.json["interactions"] == 3
 
 
@@ -216,7 +227,7 @@ def test_convert_standard_input(command: Any, folder: Path, monkeypatch: pytest.
 def test_nonsense_on_standard_input(command: Any, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     """What is no cassette on standard input ends with 3."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert command("stats", "-").code == 3
+    assert command("show", "--stats", "-").code == 3
 
 
 def test_diff(command: Any, folder: Path) -> None:
@@ -258,7 +269,7 @@ with use_cassette("cassettes/died.yaml", mode="all"):
     assert "can be recovered" in command("cassette", "recover", "--dry-run").out
     (recovered,) = command("cassette", "recover", "cassettes", "--json").json
     assert recovered["written"].endswith("died.yaml")
-    assert command("stats", "cassettes/died.yaml", "--json").json["interactions"] == 1
+    assert command("show", "--stats", "cassettes/died.yaml", "--json").json["interactions"] == 1
 
 
 @pytest.mark.process
@@ -295,7 +306,7 @@ def test_without_the_extra() -> None:
     )
 
 
-@pytest.mark.parametrize("words", [["show", WEATHER], ["timeline", WEATHER], ["show", "--json", WEATHER]])
+@pytest.mark.parametrize("words", [["show", WEATHER], ["show", "--timeline", WEATHER], ["show", "--json", WEATHER]])
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_no_unicode(command: Any, monkeypatch: pytest.MonkeyPatch, encoding: str, words: list[str]) -> None:
     """Where the output has no character for what is told, it is told in others, and JSON is still JSON."""
@@ -305,9 +316,9 @@ def test_no_unicode(command: Any, monkeypatch: pytest.MonkeyPatch, encoding: str
     assert command(*words).code == 0
     told.seek(0)
     text = told.read()
-    assert "\\u0141" in text or words[0] == "timeline"
+    assert "\\u0141" in text or "--timeline" in words
     assert "--json" not in words or "Regen in Łódź 🌧?" in str(json.loads(text))
-    assert "= a call   - a step" in text or words[0] == "show"
+    assert "= a call   - a step" in text or "--timeline" not in words
 
 
 def test_json_does_nothing_to_a_terminal(command: Any) -> None:
@@ -379,10 +390,10 @@ def test_a_name_is_found_wherever_it_is(folder: Path, command: Any) -> None:
     assert "tests/cassettes/test_shop/test_bye.jsonl" in command("ls", "test_bye").out
     assert command("show", "test_hi[a-b]").out == command("show", "tests/cassettes/test_desk/test_hi[a-b].yaml").out
     assert command("cassette", "recover", "test_bye").out == "nothing to recover\n"
-    assert "did you mean:  tests/cassettes/test_desk/test_hi[a-b].yaml" in command("stats", "test_hi").err
+    assert "did you mean:  tests/cassettes/test_desk/test_hi[a-b].yaml" in command("show", "--stats", "test_hi").err
     assert "did you mean:  tests/cassettes/test_desk/test_hi[a-b].yaml" in command("cassette", "recover", "a-b").err
     assert command("cassette", "convert", WEATHER, "tests/cassettes/test_desk/test_bye.yaml").code == 0
-    for verb in ("show", "cassette recover", "stats"):
+    for verb in ("show", "cassette recover", "show --stats"):
         ended = command(*verb.split(), "test_bye")
         assert ended.code == 2
         assert "test_bye is the name of 2 cassettes; name one by its path:\n  tests/cassettes/test_desk/" in ended.err

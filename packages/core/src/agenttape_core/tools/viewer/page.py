@@ -29,7 +29,7 @@ from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.summary import overview_of
 from agenttape_core.tools.viewer.rows import page_rows, pairs_in, pairs_of, run_of
 
-MARK = "<!doctype html>\n<!-- made by agenttape view -->\n"
+MARK = "<!doctype html>\n<!-- made by agenttape show -->\n"
 """The beginning of each page that is made here."""
 _EXACT = 2**53
 """Greater integers are not exact in a browser."""

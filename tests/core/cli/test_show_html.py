@@ -1,4 +1,4 @@
-"""`agenttape view`: where it writes its page, what it refuses, and what it ends with."""
+"""`agenttape show --html`: where it writes its page, what it refuses, and what it ends with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def page(path: str | Path) -> str:
 @pytest.mark.process
 def test_each_kind(command: Any, recorded: Path) -> None:
     """A cassette of any framework becomes a page beside where one works, named like it."""
-    ended = command("view", recorded)
+    ended = command("show", recorded, "--html", f"{recorded.stem}.html")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out == f"wrote {recorded.stem}.html; open it in a browser\n"
     assert recorded.name in page(f"{recorded.stem}.html")
@@ -41,8 +41,8 @@ def test_each_kind(command: Any, recorded: Path) -> None:
 @pytest.mark.process
 def test_each_kind_beside_itself(command: Any, recorded: Path) -> None:
     """Two cassettes become one page, and JSON says whether they are the same."""
-    told = command("view", recorded, recorded, "--json").json
-    written = f"{recorded.stem}-{recorded.stem}.html"
+    written = "both.html"
+    told = command("show", recorded, recorded, "--html", written, "--json").json
     assert told["cassettes"] == [str(recorded)] * 2
     assert (told["written"], told["identical"]) == (written, True)
     assert told["bytes"] == len(page(written).encode())
@@ -51,57 +51,59 @@ def test_each_kind_beside_itself(command: Any, recorded: Path) -> None:
 def test_two_that_differ(command: Any, folder: Path) -> None:
     """Two runs that part are said to."""
     record(folder / "cassettes" / "snow.yaml", "Snow?")
-    assert command("view", WEATHER, "cassettes/snow.yaml", "-o", "two.html", "--json").json["identical"] is False
+    assert command("show", WEATHER, "cassettes/snow.yaml", "--html", "two.html", "--json").json["identical"] is False
     assert '"divergence":["interaction",1,1]' in page("two.html")
 
 
 def test_written_again(command: Any) -> None:
     """A page of ours is replaced; another file is not, and neither is a folder."""
-    assert command("view", WEATHER, "-o", "out.html").code == 0
-    assert command("view", WEATHER, "-o", "out.html").code == 0
+    assert command("show", WEATHER, "--html", "out.html").code == 0
+    assert command("show", WEATHER, "--html", "out.html").code == 0
     Path("mine.html").write_text("<p>mine</p>")
-    for target, why in (("mine.html", "is not a page of agenttape view"), ("cassettes", "is a folder")):
-        ended = command("view", WEATHER, "-o", target)
+    for target, why in (("mine.html", "is not a page of agenttape show"), ("cassettes", "is a folder")):
+        ended = command("show", WEATHER, "--html", target)
         assert ended.code == 2
         assert f"{target} {why}" in ended.err
     assert Path("mine.html").read_text() == "<p>mine</p>"
-    ended = command("view", WEATHER, "-o", "gone/out.html")
+    ended = command("show", WEATHER, "--html", "gone/out.html")
     assert (ended.code, "gone/out.html cannot be written" in ended.err) == (2, True)
 
 
 def test_standard_output_and_input(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page goes to standard output with `-o -`, and a cassette comes from standard input."""
+    """The page goes to standard output with `--html -`, and a cassette comes from standard input."""
     content = Path(WEATHER).read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-    ended = command("view", "-", "-o", "-")
+    ended = command("show", "-", "--html", "-")
     assert ended.code == 0
     assert is_page(ended.out)
-    for words in (["-", "-"], [WEATHER, "-o", "-", "--json"], [WEATHER, "-o", "-", "--open"]):
-        assert command("view", *words).code == 2
+    for words in (["-", "-"], [WEATHER, "--json"], [WEATHER, "--open"]):
+        assert command("show", *words, "--html", "-").code == 2
 
 
 def test_opened(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--open` shows the page that was written."""
+    """`--open` shows the page that was written, with the name of the cassette if no other is given."""
     shown: list[str] = []
     monkeypatch.setattr(click, "launch", shown.append)
-    assert command("view", WEATHER, "--open", "-o", "weather.html").code == 0
-    assert shown == ["weather.html"]
+    assert command("show", WEATHER, "--open").code == 0
+    assert command("show", WEATHER, "--open", "--html", "rain.html").code == 0
+    assert shown == ["weather.html", "rain.html"]
 
 
 @pytest.mark.parametrize("words", [[], ["gone.yaml"], [WEATHER, "gone.yaml"], ["docker.yaml"], ["bad.yaml"]])
 def test_bad_input(command: Any, words: list[str]) -> None:
     """What is no cassette, or a broken one, ends with 3, and no page is written; nothing at all ends with 2."""
     Path("bad.yaml").write_text(Path(WEATHER).read_text().replace("outcome:\n  status: ", "outcome:\n  status: un", 1))
-    assert command("view", *words).code == (3 if words else 2)
+    assert command("show", *words, "--html", "page.html").code == (3 if words else 2)
     assert not list(Path().glob("*.html"))
 
 
-def test_compressed_and_named(command: Any) -> None:
+def test_compressed_and_named(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compressed cassette is read, a bare name is found, and the page is not called after suffixes or folders."""
+    monkeypatch.setattr(click, "launch", lambda _: None)
     command("cassette", "convert", WEATHER, "rain.jsonl.gz")
-    assert command("view", "rain.jsonl.gz", "--json").json["written"] == "rain.html"
-    assert command("view", "cassettes", "--json").json["written"] == "weather.html"
-    assert command("view", "weather", "--json").json["written"] == "weather.html"
+    assert command("show", "rain.jsonl.gz", "--open", "--json").json["written"] == "rain.html"
+    assert command("show", "cassettes", "--open", "--json").json["written"] == "weather.html"
+    assert command("show", "weather", "--open", "--json").json["written"] == "weather.html"
     assert str(Path.cwd()) not in page("weather.html")
 
 
@@ -109,7 +111,7 @@ def test_a_folder(command: Any, folder: Path) -> None:
     """Each of several cassettes in a folder gets a page, and one lists them with links, also those that are broken."""
     record(folder / "cassettes" / "test_it" / "test_a[#1 & <b>].yaml", "Snow?")
     (folder / "cassettes" / "cut.yaml").write_bytes(Path(WEATHER).read_bytes()[:-200])
-    ended = command("view", "cassettes", "-o", "pages")
+    ended = command("show", "cassettes", "--html", "pages")
     assert (ended.code, ended.out.splitlines()[0]) == (3, "wrote pages/index.html and 2 pages; open it in a browser")
     listed = page("pages/index.html")
     links = re.findall('href="([^"]+)"', listed)
@@ -121,7 +123,7 @@ def test_a_folder(command: Any, folder: Path) -> None:
     assert "test_a[#1 &amp; &lt;b&gt;].yaml</a>" in listed
     assert "<td>cut.yaml</td>" in listed
     assert "<script" not in listed
-    told = command("view", "cassettes", "-o", "pages", "--json").json
+    told = command("show", "cassettes", "--html", "pages", "--json").json
     assert (told["written"], len(told["pages"]), list(told["problems"])) == (
         "pages/index.html",
         2,
@@ -134,7 +136,7 @@ def test_a_folder_that_holds_other_pages(command: Any, folder: Path) -> None:
     record(folder / "cassettes" / "snow.yaml", "Snow?")
     Path("agenttape-pages").mkdir()
     Path("agenttape-pages/index.html").write_text("mine")
-    assert command("view", "cassettes").code == 2
+    assert command("show", "cassettes", "--open").code == 2
     assert Path("agenttape-pages/index.html").read_text() == "mine"
 
 
@@ -152,14 +154,14 @@ def test_why_is_on_the_page(command: Any) -> None:
         names["answer"]()
 
     def flow(*more: str) -> Any:
-        assert command("view", "shop.yaml", "--why", "shop.py:answer", *more, "-o", "shop.html").code == 0
+        assert command("show", "shop.yaml", "--why", "shop.py:answer", *more, "--html", "shop.html").code == 0
         index = page("shop.html").partition('id="index">')[2].partition("</script>")[0]
         return json.loads(index).get("flow")
 
     assert [(edge["from"], edge["to"]) for edge in flow()["edges"]] == [(1, 2), (2, 0)]
     assert flow("--text", "3 copies")["text"] == "3 copies"
     for words in (["shop.yaml", "--text", "x"], ["shop.yaml", WEATHER, "--why", "shop.py:answer"]):
-        assert command("view", *words).code == 2
+        assert command("show", *words, "--open").code == 2
 
 
 @pytest.mark.process

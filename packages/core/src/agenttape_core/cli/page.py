@@ -1,9 +1,9 @@
-"""`agenttape view`: a page for the browser of one cassette, or of two side by side."""
+"""`agenttape show --html`: a page for the browser of one cassette, or of two side by side."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import click
 
 from agenttape_core.cli.app import CASSETTE, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, found_one
-from agenttape_core.cli.output import print_json, print_text, progress, progress_bar, verb
+from agenttape_core.cli.output import print_json, print_text, progress, progress_bar
 from agenttape_core.errors import CassetteError, counted
 from agenttape_core.matching import Ignored
 from agenttape_core.settings import load_settings
@@ -29,49 +29,36 @@ _PAGES = "agenttape-pages"
 """The folder of the pages of a folder."""
 
 
-@verb("agenttape view cassettes/weather.yaml --open")
-@click.argument("path")
-@click.argument("other", required=False)
-@click.option(
-    "-o",
-    "--output",
-    metavar="OUT.html",
-    help="The file to write, - for standard output; by default NAME.html in this folder. Of a folder of cassettes: the "
-    "folder to write; by default agenttape-pages.",
-)
-@click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
-@click.option("--why", "program", metavar="FUNCTION", help="Show which answers move which calls of this program.")
-@click.option("--text", metavar="TEXT", help="With --why: only what this text in an answer moves.")
-def view(
-    path: str,
-    other: str | None,
-    *,
-    output: str | None,
-    opens: bool,
-    program: str | None,
-    text: str | None,
-    as_json: bool,
+def write_page(
+    paths: Sequence[str], output: str | None, program: str | None, text: str | None, *, opens: bool, as_json: bool
 ) -> int:
-    """Write one HTML file that shows a run, or compares two.
+    """Write a page of one cassette, of two next to each other, or one for each of a folder.
 
-    Two runs are side by side, with their differences marked.
+    Args:
+        paths: One or two cassettes, or a folder of them.
+        output: The file or folder to write; `None` for a name made of those of the cassettes.
+        program: A program whose replays show which answers change which calls.
+        text: Only what this text in an answer changes.
+        opens: Whether the page is opened in the browser.
+        as_json: Whether the result is printed as JSON.
 
-    Of a folder with several cassettes, it writes a folder: index.html lists them all, and each has a page of its own.
+    Returns:
+        The exit code.
 
-    With --why, the program is replayed as agenttape lab why does, and a click on a call shows whose answers move it,
-    and what its own answer moves. FUNCTION is module:function, path/to/file.py:function or the id of a test.
-
-    The files need no network and no server: keep them, send them, attach them to a failed build.
+    Raises:
+        UsageError: If the file cannot be written, or options don't fit together.
     """
-    _refuse_why(path, other, program, text)
-    if other is None and Path(path).is_dir() and len(several := found_in([path])) > 1:
+    if not 1 <= len(paths) <= 2 or list(paths) == [STDIN, STDIN]:  # noqa: PLR2004 - one, or two to compare
+        raise click.UsageError("a page shows one cassette or two, of which one may be on standard input")
+    path = paths[0]
+    if program is not None and (len(paths) > 1 or path == STDIN or Path(path).is_dir()):
+        raise click.UsageError("--why replays one cassette: name its file, and no other")
+    if len(paths) == 1 and Path(path).is_dir() and len(several := found_in([path])) > 1:
         return _folder(Path(path), several, Path(output or _PAGES), opens=opens, as_json=as_json)
-    found = [found_one(each) for each in (path, other) if each is not None]
-    if path == other == STDIN:
-        raise click.UsageError("only one of two cassettes can come from standard input")
+    found = [found_one(each) for each in paths]
     target = _target(output, found)
     if target is None and (opens or as_json):
-        raise click.UsageError("--open and --json need a file: name one with -o")
+        raise click.UsageError("--open and --json need a file: name one with --html")
     with progress_bar(None, "replaying" if program is not None else "reading") as advance:
         flow = _flow(found[0], program, text, advance) if program is not None else None
         page, comparison = _page(found, flow)
@@ -123,25 +110,14 @@ def _folder(folder: Path, several: list[Found], target: Path, *, opens: bool, as
 
 def _write_ours(target: Path, page: str) -> None:
     if target.exists() and not _is_ours(target):
-        raise click.UsageError(f"{target} is not a page of agenttape view; name another folder with -o, or remove it")
+        raise click.UsageError(
+            f"{target} is not a page of agenttape show; name another folder with --html, or remove it"
+        )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.UsageError(f"{target.parent} cannot be made: {error.strerror or error}") from None
     _write(target, page)
-
-
-def _refuse_why(path: str, other: str | None, program: str | None, text: str | None) -> None:
-    """Refuse options that do not fit together.
-
-    Raises:
-        UsageError: If they do not.
-    """
-    if program is None:
-        if text is not None:
-            raise click.UsageError("--text is a part of --why: name the program with it")
-    elif other is not None or path == STDIN or Path(path).is_dir():
-        raise click.UsageError("--why replays one cassette: name its file, and no other")
 
 
 def _flow(found: Found, program: str, text: str | None, advance: Callable[[], object]) -> dict[str, Any]:
@@ -182,9 +158,9 @@ def _target(output: str | None, found: list[Found]) -> Path | None:
     names = "-".join(_stem(_name(each)) for each in found)
     target = Path(output) if output is not None else Path(f"{names}.html")
     if target.is_dir():
-        raise click.UsageError(f"{target} is a folder; name a file in it with -o")
+        raise click.UsageError(f"{target} is a folder; name a file in it with --html")
     if target.exists() and not _is_ours(target):
-        raise click.UsageError(f"{target} is not a page of agenttape view; name another file with -o, or remove it")
+        raise click.UsageError(f"{target} is not a page of agenttape show; name another file with --html, or remove it")
     return target
 
 
