@@ -93,7 +93,7 @@ def _measured(verb: str, path: Path, folder: Path) -> tuple[float, float]:
         "diff": [str(path), str(path)],
         "show --html": [str(folder / "page.html"), str(path)],
         "cassette convert": [str(path), str(folder / f"{path.stem}.jsonl")],
-        "seal": [str(path), "--seals", str(folder / "seals.json")],
+        "cassette checksum": [str(path), "-o", str(folder / "checksums.json")],
     }.get(verb, [str(path)])
     return _spent([*verb.split(), *words])
 

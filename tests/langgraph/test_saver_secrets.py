@@ -78,7 +78,7 @@ def test_copy_of_secrets_warns_once(tmp_path: Path) -> None:
 
 def scanned(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Scan paths, and return the exit code with all that is printed."""
-    code = cli(["scan", *words])
+    code = cli(["check", "--only", "secrets", *words])
     printed = capsys.readouterr()
     return code, printed.out + printed.err
 

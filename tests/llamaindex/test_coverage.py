@@ -100,11 +100,11 @@ async def test_on_the_command_line(
     monkeypatch.setitem(sys.modules, "library_app", SimpleNamespace(flow=Library, other=object()))
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         await Library().run(title="Dune")
-    assert run(["coverage", str(tmp_path), "--graph", "library_app:flow", "--fail-under", "90"]) == 1
+    assert run(["check", "--only", "coverage", str(tmp_path), "--graph", "library_app:flow", "--fail-under", "90"]) == 1
     shown = capsys.readouterr().out
     assert "nodes that never ran: refuse" in shown
     assert "events that never came: Refuse" in shown
-    assert run(["coverage", str(tmp_path), "--graph", "library_app:other"]) == 2
+    assert run(["check", "--only", "coverage", str(tmp_path), "--graph", "library_app:other"]) == 2
     assert "no installed integration can draw it" in capsys.readouterr().err
     with pytest.raises(ConfigurationError):
         Coverage().hold_against(object())

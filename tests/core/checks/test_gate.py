@@ -90,20 +90,20 @@ def command(recorded: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 def test_exit_codes(command: Any, recorded: Path) -> None:
     """All passed is 0, a finding 1, malformed checks 2, an unreadable run 3; the others are judged all the same."""
     code, out, _ = command("check", "--checks", "checks.yaml")
-    assert (code, out.strip()) == (0, "1 run, 2 checks: all passed")
+    assert (code, out.strip()) == (0, "1 run, 4 checks: all passed")
     Path("strict.yaml").write_text("checks: 1\nevery:\n- never: refund\n")
     code, out, _ = command("check", "--checks", "strict.yaml")
     assert code == 1
     assert "support.yaml:" in out
-    assert "1 run, 1 check: 1 run failed" in out
+    assert "1 run, 3 checks: 1 run failed" in out
     Path("typo.yaml").write_text("checks: 1\nevery:\n- nevr: refund\n")
     code, _, err = command("check", "--checks", "typo.yaml")
     assert (code, "did you mean 'never'?" in err) == (2, True)
-    assert command("check")[0] == 2
+    assert command("check")[:2] == (0, "1 run, 2 checks: all passed\n")
     Path("a_broken.yaml").write_text(recorded.read_text()[:-30])
     code, out, _ = command("check", "--checks", "strict.yaml")
     assert code == 3
-    assert "2 runs, 2 checks: 2 runs failed" in out
+    assert "2 runs, 4 checks: 2 runs failed" in out
     (recorded.parent / "empty").mkdir()
     assert command("check", "empty", "--checks", "checks.yaml")[0] == 3
 
@@ -192,16 +192,16 @@ def test_reports_are_read_back(command: Any, monkeypatch: pytest.MonkeyPatch, tm
     """JUnit, SARIF, TRX, Markdown and annotations hold the findings, whatever characters stand in them."""
     Path("hard.yaml").write_text(f"{CHECKS}- {HARD}\n- never: refund\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    files = ["--junit", "j.xml", "--sarif", "s.json", "--trx", "t.trx", "--markdown", "m.md"]
+    files = [word for name in ("j.xml", "s.sarif", "t.trx", "m.md") for word in ("--report", name)]
     code, out, _ = command("check", "support.yaml", "--checks", "hard.yaml", *files, "--github")
     assert code == 1
 
     (suite,) = JUnitXml.fromfile("j.xml")
     results = [(case.name, [each.type for each in case.result]) for case in suite]
-    assert [types for _, types in results] == [[], [], ["output"], ["never"]]
-    assert (suite.tests, suite.failures) == (4, 2)
+    assert [types for _, types in results] == [[], [], ["output"], ["never"], [], []]
+    assert (suite.tests, suite.failures) == (6, 2)
 
-    report = json.loads(Path("s.json").read_text())
+    report = json.loads(Path("s.sarif").read_text())
     jsonschema.validate(report, SARIF)
     second = report["runs"][0]["results"][1]
     where = second["locations"][0]["physicalLocation"]
@@ -211,19 +211,19 @@ def test_reports_are_read_back(command: Any, monkeypatch: pytest.MonkeyPatch, tm
     space = {"t": "http://microsoft.com/schemas/VisualStudio/TeamTest/2010"}
     root = ET.parse("t.trx").getroot()
     outcomes = [each.get("outcome") for each in root.findall("t:Results/t:UnitTestResult", space)]
-    assert outcomes == ["Passed", "Passed", "Failed", "Failed"]
+    assert outcomes == ["Passed", "Passed", "Failed", "Failed", "Passed", "Passed"]
     ids = {each.get("testId") for each in root.findall("t:Results/t:UnitTestResult", space)}
     assert ids == {each.get("id") for each in root.findall("t:TestDefinitions/t:UnitTest", space)}
     counters = root.find("t:ResultSummary/t:Counters", space)
     assert counters is not None
-    assert (counters.get("total"), counters.get("failed")) == ("4", "2")
+    assert (counters.get("total"), counters.get("failed")) == ("6", "2")
 
     annotations = [line for line in out.splitlines() if line.startswith("::")]
     assert len(annotations) == 2
     assert annotations[1].startswith(
         f"::error file=support.yaml,line={where['region']['startLine']},title=support.yaml%3A never::"
     )
-    assert Path("summary.md").read_text().startswith("### AgentTape: 1 run, 4 checks: 1 run failed")
+    assert Path("summary.md").read_text().startswith("### AgentTape: 1 run, 6 checks: 1 run failed")
     assert Path("m.md").read_text().count("```") == 2
 
 
@@ -238,8 +238,8 @@ def test_no_byte_of_a_prompt(command: Any) -> None:
         f"checks: 1\nevery:\n- output: {{equals: 'no'}}\n- output: {{regex: ^{CANARY}$}}\n"
         f"cases:\n- prompt: Is x7 {CANARY} not?\n  output: {{contains: {CANARY}}}\n"
     )
-    files = {"--junit": "j.xml", "--sarif": "s.json", "--trx": "t.trx", "--markdown": "m.md"}
-    words = [word for pair in files.items() for word in pair]
+    files = {name: name for name in ("j.xml", "s.sarif", "t.trx", "m.md")}
+    words = [word for name in files for word in ("--report", name)]
     printed = [
         command("check", "canary.yaml", "--checks", "strict.yaml", "--redact-prompts", *words, *more)[1]
         for more in ([], ["--json"], ["--github"])

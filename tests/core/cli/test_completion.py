@@ -36,7 +36,7 @@ def completion(shell: str) -> ShellComplete:
         (["show", "cass"], [("file", "cass")]),
         (["ls", "a.yaml", ""], [("file", "")]),
         (["show", "--ti"], [("plain", "--timeline")]),
-        (["stale", "--check", "pa"], [("plain", "package")]),
+        (["check", "--only", "pa"], [("plain", "package")]),
     ],
 )
 def test_words(words: Sequence[str], told: list[tuple[str, str]]) -> None:

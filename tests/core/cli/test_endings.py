@@ -28,7 +28,7 @@ def broken(folder: Path) -> Path:
     "words",
     [
         ["show", "--stats", "--nope"],
-        ["validate", "--nope"],
+        ["check", "--nope"],
         ["show", "--timeline"],
         ["show", "--timeline", "."],
         ["cassette", "recover", "--nope"],
@@ -95,7 +95,7 @@ def test_record_onto_a_broken_cassette(command: Any, broken: Path, is_cut: bool)
     assert ended.code == 3
     assert "broken.yaml" in ended.err
     assert broken.read_bytes() == before
-    assert command("validate", "broken.recovered.yaml").code == (3 if is_cut else 0)
+    assert command("check", "--only", "files", "broken.recovered.yaml").code == (3 if is_cut else 0)
 
 
 def test_force_record_excludes_other_modes(command: Any) -> None:
@@ -132,7 +132,7 @@ def test_nobody_reads_any_more(folder: Path, words: list[str], monkeypatch: pyte
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="permissions do not bind this user")
-@pytest.mark.parametrize("words", [["validate"], ["scan"], ["ls"], ["show", "cassettes/secret.yaml"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["check"], ["ls"], ["show", "cassettes/secret.yaml"]], ids=" ".join)
 def test_without_permission(command: Any, folder: Path, words: list[str]) -> None:
     """A cassette that may not be read is named and ends with 3, also in a folder; another file is passed over."""
     for name in ("cassettes/secret.yaml", "other.yaml"):

@@ -294,7 +294,7 @@ def test_both_sides_change_the_same(repository: Repository, capfd: pytest.Captur
     text = Path(RUN).read_text()
     with pytest.raises(CassetteFormatError, match="unresolved merge conflict"):
         open_cassette(RUN)
-    assert run(["validate", RUN]) == 3
+    assert run(["check", "--only", "files", RUN]) == 3
     for city, sides in (("Rome", r"\1"), ("Lima", r"\2")):
         chosen = re.sub(r"<<<<<<< ours\n(.*?)=======\n(.*?)>>>>>>> theirs\n", sides, text, flags=re.DOTALL)
         Path(RUN).write_text(chosen)
@@ -426,27 +426,23 @@ def test_ci_writes_what_the_docs_show(repository: Repository, monkeypatch: pytes
         ["pip", "install"],
         ["pip", "install"],
         ["echo", '"OPENAI_API_KEY=no-key"'],
-        ["agenttape", "validate"],
-        ["agenttape", "scan"],
+        ["agenttape", "check"],
         ["pytest", "--cassette-mode=none"],
+        ["agenttape", "diff"],
     ]
     assert "://" not in workflow + configured
 
 
-def test_a_workflow_that_reports(repository: Repository, command: Any) -> None:
-    """`--report` adds the comparison of a pull request to a workflow, also to one that is there, and keeps the rest."""
-    assert "agenttape init --report" in command("init", "--ci").out
+def test_a_workflow_that_is_there(repository: Repository, command: Any) -> None:
+    """A workflow of ours keeps what it installs, and compares the recordings of a pull request with its base."""
+    assert command("init", "--ci").code == 0
     path = repository.folder / ".github/workflows/agenttape.yml"
     path.write_text(path.read_text().replace("pip install", "uv pip install --system"))
-    assert command("init", "--report").code == 0
+    changes = command("init", "--ci", "--json").json["changes"]
+    assert {change["state"] for change in changes} == {"unchanged"}
     steps = yaml.safe_load(path.read_text())["jobs"]["replay"]["steps"]
     assert steps[0]["with"] == {"persist-credentials": False, "fetch-depth": 0}
-    assert any(step.get("run", "").startswith("uv pip install") for step in steps)
-    assert (steps[-2]["run"], steps[-1]["run"]) == ("pytest --cassette-mode=none", "agenttape report --github")
     assert steps[-1]["if"] == "${{ !cancelled() && github.event_name == 'pull_request' }}"
-    for words in (["--ci"], ["--report"]):
-        changes = command("init", *words, "--json").json["changes"]
-        assert {change["state"] for change in changes} == {"unchanged"}
 
 
 def test_a_workflow_installs_what_is_installed_here() -> None:
@@ -642,7 +638,7 @@ def test_what_a_workflow_installs_is_the_projects_own(repository: Repository, co
     Path("pyproject.toml").write_text('[project]\nname = "a"\nversion = "1"\n')
     assert {change["state"] for change in command("init", "--ci", "--json").json["changes"]} == {"unchanged"}
     assert path.read_bytes() == before
-    for ours, theirs in (("agenttape scan", "true"), ("branches: [main]", "branches: [trunk]")):
+    for ours, theirs in (("agenttape check", "true"), ("branches: [main]", "branches: [trunk]")):
         path.write_bytes(before.replace(ours.encode(), theirs.encode()))
         assert command("init", "--ci").code == 1
 
@@ -662,7 +658,10 @@ def test_steps_wait_for_a_recording(repository: Repository) -> None:
     made = yaml.safe_load(workflow([], "tapes", PurePath("packages/it's")))["jobs"]["replay"]
     conditions = {step["run"]: step["if"] for step in made["steps"] if "if" in step}
     expected = "${{ hashFiles('packages/it''s/**/tapes/**') != '' }}"
-    assert conditions == {"agenttape validate": expected, "agenttape scan": expected}
+    assert conditions == {
+        "agenttape check": expected,
+        "agenttape diff --github": "${{ !cancelled() && github.event_name == 'pull_request' }}",
+    }
 
 
 def test_a_project_in_a_folder_of_its_repository(

@@ -15,7 +15,7 @@ from agenttape_core.experiments.verify import ALL_FACTORS
 
 pytestmark = pytest.mark.process
 
-READING = ("ls", "scan", "show", "show --stats", "show --timeline", "validate")
+READING = ("check", "ls", "show", "show --stats", "show --timeline")
 COUNTS = {"functions": 5, "langchain": 3, "langgraph": 3, "llamaindex": 3}
 
 
@@ -33,7 +33,7 @@ def test_as_text(command: Any, recorded: Path, verb: str) -> None:
     assert ended.out.strip()
 
 
-@pytest.mark.parametrize("verb", [*READING, "stale"])
+@pytest.mark.parametrize("verb", [*READING, "check --stale"])
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_one_that_is_cut_off(command: Any, recorded: Path, verb: str, words: list[str]) -> None:
     """One that is cut off ends with 3 and is named, also beside others that are whole."""
@@ -75,11 +75,9 @@ def test_stats(command: Any, recorded: Path, kind: str) -> None:
     assert total["streamed"] == {"functions": 1, "langchain": 2, "langgraph": 0, "llamaindex": 2}[kind]
 
 
-def test_validate_and_scan(command: Any, recorded: Path, kind: str) -> None:
+def test_check(command: Any, recorded: Path, kind: str) -> None:
     """It is valid, and holds no secret."""
-    (result,) = command("validate", recorded, "--json").json
-    assert (result["valid"], result["records"]) == (True, len(list(open_cassette(recorded).records())))
-    assert command("scan", recorded).code == 0
+    assert command("check", recorded).out == "1 run, 2 checks: all passed\n"
 
 
 def test_diff(command: Any, recorded: Path) -> None:
@@ -147,4 +145,4 @@ def test_a_folder_of_all(command: Any, folder: Path, kinds: Any) -> None:
     ]
     assert command("show", "--stats", "--json").json["interactions"] == 3 + sum(COUNTS.values())
     assert command("cassette", "prune").code == 0
-    assert command("stale", "--check", "package", "--check", "prompt", "--check", "tool").code == 0
+    assert command("check", "--only", "package", "--only", "prompt", "--only", "tool").code == 0

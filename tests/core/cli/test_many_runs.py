@@ -63,14 +63,14 @@ def test_time_to_the_first_chunk() -> None:
 
 def test_coverage(kind: str, recorded: Path, command: Any) -> None:
     """Tools that were offered, called and never failed are told; less than is asked for ends with 1."""
-    found = command("coverage", recorded, "--json").json
+    found = command("check", "--only", "coverage", recorded, "--json").json["coverage"]
     if kind in {"langchain", "llamaindex"}:
         assert found["tools"] == [{"name": "temperature", "offered": 2, "called": 1, "failed": 0}]
         assert found["never"]["errors"] == ["temperature"]
     if kind == "langgraph":
         edges = {(each["from"], each["to"]): each["count"] for each in found["edges"]}
         assert edges[("__start__", "left")] == edges[("__start__", "right")] == edges[("join", "__end__")] == 1
-    assert command("coverage", recorded, "--fail-under", "100").code == 0
+    assert command("check", "--only", "coverage", recorded, "--fail-under", "100").code == 0
 
 
 def test_coverage_of_a_graph(kinds: Any, folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,13 +83,18 @@ def test_coverage_of_a_graph(kinds: Any, folder: Path, command: Any, monkeypatch
     app = SimpleNamespace(graph=SimpleNamespace(get_graph=lambda: drawn), other=3)
     monkeypatch.setitem(sys.modules, "house_app", app)
     shutil.copy(kinds["langgraph"], folder / "run.yaml")
-    result = command("coverage", "run.yaml", "--graph", "house_app:graph", "--fail-under", "80", "--json")
+    result = command(
+        "check", "--only", "coverage", "run.yaml", "--graph", "house_app:graph", "--fail-under", "80", "--json"
+    )
     assert result.code == 1
-    assert result.json["never"]["nodes"] == ["lost"]
-    assert result.json["never"]["edges"] == ["join → lost", "lost → __end__"]
-    assert "nodes that never ran: lost" in command("coverage", "run.yaml", "--graph", "house_app:graph").out
-    assert command("coverage", "run.yaml", "--graph", "house_app:other").code == 2
-    assert command("coverage", "run.yaml", "--graph", "house_app:none").code == 2
+    assert result.json["coverage"]["never"]["nodes"] == ["lost"]
+    assert result.json["coverage"]["never"]["edges"] == ["join → lost", "lost → __end__"]
+    assert (
+        "nodes that never ran: lost"
+        in command("check", "--only", "coverage", "run.yaml", "--graph", "house_app:graph").out
+    )
+    assert command("check", "--only", "coverage", "run.yaml", "--graph", "house_app:other").code == 2
+    assert command("check", "--only", "coverage", "run.yaml", "--graph", "house_app:none").code == 2
 
 
 def test_folders_side_by_side(folder: Path, command: Any) -> None:
@@ -103,7 +108,8 @@ def test_folders_side_by_side(folder: Path, command: Any) -> None:
     lines = [line.split()[:2] for line in result.out.splitlines()]
     assert lines[:4] == [["gone", "gone.yaml"], ["new", "new.yaml"], ["same", "same.yaml"], ["words", "words.yaml"]]
     assert "3 of 4 changed" in result.out
-    assert "| `words.yaml` | other words |" in command("diff", "before", "now", "--markdown").out
+    assert command("diff", "before", "now", "--report", "diff.md").code == 0
+    assert "| `words.yaml` | other words |" in Path("diff.md").read_text("utf-8")
     assert command("diff", "before", "now", "--json").json["changed"] == 3
     for name in ("words", "new"):
         (folder / "now" / f"{name}.yaml").unlink()
@@ -111,4 +117,4 @@ def test_folders_side_by_side(folder: Path, command: Any) -> None:
         (folder / "before" / f"{name}.yaml").unlink()
     assert command("diff", "before", "now", "--exit-code").code == 0
     assert command("diff", "before", "now", "--ignore", "model").code == 2
-    assert command("diff", "before/same.yaml", "now/same.yaml", "--markdown").code == 2
+    assert command("diff", "before/same.yaml", "now/same.yaml", "--report", "diff.md").code == 2

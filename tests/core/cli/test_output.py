@@ -47,10 +47,10 @@ def test_complaints_do_not_act_on_a_terminal(command: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "label"),
     [
-        (["validate"], "reading"),
+        (["check"], "reading"),
         (["ls"], "reading"),
         (["show", "--stats"], "reading"),
-        (["scan"], "scanning"),
+        (["check", "--only", "secrets"], "scanning"),
         (["cassette", "recover"], "recovering"),
         (["show", WEATHER, "--html", "page.html"], "reading"),
     ],

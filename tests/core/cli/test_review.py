@@ -1,4 +1,4 @@
-"""`agenttape pending`, `review`, `accept` and `reject`: decide about new recordings call by call."""
+"""`agenttape review`: decide about new recordings call by call."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def cities() -> list[str]:
 
 def test_pending(waiting: Path, command: Any) -> None:
     """The list names each changed call by its key, the worst sort of change first said."""
-    ended = command("pending")
+    ended = command("review", "list")
     assert ended.code == 0
     assert ended.out.splitlines()[:3] == [
         "cassettes/trip.yaml: another path, 2 calls",
         "  changed  other words              cassettes/trip.yaml::answer",
         "  changed  another path             cassettes/trip.yaml::look_up#2",
     ]
-    (found,) = command("pending", "--json").json["pending"]
+    (found,) = command("review", "list", "--json").json["pending"]
     assert (found["path"], found["pending"], found["change"]) == (str(CASSETTE), str(WAITING), "path")
     assert [(call["key"], call["with"]) for call in found["calls"]] == [(f"{CASSETTE}::answer", []), (ROME, [])]
     assert found["calls"][1]["differences"][0] == {
@@ -69,13 +69,16 @@ def test_pending(waiting: Path, command: Any) -> None:
 
 def test_nothing_is_pending(folder: Path, command: Any) -> None:
     """Where nothing waits, that is said, and all is well."""
-    assert (command("pending").out, command("accept", "--all").code) == ("nothing waits for review\n", 0)
+    assert (command("review", "list").out, command("review", "accept", "--all").code) == (
+        "nothing waits for review\n",
+        0,
+    )
 
 
 @pytest.mark.parametrize("key", [ROME, "look_up#2", f"./{CASSETTE}::look_up#2"])
 def test_accept_one(waiting: Path, command: Any, key: str) -> None:
     """A call is accepted by its key, or by its address alone; the one that the program asks for besides is named."""
-    ended = command("accept", key)
+    ended = command("review", "accept", key)
     assert (ended.code, cities(), WAITING.exists()) == (0, ["Paris", "Rome"], True)
     assert ended.out.splitlines() == [
         "cassettes/trip.yaml: 1 call accepted, 1 still pending",
@@ -86,15 +89,15 @@ def test_accept_one(waiting: Path, command: Any, key: str) -> None:
 @pytest.mark.parametrize("words", [("--all",), ("cassettes",), (str(CASSETTE),), (str(WAITING),)])
 def test_accept_all(waiting: Path, command: Any, words: tuple[str, ...]) -> None:
     """All that waits is accepted at once, everywhere or of a folder or a cassette."""
-    decided = command("accept", *words, "--json").json
+    decided = command("review", "accept", *words, "--json").json
     assert (decided["left"], cities(), WAITING.exists()) == (0, ["Paris", "Rome"], False)
 
 
 def test_reject(waiting: Path, command: Any) -> None:
     """What is rejected does not wait any more, and the cassette is as it was."""
-    assert command("reject", ROME).code == 0
-    assert [call["name"] for call in command("pending", "--json").json["pending"][0]["calls"]] == ["answer"]
-    assert command("reject", "--all").code == 0
+    assert command("review", "reject", ROME).code == 0
+    assert [call["name"] for call in command("review", "list", "--json").json["pending"][0]["calls"]] == ["answer"]
+    assert command("review", "reject", "--all").code == 0
     assert (cities(), WAITING.exists()) == (["Paris", "Oslo"], False)
 
 
@@ -109,7 +112,7 @@ def test_reject(waiting: Path, command: Any) -> None:
 )
 def test_keys_that_mean_nothing(waiting: Path, command: Any, words: tuple[str, ...], said: str) -> None:
     """A key that means nothing is refused with one that was most likely meant, and nothing is changed."""
-    ended = command("accept", *words)
+    ended = command("review", "accept", *words)
     assert ended.code == 2
     assert said in ended.err
     assert WAITING.exists()
@@ -117,7 +120,7 @@ def test_keys_that_mean_nothing(waiting: Path, command: Any, words: tuple[str, .
 
 def test_other_verbs_leave_it_out(waiting: Path, command: Any) -> None:
     """Verbs that look through a folder see no recording that waits; named, it is shown as any other."""
-    assert "pending" not in command("validate").out + command("ls").out + command("show", "--stats").out
+    assert "pending" not in command("check", "--only", "files").out + command("ls").out + command("show", "--stats").out
     assert command("show", str(WAITING)).code == 0
     assert command("cassette", "prune", "cassettes").out.count("pending") == 0
 
@@ -157,7 +160,7 @@ def test_without_a_terminal(waiting: Path, command: Any) -> None:
     """Without a terminal, the verbs are named that do it."""
     ended = command("review")
     assert ended.code == 2
-    assert "agenttape accept KEY or --all" in ended.err
+    assert "agenttape review accept KEY" in ended.err
 
 
 @pytest.mark.process

@@ -64,7 +64,7 @@ def pictured() -> Path:
         ["export", "pictured", "--format", "otel", "--content"],
         ["diff", "pictured", "pictured"],
         ["show", "pictured", "--html", "page.html"],
-        ["coverage", "pictured"],
+        ["check", "--coverage", "pictured"],
     ],
 )
 def test_a_lost_asset_hides_one_value(words: list[str], pictured: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +87,7 @@ def test_a_placeholder_stands_for_a_lost_asset(pictured: Path, capsys: pytest.Ca
 def test_what_judges_and_serves_refuses_a_lost_asset(pictured: Path) -> None:
     """A cassette with a lost asset is invalid, fails a gate, and is exported to no trace and no oracle."""
     Path("c.yaml").write_text("checks: 1\nevery:\n- no_errors: true\n")
-    assert run(["validate", "cassettes"]) == 3
+    assert run(["check", "--only", "files", "cassettes"]) == 3
     assert run(["check", "cassettes", "--checks", "c.yaml"]) == 3
     assert run(["export", "pictured", "--format", "oracle"]) == 3
     assert run(["export", "pictured", "--format", "jsonl-trace"]) == 3
@@ -146,7 +146,7 @@ def test_an_error_that_is_written_by_hand(spelled: str, failed: str) -> None:
     arguments = re.search(r"    args:\n    - .*\n", text)
     assert arguments is not None
     edited(failed, (arguments[0], ""), ("builtins:TimeoutError", spelled), ("nobody answers", "try later"))
-    assert run(["validate", failed]) == 0
+    assert run(["check", "--only", "files", failed]) == 0
     with use_cassette("c"):
         with pytest.raises(TimeoutError) as raised:
             look_up("gone")
@@ -195,22 +195,22 @@ def test_what_cannot_be_meant_is_invalid(
 ) -> None:
     """A kind that is none, and an error of what returned, are told with their line; a kind of one's own is not."""
     edited(failed, pair)
-    assert run(["validate", failed]) == 3
+    assert run(["check", "--only", "files", failed]) == 3
     assert said in capsys.readouterr().out
     edited(failed, (pair[1], "kind: planner" if "kind" in pair[1] else pair[0]))
-    assert run(["validate", failed]) in {0, 1}
+    assert run(["check", "--only", "files", failed]) in {0, 1}
 
 
-def test_doctor_says_that_a_seal_is_broken(failed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A cassette that is not as it was sealed is not well, though it can be read."""
-    assert run(["cassette", "seal", "cassettes"]) == 0
+def test_doctor_compares_checksums(failed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cassette that does not match its checksums is not well, though it can be read."""
+    assert run(["cassette", "checksum", "cassettes"]) == 0
     capsys.readouterr()
     run(["doctor", "cassettes"])
-    assert "sealed" not in capsys.readouterr().out
+    assert "checksum" not in capsys.readouterr().out
     edited(failed, ("Rome is there", "Rome was there"))
     assert run(["doctor", "cassettes"]) == 1
     out = capsys.readouterr().out
-    assert re.search(r"wrong  cassettes/c\.yaml: not as it was sealed: interaction 2", out), out
+    assert re.search(r"wrong  cassettes/c\.yaml: interaction 2 was changed", out), out
     assert "ok     cassettes" not in out
 
 

@@ -63,8 +63,11 @@ WORDS = {
     "compare": "agenttape diff",
     "gc": "agenttape cassette prune",
     "migrate": "agenttape cassette migrate",
-    "lint": "agenttape validate",
+    "lint": "agenttape check",
+    "scan": "agenttape check --only secrets",
+    "report": "agenttape diff --base",
     "stats": "agenttape show --stats",
+    "accept": "agenttape review accept",
     "view": "agenttape show --open",
     "shwo": "agenttape show",
     "test": "pytest --cassette-mode=once",
@@ -79,7 +82,8 @@ def test_words_of_other_tools(command: Any, word: str) -> None:
     ended = command(word)
     assert ended.code == 2
     assert WORDS[word] in ended.err
-    assert {meant.partition(" --")[0] for meant in MEANT.values()} <= {*VERBS, *(f"lab {name}" for name in EXPERIMENTS)}
+    meant = {command.partition(" --")[0] for command in MEANT.values() if not command.startswith("review ")}
+    assert meant <= {*VERBS, *(f"lab {name}" for name in EXPERIMENTS)}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,7 @@ def test_wrong_usage(command: Any, words: list[str]) -> None:
     assert "Error: " in ended.err
 
 
-@pytest.mark.parametrize("verb", ["ls", "show --stats", "validate", "scan", "show"])
+@pytest.mark.parametrize("verb", ["check", "ls", "show --stats", "show"])
 @pytest.mark.parametrize("path", ["gone.yaml", "empty", "docker.yaml"])
 def test_no_cassette(command: Any, folder: Path, verb: str, path: str) -> None:
     """A path that is no cassette ends with 3 and names it."""
@@ -188,10 +192,13 @@ def test_stats(command: Any, folder: Path) -> None:
 
 def test_validate(command: Any, folder: Path) -> None:
     """A cassette is read to its end: what is wrong with its last record is found, with the line."""
-    assert (command("validate").code, command("validate", "--json").json[0]["valid"]) == (0, True)
+    assert (command("check", "--only", "files").code, command("check", "--only", "files", "--json").json["passed"]) == (
+        0,
+        True,
+    )
     path = folder / WEATHER
     path.write_text(path.read_text().replace("status: raised", "status: gone"))
-    ended = command("validate")
+    ended = command("check", "--only", "files")
     assert ended.code == 3
     assert "weather.yaml:" in ended.out
 
@@ -200,10 +207,10 @@ def test_validate_reads_what_is_matched(command: Any, folder: Path) -> None:
     """A request that was edited by hand is told: the fingerprint, which a replay looks for, is that of another one."""
     path = folder / WEATHER
     path.write_text(path.read_text().replace("city: Paris", "city: Paris, Texas", 1))
-    ended = command("validate")
+    ended = command("check", "--only", "files")
     assert ended.code == 1
     assert "was edited" in ended.out
-    assert not command("validate", "--json").json[0]["valid"]
+    assert not command("check", "--only", "files", "--json").json["passed"]
 
 
 @pytest.mark.parametrize("name", ["weather.jsonl", "weather.yaml.gz", "weather.jsonl.zst"])
@@ -333,8 +340,7 @@ def test_json_does_nothing_to_a_terminal(command: Any) -> None:
 @pytest.mark.parametrize(
     ("verb", "said"),
     [
-        ("scan", "no secrets found, 1 cassette could not be read"),
-        ("stale", "no cassette of 1 is stale, 1 cassette could not be read"),
+        ("check", "2 runs, 3 checks: 1 run failed"),
         ("cassette redact", "nothing to redact, 1 cassette could not be redacted"),
     ],
 )

@@ -45,21 +45,21 @@ def recorded(project: Project) -> Project:
 def test_unchanged_services(recorded: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """Where nothing has changed, the run passes, no file changes, and `stale` knows when that was."""
     before = tree(recorded.path)
-    assert run(["stale", "--check", "verified", "cassettes"]) == 1
+    assert run(["check", "--only", "verified", "cassettes"]) == 1
     result = recorded.run("--cassette-lab=live")
     assert result.ret == 0, result.stdout.str()
     result.stdout.fnmatch_lines(["1 cassette verified by a run for real"])
     assert tree(recorded.path) == before
     verified = json.loads((recorded.path / ".agenttape" / "verified.json").read_text(encoding="utf-8"))
     assert list(verified) == ["cassettes/test_it/test_city.yaml"]
-    assert run(["stale", "--check", "verified", "--max-age", "30d", "cassettes"]) == 0
+    assert run(["check", "--only", "verified", "--max-age", "30d", "cassettes"]) == 0
     whole = Path("cassettes/test_it/test_city.yaml").read_text(encoding="utf-8")
     Path("cassettes/derived.yaml").write_text(
         whole.replace("\nvolatile:", "\nderived_from: test_it/test_city\nvolatile:")
     )
-    assert run(["stale", "--check", "verified", "cassettes"]) == 0  # no test repeats a sample of a candidate
+    assert run(["check", "--only", "verified", "cassettes"]) == 0  # no test repeats a sample of a candidate
     Path("cassettes/derived.yaml").unlink()
-    assert run(["stale", "--check", "verified", "--max-age", "0h", "cassettes"]) == 1
+    assert run(["check", "--only", "verified", "--max-age", "0h", "cassettes"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_rejecting_all() -> None:
     pending = waiting(separate(a="1"), separate(a="3"))
     reject(pending)
     assert [path.name for path in Path("cassettes").iterdir()] == ["c.yaml"]
-    with pytest.raises(CassetteNotFoundError, match="agenttape pending"):
+    with pytest.raises(CassetteNotFoundError, match="agenttape review list"):
         pending_of(CASSETTE)
 
 

@@ -43,9 +43,9 @@ def test_replays_after_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert all(SECRET in (tmp_path / f"{kind}.yaml").read_text() for kind in kinds)
 
     (tmp_path / "pyproject.toml").write_text(RULES)
-    assert run(["scan", "."]) == 1
+    assert run(["check", "--only", "secrets", "."]) == 1
     assert run(["cassette", "redact", "."]) == 0
-    assert run(["scan", "."]) == 0
+    assert run(["check", "--only", "secrets", "."]) == 0
 
     for path in tmp_path.rglob("*"):
         if path.is_file():

@@ -118,7 +118,7 @@ def agenttape() -> None:
 
 @agenttape.group("cassette", cls=Verbs, groups={"Commands": OF_CASSETTES}, context_settings=_SETTINGS)
 def _cassette() -> None:
-    """Convert, migrate, recover, redact, seal or clean up files."""
+    """Convert, migrate, redact, recover, clean up or checksum files."""
 
 
 def run(args: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ class Found(NamedTuple):
     open: Callable[[], Cassette]
 
     def look(self) -> Cassette:
-        """Open it to show it: an asset that is lost hides one value, which `agenttape validate` says."""
+        """Open it to show it: an asset that is lost hides one value, which `agenttape check` reports."""
         return self.open().show_lost()
 
 
@@ -83,7 +84,7 @@ def records_of(found: Found) -> Iterator[Interaction | Step]:
 
 def _meant(path: str) -> Iterator[Found]:
     if path == STDIN:
-        yield Found("standard input", None, lambda: read_cassette(sys.stdin.buffer))
+        yield Found("standard input", None, cache(lambda: read_cassette(sys.stdin.buffer)))
         return
     if "://" not in path and not path.endswith(SUFFIXES) and not Path(path).exists():
         path = _of_name(path)

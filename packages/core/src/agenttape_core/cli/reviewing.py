@@ -1,4 +1,4 @@
-"""The parts that the verbs about pending recordings share: how they are named, and what became of them."""
+"""The parts of `agenttape review`: how they are named, and what became of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from agenttape_core.cli.output import print_json, print_text
 from agenttape_core.errors import counted
-from agenttape_core.tools.review import Decided, Pending, PendingCall, pending_in, pending_of
+from agenttape_core.tools.review import Decided, Pending, pending_in, pending_of
 
 SAID = {"path": "another path", "words": "other words", "tokens": "other token counts only"}
 """The sorts of changes, in words."""
@@ -21,11 +21,6 @@ def headline(pending: Pending) -> str:
     worst = next((SAID[sort] for sort in SAID if any(call.sort == sort for call in pending.calls)), "nothing changed")
     older = "; the cassette has been recorded anew since" if pending.is_older else ""
     return f"{pending.shown}: {worst}, {counted(len(pending.calls), 'call')}{older}"
-
-
-def line_of(call: PendingCall) -> str:
-    """Return the line about a call that has changed: its state, its sort, and its key."""
-    return f"{call.state:<8} {SAID[call.sort]:<24} {call.key}"
 
 
 def chosen(keys: Sequence[str], *, everything: bool) -> list[tuple[Pending, list[str]]]:
@@ -40,7 +35,9 @@ def chosen(keys: Sequence[str], *, everything: bool) -> list[tuple[Pending, list
         CassetteError: If a file cannot be read.
     """
     if everything == bool(keys):
-        raise click.UsageError("name the keys of calls, cassettes or folders, or take --all; list them with: pending")
+        raise click.UsageError(
+            "name the keys of calls, cassettes or folders, or take --all; list them with: agenttape review list"
+        )
     if everything:
         return [(one, [call.key for call in one.calls]) for one in map(pending_of, pending_in())]
     found: dict[Path, tuple[Pending, list[str]]] = {}
@@ -56,7 +53,7 @@ def _meant(key: str) -> Iterable[tuple[Pending, list[str]]]:
     if not colons and Path(path).exists():
         waiting = pending_in([path])
         if not waiting:
-            raise click.UsageError(f"nothing waits for review in {path}; list what does: agenttape pending")
+            raise click.UsageError(f"nothing waits for review in {path}; list what does: agenttape review list")
         return [(one, [call.key for call in one.calls]) for one in map(pending_of, waiting)]
     everywhere = [pending_of(each) for each in (pending_in([path]) if colons and Path(path).exists() else pending_in())]
     wanted = address if colons else key
@@ -75,7 +72,7 @@ def _meant(key: str) -> Iterable[tuple[Pending, list[str]]]:
     known = [call.key for one in everywhere for call in one.calls]
     alike = get_close_matches(key, known, n=1, cutoff=0)
     meant = f"; did you mean: {alike[0]}" if alike else ""
-    raise click.UsageError(f"no call waits for review under the key {key!r}{meant}\n  list them: agenttape pending")
+    raise click.UsageError(f"no call waits for review under the key {key!r}{meant}\n  list them: agenttape review list")
 
 
 def report(decided: Sequence[Decided], *, as_json: bool) -> None:

@@ -17,20 +17,11 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Look": {
         "ls": "List cassettes with their age, calls, tokens, cost and size.",
         "show": "Show a run: tree, timeline, statistics, or a page for the browser.",
-        "diff": "Compare two cassettes or two folders, word by word.",
-        "report": "Compare recordings with those of a git revision.",
+        "diff": "Compare two cassettes or folders, or a branch with its base.",
     },
     "Guard": {
-        "check": "Check recorded runs against your rules.",
-        "validate": "Read cassettes to their end, with every asset.",
-        "scan": "Find secrets in cassettes, assets and journals.",
-        "stale": "List cassettes that are too old.",
-        "coverage": "Show which tools, nodes and edges recorded runs have used.",
-        "score": "Score recorded runs, or print their scores.",
-        "review": "Walk through the recordings that wait for review.",
-        "pending": "List the recordings that wait for review.",
-        "accept": "Accept calls of a new recording.",
-        "reject": "Drop calls of a new recording, and keep the recorded ones.",
+        "check": "Check cassettes: readable, without secrets, and as your rules say.",
+        "review": "Walk through recordings that wait for review; list, accept or reject.",
         "verify": "Replay in varied environments, and compare the results.",
     },
     "Experiment": {
@@ -40,18 +31,18 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "import": "Read recordings of vcrpy, LangSmith or the older agenttape.",
         "export": "Write JSON, OpenTelemetry spans, or a tool oracle.",
         "serve": "Answer recorded calls of tools over HTTP on this machine.",
-        "cassette": "Convert, migrate, recover, redact, seal or clean up files.",
+        "cassette": "Convert, migrate, redact, recover, clean up or checksum files.",
     },
 }
 """Each command is a function in a module of its name, imported when it is used (`import_` for `import`)."""
 OF_CASSETTES: Mapping[str, str] = {
+    "checksum": "Keep a checksum of each recorded call in a file for git.",
     "convert": "Convert a cassette to another format or compression.",
     "migrate": "Upgrade cassettes of older formats in place.",
     "prune": "List leftover files next to cassettes, or delete them.",
     "recover": "Recover recordings that were cut off.",
     "redact": "Replace secrets in cassettes with pseudonyms.",
     "schema": "Print the JSON Schema of a record.",
-    "seal": "Keep a hash of each recorded call in a file for git.",
 }
 """The commands of `agenttape cassette`."""
 MEANT: Mapping[str, str] = {
@@ -59,7 +50,11 @@ MEANT: Mapping[str, str] = {
     "grade": "check",
     "eval": "check",
     "ci": "check",
-    "lint": "validate",
+    **dict.fromkeys(("lint", "validate"), "check"),
+    "scan": "check --only secrets",
+    "report": "diff --base",
+    "seal": "cassette checksum",
+    **{word: f"check --{word}" for word in ("stale", "coverage", "score")},
     "inspect": "show",
     "trace": "show",
     "tree": "show",
@@ -70,6 +65,8 @@ MEANT: Mapping[str, str] = {
     "fix": "update",
     **{name: f"lab {name}" for name in ("faults", "flaky", "mutants", "orders", "shrink", "why")},
     "list": "ls",
+    "pending": "review list",
+    **{word: f"review {word}" for word in ("accept", "reject")},
     "clean": "cassette prune",
     **{name: f"cassette {name}" for name in OF_CASSETTES},
     "gc": "cassette prune",

@@ -19,7 +19,7 @@ def json_schema() -> dict[str, Any]:
     """Return the schema, by draft 2020-12, of one record of a cassette: the header, an interaction or a step.
 
     It holds for all format versions up to this one. What stands between records is beyond it: their order, growing
-    numbers, and references to earlier ones. `agenttape validate` checks that, too.
+    numbers, and references to earlier ones. `agenttape check` checks that, too.
     """
     shared: dict[str, Any] = {}
     header, interaction, step = (_of_model(model, shared) for model in (Header, Interaction, Step))

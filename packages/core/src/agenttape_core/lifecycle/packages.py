@@ -21,7 +21,7 @@ _distributions: dict[str, str] = {
 def register_packages(distributions: Mapping[str, str]) -> None:
     """Name the versions of packages in the header of each cassette that is recorded while they are imported.
 
-    An integration registers itself and what it records, so that `agenttape stale` can see that they have changed. What
+    An integration registers itself and what it records, so that `agenttape check --stale` sees changes. What
     the objects of these packages hold is taken for a part of the program: they connect what it gave them.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,87 +18,166 @@ from agenttape_core.checks.judges import recording_judges
 from agenttape_core.checks.run import Run
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.checks.traces import read_trace, runs_of
+from agenttape_core.cli import findings
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
-from agenttape_core.cli.cassettes import Found, found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_text, progress, verb
-from agenttape_core.errors import ConfigurationError, counted, shown_path
+from agenttape_core.cli.cassettes import Found, paths_argument
+from agenttape_core.cli.findings import Paths, files_in
+from agenttape_core.cli.labs import with_report, write_reports
+from agenttape_core.cli.measures import Measure, covered, scored
+from agenttape_core.cli.output import print_json, print_text, printable, progress, verb
+from agenttape_core.cli.redacting import redacting_settings, redaction_off_option
+from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.settings import Settings
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reporting import Checked, Judged
-from agenttape_core.tools.reporting.forms import FORMS
 from agenttape_core.tools.reporting.github import commands
 from agenttape_core.tools.reporting.markdown import headline, markdown
 from agenttape_core.tools.reporting.masking import Mask
+from agenttape_core.tools.upkeep.staleness import ALL_CHECKS, CHECKS
 
 _JUDGE = (".judge.yaml", ".judge.jsonl")
 """The ends of the names of what judges asked: they are no runs."""
 _BASELINE = "baseline.json"
+_PARTS = ("files", "secrets", "checksums", "rules", "stale", *ALL_CHECKS, "coverage", "score")
 
 Source = tuple[str, Callable[[], Run]]
 
 
-@verb("agenttape check runs --checks checks.yaml --junit report.xml")
+@verb("agenttape check tests --checks checks.yaml --report report.xml")
 @paths_argument
-@click.option("--checks", multiple=True, metavar="FILE", help="A YAML file of checks. Repeatable.")
-@click.option("--trace", multiple=True, metavar="FILE", help="A JSONL trace to check. Repeatable.")
-@click.option(
-    "--baseline", metavar="FILE", help="Fail where a run takes more, or calls other tools, than in this file."
-)
-@click.option("--write-baseline", is_flag=True, help=f"Write the baseline, by default {_BASELINE}, and do not compare.")
+@click.option("--checks", multiple=True, metavar="FILE", help="A YAML file of rules for runs. Repeatable.")
+@click.option("--trace", multiple=True, metavar="FILE", help="A JSONL trace to check by the rules. Repeatable.")
+@click.option("--baseline", metavar="FILE", help="Fail if a run takes more, or calls other tools, than in this file.")
+@click.option("--write-baseline", is_flag=True, help=f"Write the baseline, by default {_BASELINE}, and don't compare.")
 @click.option("--slack", default="", metavar="LIST", help="How much more than the baseline: tokens=10%,calls=1.")
-@click.option("--record-judges", is_flag=True, help="Let judges ask what is not recorded, and record it.")
-@click.option("--junit", "junit_to", metavar="FILE", help="Write JUnit's XML.")
-@click.option("--sarif", "sarif_to", metavar="FILE", help="Write SARIF 2.1.0.")
-@click.option("--trx", "trx_to", metavar="FILE", help="Write TRX, for Azure DevOps.")
-@click.option("--markdown", "markdown_to", metavar="FILE", help="Write Markdown.")
+@click.option("--record-judges", is_flag=True, help="Let judges make calls that aren't recorded, and record them.")
+@click.option("--stale", is_flag=True, help="Look for retired models, other packages, and older prompts or tools.")
+@click.option("--max-age", metavar="AGE", help="The greatest age of a cassette: 90, 90d, 12h, 6w. By default any.")
+@click.option("--coverage", is_flag=True, help="Show which tools, nodes and edges were used.")
+@click.option("--graph", metavar="NAME", help="With --coverage: the graph or workflow to compare with, module:graph.")
+@click.option("--fail-under", type=click.FloatRange(0, 100), help="Fail if less is covered, in percent.")
+@click.option("--score", is_flag=True, help="Print the scores of runs.")
+@click.option("--evaluator", multiple=True, metavar="NAME", help="Add scores by module:function. Repeatable.")
+@click.option("--replace", is_flag=True, help="Replace existing scores. By default they are kept.")
+@click.option("--remove", multiple=True, metavar="SCORE", help="Remove a score. Repeatable.")
+@click.option("--only", multiple=True, type=click.Choice(_PARTS), help="Check only this. Repeatable.")
+@redaction_off_option
+@with_report
 @click.option("--github", is_flag=True, help="Annotate lines and add to the summary, in GitHub Actions.")
 @click.option("--redact-prompts", is_flag=True, help="Leave no byte of a prompt in any output.")
 def check(
     paths: tuple[str, ...],
     *,
-    checks: tuple[str, ...],
-    trace: tuple[str, ...],
     baseline: str | None,
     write_baseline: bool,
     slack: str,
-    record_judges: bool,
-    redact_prompts: bool,
+    max_age: str | None,
+    off: tuple[str, ...],
+    reports: tuple[str, ...],
     github: bool,
+    redact_prompts: bool,
     as_json: bool,
-    **reports: str | None,
+    **given: Any,
 ) -> int:
-    """Check recorded runs against your rules.
+    """Check cassettes: readable, without secrets, and as your rules say.
 
-    Rules say which tools are called, in which order, for how many tokens, and with which answer.
+    Reads each cassette to its end, with every asset, and looks for secrets, even in the journals of interrupted
+    recordings and the files of TapeSaver; it never prints the secret. If there is a file of checksums, it compares
+    them. Rules say which tools are called, in which order, for how many tokens, and with which answer.
 
-    Exits with 1 if a check fails, with 2 if the checks are malformed, with 3 if a run cannot be read.
+    With --stale, lists cassettes from which a recording of today would differ. --only verified lists those that pytest
+    --cassette-lab=live has not compared with a real run. Scores are in NAME.scores.json, next to the cassette.
+
+    Exits with 1 if a check fails, with 2 if the rules are malformed, with 3 if a cassette cannot be read.
     """
-    if not checks and baseline is None and not write_baseline:
-        raise click.UsageError("nothing to check with: name a file with --checks, or one with --baseline")
-    files = [read_checks(file) for file in checks]
+    parts = _parts(given, max_age, has_rules=baseline is not None or write_baseline)
+    rules = [read_checks(file) for file in given["checks"]]
     allowed = read_slack(slack)
     compared = read_baseline(baseline, allowed) if baseline is not None and not write_baseline else None
-    runs = list(_runs(paths, trace, load_prices(project_settings().prices)))
-    gathered = _Gathered(compared)
-    with recording_judges() if record_judges else nullcontext():
-        checked = list(judge(list(progress(runs, "checking")), files, gathered.add))
+    files = files_in(paths) if paths or not given["trace"] else Paths([], [], [])
+    gathered, prices, judged = _Gathered(compared), load_prices(project_settings().prices), []
+    made = list(_made(files, parts, redacting_settings(off), max_age))
+    with recording_judges() if given["record_judges"] else nullcontext():
+        if "rules" in parts or redact_prompts:
+            runs = list(_runs(files.cassettes, given["trace"], prices))
+            judged = list(judge(list(progress(runs, "checking")), rules, gathered.add))
+        measures = dict(_measures(files.cassettes, parts, given, prices))
+    checked = list(_together(made, judged))
     if redact_prompts:
         prompts = [run.prompt for run in checked]
         checked = list(map(Mask([*prompts, *gathered.prompts]).checked, checked))
     if write_baseline:
         _write(baseline or _BASELINE, baseline_text(gathered.facts))
-    _report(checked, reports)
+    passed = not any(run.has_failed for run in checked)
+    plain = {"passed": passed, "runs": [run.to_dict() for run in checked], **{n: m.plain for n, m in measures.items()}}
+    write_reports(reports, plain, "\n".join(text for text, _ in _lines(checked)), checked)
     if github:
         _annotate(checked)
     if as_json:
-        print_json({"passed": not any(run.has_failed for run in checked), "runs": [run.to_dict() for run in checked]})
-    elif not github:
-        _print(checked)
-    if any(each.rule == UNREADABLE for run in checked for each in run.judged):
+        print_json(plain)
+    else:
+        for text, style in () if github else _lines(checked):
+            print_text(text, style)
+        for measure in measures.values():
+            measure.show()
+    failures = [measure.failure for measure in measures.values() if measure.failure]
+    if "rules" in parts and gathered.is_empty:
+        failures.append("nothing was checked: no run holds a call or an answer")
+    return _code(checked, failures)
+
+
+def _code(checked: Sequence[Checked], failures: Sequence[str]) -> int:
+    for failure in failures:
+        click.echo(printable(failure), err=True)
+    if any(finding.rule == UNREADABLE for run in checked for finding in run.findings):
         return CASSETTE
-    if gathered.is_empty:
-        click.echo("nothing was checked: no run holds a call or an answer", err=True)
-    return FINDINGS if gathered.is_empty or any(run.has_failed for run in checked) else OK
+    return FINDINGS if failures or any(run.has_failed for run in checked) else OK
+
+
+def _parts(given: Mapping[str, Any], max_age: str | None, *, has_rules: bool) -> set[str]:
+    """Return the things to check: what `--only` names, or else files, secrets and checksums, and what has options."""
+    asked = {
+        **dict.fromkeys(("files", "secrets", "checksums"), True),
+        "rules": has_rules or given["checks"] or given["trace"],
+        "stale": given["stale"] or max_age is not None,
+        "coverage": given["coverage"] or given["graph"] is not None or given["fail_under"] is not None,
+        "score": given["score"] or given["evaluator"] or given["remove"],
+    }
+    parts = set(given["only"]) or {part for part, is_wanted in asked.items() if is_wanted}
+    return parts | {*CHECKS} if "stale" in parts else parts
+
+
+def _made(files: Paths, parts: set[str], settings: Settings, max_age: str | None) -> Iterator[tuple[str, Judged]]:
+    """Yield the checks that need no rules, each with the file that it is about."""
+    if "files" in parts:
+        yield from findings.files(files.cassettes)
+    if "secrets" in parts:
+        yield from findings.secrets(files, settings)
+    if "checksums" in parts:
+        yield from findings.checksums(files.cassettes)
+    if checks := [check for check in ALL_CHECKS if check in parts]:
+        yield from findings.stale(files.cassettes, checks, max_age)
+
+
+def _measures(
+    cassettes: Sequence[Found], parts: set[str], given: Mapping[str, Any], prices: Prices
+) -> Iterator[tuple[str, Measure]]:
+    if "coverage" in parts:
+        yield "coverage", covered(cassettes, given["graph"], given["fail_under"])
+    if "score" in parts:
+        yield "scores", scored(cassettes, given["evaluator"], given["remove"], prices, replace=given["replace"])
+
+
+def _together(made: Sequence[tuple[str, Judged]], judged: Sequence[Checked]) -> Iterator[Checked]:
+    """Yield each run with all checks that were made of it and of its file, then the files that aren't runs."""
+    of_files: dict[str, list[Judged]] = {}
+    for path, each in made:
+        of_files.setdefault(path, []).append(each)
+    for run in judged:
+        yield replace(run, judged=tuple(dict.fromkeys([*run.judged, *of_files.pop(run.name, [])])))
+    for path, several in of_files.items():
+        yield Checked(path, path, "", tuple(dict.fromkeys(several)))
 
 
 class _Gathered:
@@ -125,29 +205,16 @@ class _Gathered:
             yield from self._baseline.judge(run)
 
 
-def _runs(paths: Sequence[str], traces: Sequence[str], prices: Prices) -> Iterator[Source]:
-    """Yield the runs: of the paths, by default of the current folder unless there is a trace, then of traces."""
-
-    def reader(found: Found) -> Callable[[], Run]:
-        return lambda: run_of_cassette(found.open(), prices, found.shown)
-
-    if paths or not traces:
-        several = [found for found in found_in(paths) if not found.shown.endswith(_JUDGE)]
-        if not several:
-            raise click.UsageError("these paths hold only what judges asked: name the cassettes of runs")
-        yield from ((found.shown, reader(found)) for found in several)
+def _runs(cassettes: Sequence[Found], traces: Sequence[str], prices: Prices) -> Iterator[Source]:
+    """Yield the runs of cassettes, then of traces."""
+    several = [found for found in cassettes if not found.shown.endswith(_JUDGE)]
+    if not several and not traces:
+        raise click.UsageError("these paths hold only what judges asked: name the cassettes of runs")
+    for found in several:
+        yield found.shown, lambda found=found: run_of_cassette(found.open(), prices, found.shown)  # type: ignore[misc]
     for trace in traces:
-        shown = shown_path(trace)
-        for run in runs_of(read_trace(trace), shown):
+        for run in runs_of(read_trace(trace), shown_path(trace)):
             yield run.name, lambda run=run: run  # type: ignore[misc]
-
-
-def _report(checked: Sequence[Checked], reports: dict[str, str | None]) -> None:
-    forms = {"junit_to": ".xml", "sarif_to": ".sarif", "trx_to": ".trx", "markdown_to": ".md"}
-    for name, suffix in forms.items():
-        path = reports[name]
-        if path is not None:
-            _write(path, FORMS[suffix](checked))
 
 
 def _write(path: str, text: str) -> None:
@@ -167,10 +234,9 @@ def _annotate(checked: Sequence[Checked]) -> None:
     click.echo(headline(checked))
 
 
-def _print(checked: Sequence[Checked]) -> None:
+def _lines(checked: Sequence[Checked]) -> Iterator[tuple[str, str]]:
+    """Yield the findings and the result, each with its style."""
     for run in checked:
-        if run.findings:
-            print_text(f"{run.name}: {counted(len(run.findings), 'finding')}", "red" if run.has_failed else "yellow")
-            for finding in run.findings:
-                print_text("\n".join(f"  {line}" for line in finding.lines()))
-    print_text(headline(checked))
+        for finding in run.findings:
+            yield "\n".join(finding.lines()), "red" if finding.level == "error" else "yellow"
+    yield headline(checked), ""

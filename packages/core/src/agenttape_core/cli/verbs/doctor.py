@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from typing import NamedTuple
@@ -14,12 +12,11 @@ from typing import NamedTuple
 from agenttape_core.checks.judges import JUDGE
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import Found, found_in, paths_argument
+from agenttape_core.cli.findings import checksums, damage_of
 from agenttape_core.cli.output import print_json, print_text, progress, verb
-from agenttape_core.cli.verbs.validate import problem_of
-from agenttape_core.errors import CassetteError, CassetteNotFoundError, NetworkBlockedError, counted, shown_path
+from agenttape_core.errors import CassetteNotFoundError, NetworkBlockedError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
-from agenttape_core.tools.upkeep.seals import FILE, broken, read_seals, seal_of
 
 _INTEGRATIONS = {
     "langchain-core": "agenttape-langchain",
@@ -113,35 +110,16 @@ def _cassettes(paths: Sequence[str]) -> Iterator[_Fact]:
         yield _Fact("cassettes", str(error).partition("\n")[0], is_wrong=bool(paths))
         return
     ill: set[str] = set()
-    for each in progress(found, "reading"):
-        problem = problem_of(each)
-        if problem:
-            ill.add(each.shown)
-            place = re.compile(rf"{re.escape(each.shown)}:(?:(?P<line>[0-9]+):)? ")
-            said = place.sub(lambda found: f"line {found['line']}: " if found["line"] else "", problem, count=1)
-            yield _Fact(each.shown, said, is_wrong=True)
-    for name, reasons in _broken_seals(found).items():
-        ill.add(name)
-        yield _Fact(name, f"not as it was sealed: {', '.join(reasons)}", is_wrong=True)
+    judged = [(each.shown, damage_of(each)) for each in progress(found, "reading")]
+    for path, each in [*judged, *checksums(found)]:
+        for finding in each.findings:
+            ill.add(path)
+            line = f"line {finding.line}: " if finding.line is not None else ""
+            yield _Fact(path, f"{line}{finding.message}", is_wrong=True)
     count = counted(len(found), "cassette")
     if len(ill) < len(found):
         yield _Fact("cassettes", f"{len(found) - len(ill)} of {count}" if ill else count)
     yield from _left_behind(found)
-
-
-def _broken_seals(found: Sequence[Found]) -> dict[str, list[str]]:
-    """Return the cassettes that are not as the file of seals in the working folder says, each with the reasons."""
-    file = Path(FILE)
-    problems = {}
-    for name, seal in (read_seals(file) if file.is_file() else {}).items():
-        path = Path(name)
-        files = (each for each in found if each.path is not None and path.is_file() and each.path.samefile(path))
-        shown = next((each.shown for each in files), None)
-        if shown is not None:
-            with suppress(CassetteError):  # it is told above that it cannot be read
-                if said := broken(seal, seal_of(Path(name))):
-                    problems[shown] = said
-    return problems
 
 
 def _left_behind(found: Sequence[Found]) -> Iterator[_Fact]:

@@ -26,16 +26,11 @@ _NO_REPOSITORY = (
     "  run `git init`, then `agenttape init` again"
 )
 
-_REPORTS = "to say in each pull request which recordings took another path, too:  agenttape init --report"
-
 
 @verb("agenttape init --ci")
 @click.option("--ci", "automated", is_flag=True, help="Also write a GitHub Actions workflow and pre-commit hooks.")
-@click.option(
-    "--report", "reports", is_flag=True, help="As --ci; the workflow also compares the recordings of pull requests."
-)
 @click.option("--generated", is_flag=True, help="Also mark cassettes as generated: forges fold them in a review.")
-def init(*, automated: bool, reports: bool, generated: bool, as_json: bool) -> int:
+def init(*, automated: bool, generated: bool, as_json: bool) -> int:
     """Set up git for cassettes, and CI and hooks if you wish.
 
     Git then compares and merges the cassettes of this project by record, and ignores the working files beside them.
@@ -46,8 +41,7 @@ def init(*, automated: bool, reports: bool, generated: bool, as_json: bool) -> i
     project = Path()
     root = root_of(project)
     folder = folder_name(shown_path(load_settings().cassette_dir))
-    wanted = {"automated": automated or reports, "reports": reports, "generated": generated}
-    changes = files_to_change(project, _near(root), folder, **wanted)
+    changes = files_to_change(project, _near(root), folder, automated=automated, generated=generated)
     write_files(changes)
     changes += set_clone_settings(root) if root is not None else []
     if as_json:
@@ -56,10 +50,8 @@ def init(*, automated: bool, reports: bool, generated: bool, as_json: bool) -> i
         _report(changes)
         if root is None:
             print_text(_NO_REPOSITORY)
-        if (automated or reports) and (told := advice(installed_origins())):
+        if automated and (told := advice(installed_origins())):
             print_text(told)
-        if automated and not reports:
-            print_text(_REPORTS)
     return FINDINGS if any(change.state == "left" for change in changes) else OK
 
 

@@ -1,4 +1,4 @@
-"""`agenttape review`: walk through the recordings that wait for review, call by call."""
+"""`agenttape review`: walk through the recordings that wait for review, list them, accept or reject their calls."""
 
 from __future__ import annotations
 
@@ -11,46 +11,81 @@ from contextlib import contextmanager
 import click
 
 from agenttape_core.cli.app import OK, USAGE
-from agenttape_core.cli.output import print_json, print_text, verb
-from agenttape_core.cli.reviewing import SAID, headline, report
+from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.reviewing import SAID, chosen, headline, report
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.tools.reading.answer import Answer, joined
 from agenttape_core.tools.reading.prices import Prices, load_prices
-from agenttape_core.tools.review import Pending, PendingCall, pending_in, pending_of
+from agenttape_core.tools.review import Pending, PendingCall, accept, pending_in, pending_of, reject
 from agenttape_core.tools.review.calls import SORTS
 from agenttape_core.tools.review.deciding import decide
 
 _KEYS = "[a]ccept  [r]eject  [s]kip  [A]ll of this cassette  [R]eject all of it  [q]uit: "
 _WITHOUT_A_TERMINAL = (
     "agenttape: review needs a terminal\n"
-    "  without one: agenttape pending, agenttape accept KEY or --all, agenttape reject KEY"
+    "  without one:  agenttape review list, agenttape review accept KEY, agenttape review reject KEY"
 )
 _BEGUN = re.compile(rb"\x1b(?:[\[O][^@-~]*)?")
 """A sequence that is not at its end, by ECMA-48; the key Escape sends nothing but the first character."""
 _AT_ONCE_S = 0.1
 """The longest time between two characters of a sequence, in seconds."""
+_DECIDING = {"accept": accept, "reject": reject}
+_ACTIONS = ("list", *_DECIDING)
 _PLACES = 12
 _TRAJECTORY = 20
 _LONGEST = 400
 
 
-@verb("agenttape review")
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(readable=False))
-def review(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """Walk through the recordings that wait for review.
+@verb("agenttape review accept --all")
+@click.argument("words", nargs=-1, metavar="[list|accept|reject] [PATH|KEY]...", type=click.Path(readable=False))
+@click.option("--all", "everything", is_flag=True, help="Accept or reject all that waits below this folder.")
+def review(words: tuple[str, ...], *, everything: bool, as_json: bool) -> int:
+    """Walk through recordings that wait for review; list, accept or reject.
 
-    Goes call by call: other paths first, then words, then tokens.
+    \b
+    review [PATH]...        walk through them call by call, on a terminal
+    review list [PATH]...   list the calls that changed, each with its key
+    review accept KEY...    accept calls of a new recording
+    review reject KEY...    drop calls of a new recording, and keep the recorded ones
 
-    Keys: a accepts a call with all that hangs together with it, r rejects it, s leaves it for later, A and R decide
-    about the rest of its cassette, q ends the walk. Files are replaced at the end, each at once; after Ctrl-C, all are
-    as they were. With --json, it lists what waits, as `agenttape pending` does.
-    """
-    waiting = sorted(map(pending_of, pending_in(paths)), key=_rank)
+    KEY is from the list; a cassette or a folder means all that waits there. Calls that depend on a call, or that it
+    depends on, are accepted or rejected with it. All other records stay unchanged.
+
+    Keys of the walk: a accepts a call, r rejects it, s leaves it for later, A and R decide about the rest of its
+    cassette, q ends the walk. Files are replaced at the end; after Ctrl-C, all are unchanged.
+    """  # noqa: D301 - click wants the character itself
+    action = words[0] if words and words[0] in _ACTIONS else ""
+    rest = words[1:] if action else words
+    if decide_one := _DECIDING.get(action):
+        report([decide_one(pending, keys) for pending, keys in chosen(rest, everything=everything)], as_json=as_json)
+        return OK
+    if everything:
+        raise click.UsageError("--all needs accept or reject")
+    return _list(rest, as_json=as_json) if action or as_json else _walk(rest)
+
+
+def _list(paths: Sequence[str], *, as_json: bool) -> int:
+    waiting = [pending_of(path) for path in progress(pending_in(paths), "comparing")]
     if as_json:
         print_json({"pending": [one.to_dict() for one in waiting]})
         return OK
+    for one in waiting:
+        print_text(headline(one))
+        for call in one.calls:
+            print_text(f"  {call.state:<8} {SAID[call.sort]:<24} {call.key}")
+    calls = sum(len(one.calls) for one in waiting)
+    if waiting:
+        print_text(f"{counted(len(waiting), 'recording')} to review, {counted(calls, 'changed call')}")
+        print_text("look at them one by one:  agenttape review\naccept all of them:  agenttape review accept --all")
+    else:
+        print_text("nothing waits for review")
+    return OK
+
+
+def _walk(paths: Sequence[str]) -> int:
+    waiting = sorted(map(pending_of, pending_in(paths)), key=_rank)
     if waiting and not sys.stdin.isatty():
         click.echo(_WITHOUT_A_TERMINAL, err=True)
         return USAGE

@@ -13,6 +13,6 @@ def schema(*, as_json: bool) -> None:  # noqa: ARG001 - it is JSON anyway
     That is a line of the JSON format, or a document of the YAML format.
 
     It is for editors and other languages. The order of records and the references between them are checked by
-    agenttape validate alone.
+    agenttape check alone.
     """
     print_json(json_schema())

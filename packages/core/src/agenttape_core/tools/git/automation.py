@@ -42,11 +42,11 @@ _CHECKOUT = """\
       - uses: actions/checkout@v4
         with:
           persist-credentials: false
+          fetch-depth: 0 # with the base of a pull request
 """
-_HISTORY = "          fetch-depth: 0 # with the base of the pull request\n"
-_REPORT = """\
-      # The summary of the job says which recordings took another path.
-      - run: agenttape report --github
+_DIFF = """\
+      # The summary of the job lists the recordings that took another path.
+      - run: agenttape diff --github
         if: "${{ !cancelled() && github.event_name == 'pull_request' }}"
 """
 _SET_UP = f"""\
@@ -58,42 +58,31 @@ _SET_UP = f"""\
 """
 
 
-def workflow(install: Sequence[str], folder: str, where: PurePath, *, reports: bool = False) -> str:
+def workflow(install: Sequence[str], folder: str, where: PurePath) -> str:
     """Return a workflow of GitHub Actions: cassettes can be read, hold no secret, and answer all that the tests ask.
 
     Args:
         install: The lines of the steps that install the project.
         folder: What folders with cassettes are called.
         where: The folder of the project in its repository.
-        reports: Whether the recordings of a pull request are compared with those of its base.
     """
-    head, tail = _frame(folder, where, reports=reports)
+    head, tail = _frame(folder, where)
     return head + "".join(f"      {line}\n" for line in install) + tail
 
 
-def extended_workflow(text: str, folder: str, where: PurePath, *, reports: bool) -> str | None:
-    """Return such a workflow, whatever it installs: that step belongs to the project once written.
+def is_ours(text: str, folder: str, where: PurePath) -> bool:
+    """Return whether a workflow is such a one, whatever it installs: that step belongs to the project once written.
 
     Args:
         text: The workflow that is there.
         folder: What folders with cassettes are called.
         where: The folder of the project in its repository.
-        reports: Whether it is to compare recordings; if it does already, it stays so.
-
-    Returns:
-        The text, with what is missing; `None` if it is none of ours.
     """
-    for compares in (True, False):
-        head, tail = _frame(folder, where, reports=compares)
-        if text.startswith(head) and text.endswith(tail):
-            if compares or not reports:
-                return text
-            start, end = _frame(folder, where, reports=True)
-            return start + text[len(head) : len(text) - len(tail)] + end
-    return None
+    head, tail = _frame(folder, where)
+    return text.startswith(head) and text.endswith(tail)
 
 
-def _frame(folder: str, where: PurePath, *, reports: bool) -> tuple[str, str]:
+def _frame(folder: str, where: PurePath) -> tuple[str, str]:
     """Return what stands before and behind the steps that install."""
     place = where.as_posix()
     inner = place != "."
@@ -102,14 +91,11 @@ def _frame(folder: str, where: PurePath, *, reports: bool) -> tuple[str, str]:
     recorded = json.dumps("${{ hashFiles('" + cassettes.replace("'", "''") + "') != '' }}")
     tail = f"""\
       # Before something is recorded there is nothing to look at.
-      - run: agenttape validate
-        if: {recorded}
-      - run: agenttape scan
+      - run: agenttape check
         if: {recorded}
       - run: pytest --cassette-mode=none
-"""
-    set_up = _SET_UP.replace(_CHECKOUT, _CHECKOUT + _HISTORY) if reports else _SET_UP
-    return f"{_HEAD}{head}{set_up}", tail + (_REPORT if reports else "")
+{_DIFF}"""
+    return f"{_HEAD}{head}{_SET_UP}", tail
 
 
 def hooks(folder: str) -> str:
@@ -122,15 +108,9 @@ def hooks(folder: str) -> str:
     return f"""\
 - repo: local
   hooks:
-  - id: agenttape-validate
-    name: cassettes can be read
-    entry: agenttape validate
-    language: system
-    files: '{files}'
-    exclude: '\\.golden\\.yaml$'
-  - id: agenttape-scan
-    name: cassettes hold no secret
-    entry: agenttape scan
+  - id: agenttape-check
+    name: cassettes can be read, and hold no secret
+    entry: agenttape check
     language: system
     files: '{files}'
     exclude: '\\.golden\\.yaml$'

@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 
 def files_to_change(
-    project: Path, root: Path, folder: str, *, automated: bool, reports: bool = False, generated: bool = False
+    project: Path, root: Path, folder: str, *, automated: bool, generated: bool = False
 ) -> list[Change]:
     """Decide on the changes of a project's files. Existing content is never changed.
 
@@ -42,7 +42,6 @@ def files_to_change(
         root: That of the repository, where automation belongs.
         folder: The name of folders with cassettes.
         automated: Whether it gets a workflow and hooks.
-        reports: Whether the workflow compares the recordings of pull requests.
         generated: Whether forges are to fold cassettes in a review.
 
     Raises:
@@ -55,7 +54,7 @@ def files_to_change(
         ),
         _lines(project / ".gitignore", settings.ignore_lines(folder)),
     ]
-    return [*changes, *_automation(project, root, folder, reports=reports)] if automated else changes
+    return [*changes, *_automation(project, root, folder)] if automated else changes
 
 
 def write_files(changes: Sequence[Change]) -> None:
@@ -107,15 +106,12 @@ def folder_name(cassette_dir: str) -> str:
     return name
 
 
-def _automation(project: Path, root: Path, folder: str, *, reports: bool) -> Iterator[Change]:
+def _automation(project: Path, root: Path, folder: str) -> Iterator[Change]:
     where = project.resolve().relative_to(root.resolve())
     workflow, hooks = root / automation.WORKFLOW_PATH, root / automation.HOOKS_PATH
-    there, text = _read(workflow), automation.workflow(install_steps(project), folder, where, reports=reports)
-    ours = automation.extended_workflow(there, folder, where, reports=reports)
-    if ours is not None:
-        yield Change(str(workflow), _state(there, ours), ours)
-    else:
-        yield Change(str(workflow), "left" if there else "written", text)
+    there, text = _read(workflow), automation.workflow(install_steps(project), folder, where)
+    state: State = "unchanged" if automation.is_ours(there, folder, where) else "left" if there else "written"
+    yield Change(str(workflow), state, text)
     before, entry = _read(hooks), automation.hooks(folder)
     after = automation.with_hooks(before, entry)
     yield Change(str(hooks), "left", entry) if after is None else Change(str(hooks), _state(before, after), after)

@@ -123,7 +123,7 @@ def pending_of(path: Path) -> Pending:
     path = waits_for(path) if is_pending(path.name) else path
     waiting = pending_path(path)
     if not waiting.is_file():
-        remedy = "list what waits:  agenttape pending"
+        remedy = "list what waits:  agenttape review list"
         raise CassetteNotFoundError(shown_path(waiting), "nothing waits for review here", remedy=remedy)
     digest = digest_of(path)  # before they are opened: a later change is noticed
     now = open_cassette(waiting)

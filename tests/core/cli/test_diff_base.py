@@ -1,4 +1,4 @@
-"""`agenttape report`: the recordings of the working tree beside those of a revision."""
+"""`agenttape diff --base`: the recordings of the working tree beside those of a revision."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ def repository(folder: Path) -> Path:
 
 def test_as_text_and_data(repository: Path, command: Any) -> None:
     """It says what has changed, as text, as Markdown and as data; other files are none of its business."""
-    ended: Ended = command("report")
+    ended: Ended = command("diff")
     assert (ended.code, ended.out.splitlines()[0]) == (
         0,
         "AgentTape: 2 of 2 recordings changed, none took another path",
     )
-    found = command("report", "--base", "HEAD", "--json", "cassettes").json
+    found = command("diff", "--base", "HEAD", "--json", "cassettes").json
     assert [(one["path"], one["state"]) for one in found["recordings"]] == [
         ("cassettes/new.yaml", "new"),
         ("cassettes/weather.yaml", "words"),
     ]
-    assert command("report", "--markdown").out.startswith("### AgentTape: 2 of 2")
-    assert command("report", "--exit-code").code == 0
+    assert command("diff", "--report", "diff.md").code == 0
+    assert "\n### AgentTape: 2 of 2" in Path("diff.md").read_text("utf-8")
+    assert command("diff", "--exit-code").code == 0
     (repository / "cassettes" / "weather.yaml").write_text("broken: [")
-    broken = command("report", "--exit-code")
+    broken = command("diff", "--exit-code")
     assert broken.code == 1
     assert "cassettes/weather.yaml:" in broken.out
     assert ".yaml.yaml" not in broken.out
@@ -49,11 +50,11 @@ def test_as_text_and_data(repository: Path, command: Any) -> None:
 
 def test_for_github(repository: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is added to the summary of the job, and the body of a comment is written."""
-    assert command("report", "--github").code == 2
+    assert command("diff", "--github").code == 2
     summary = repository / "summary.md"
     summary.write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    ended: Ended = command("report", "--github", "--comment", "comment.md")
+    ended: Ended = command("diff", "--github", "--report", "comment.md")
     assert (ended.code, ended.out) == (0, "")
     assert summary.read_text().startswith("before\n### AgentTape: 2 of 2 recordings changed")
     assert (repository / "comment.md").read_text().startswith("<!-- agenttape-report -->\n### AgentTape")
@@ -62,7 +63,7 @@ def test_for_github(repository: Path, command: Any, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("base", ["nothing-like-it", "--output=x", "-h"])
 def test_wrong_revisions(repository: Path, command: Any, base: str) -> None:
     """A revision that git does not know is refused, and no option gets to git."""
-    ended: Ended = command("report", f"--base={base}")
+    ended: Ended = command("diff", f"--base={base}")
     assert ended.code == 2
     assert "a commit, branch or tag" in ended.err
     assert not (repository / "x").exists()
@@ -72,4 +73,4 @@ def test_the_base_of_a_pull_request(repository: Path, command: Any, monkeypatch:
     """In a job of a pull request it is compared with the branch that it goes to."""
     monkeypatch.setenv("GITHUB_BASE_REF", "main")
     subprocess.run(["git", "update-ref", "refs/remotes/origin/main", "HEAD"], check=True, cwd=repository)
-    assert command("report", "--json").json["base"] == "origin/main"
+    assert command("diff", "--json").json["base"] == "origin/main"

@@ -1,4 +1,4 @@
-"""`scan` finds what is secret wherever a cassette can hold it, by the rules of the project too, and never tells it."""
+"""`check --only secrets` finds secrets wherever a cassette can hold them, and never prints one."""
 
 from __future__ import annotations
 
@@ -31,32 +31,34 @@ def planted(path: Path) -> Path:
 
 def leaks(ended: Any) -> list[tuple[str, str, str]]:
     """Return record, place and kind of what was found."""
-    return [(row["record"], row["place"], row["kind"]) for row in ended.json]
+    said = [each["message"] for run in ended.json["runs"] for check in run["checks"] for each in check["findings"]]
+    found = [re.fullmatch(r"([^:]+): (\S+) at (.*)", message) for message in said]
+    return [(match[1], match[3], match[2]) for match in found if match is not None]
 
 
 def test_finds_and_never_tells(command: Any, folder: Path) -> None:
     """A secret is found with its record, place and kind; nothing that is printed holds it."""
-    assert command("scan").code == 0
-    assert command("scan").out == "no secrets found\n"
+    assert command("check", "--only", "secrets").code == 0
+    assert command("check", "--only", "secrets").out == "1 run, 1 check: all passed\n"
     planted(folder / WEATHER)
-    ended = command("scan")
+    ended = command("check", "--only", "secrets")
     assert ended.code == 1
-    assert f"{WEATHER}: interaction 1: openai at request.messages[0].content" in ended.out
-    assert "1 secret found" in ended.out
-    assert KEY not in ended.out + command("scan", "--json").out
+    assert f"{WEATHER}: secret: interaction 1: openai at request.messages[0].content" in ended.out
+    assert "1 run failed" in ended.out
+    assert KEY not in ended.out + command("check", "--only", "secrets", "--json").out
 
 
 def test_rules_of_the_project(command: Any, folder: Path) -> None:
     """What the settings say is secret is found, as a session with these settings would replace it."""
     planted(folder / WEATHER)
     (folder / "pyproject.toml").write_text(RULE)
-    assert [kind for _, _, kind in leaks(command("scan", "--json"))] == ["openai", "project"]
+    assert [kind for _, _, kind in leaks(command("check", "--only", "secrets", "--json"))] == ["openai", "project"]
 
 
 def test_a_rule_that_is_wrong(command: Any, folder: Path) -> None:
     """A rule that cannot work is refused with 2 and its place in the file."""
     (folder / "pyproject.toml").write_text('[tool.agenttape]\nredaction_rules = [{name = "x", pattern = "("}]\n')
-    ended = command("scan")
+    ended = command("check", "--only", "secrets")
     assert ended.code == 2
     assert "redaction_rules[0]: the redaction rule 'x' is not valid" in ended.err
 
@@ -89,7 +91,7 @@ def test_everywhere(command: Any, folder: Path) -> None:
     )
     write_cassette(folder / "all.yaml", header, [item, step])
 
-    found = leaks(command("scan", "all.yaml", "--json"))
+    found = leaks(command("check", "--only", "secrets", "all.yaml", "--json"))
 
     assert {(record, place.split("[REDACTED")[0]) for record, place, _ in found} == {
         *(
@@ -116,7 +118,7 @@ def test_assets(command: Any, folder: Path, name: str) -> None:
     if name != "big.yaml":
         convert(folder / "big.yaml", folder / name)
     (folder / "pyproject.toml").write_text(RULE)
-    assert leaks(command("scan", name, "--json")) == [
+    assert leaks(command("check", "--only", "secrets", name, "--json")) == [
         ("interaction 1", "outcome.value.raw.$bytes", "openai"),
         ("interaction 1", "outcome.value.text.$bytes", "project"),
         ("interaction 1", "outcome.value.url", "openai"),
@@ -139,9 +141,9 @@ with use_cassette({WEATHER!r}, mode="all", redact=False):
 """
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=False)
     for words in ([], [WEATHER]):
-        ended = command("scan", *words)
+        ended = command("check", "--only", "secrets", *words)
         assert ended.code == 1
-        assert ".journal: interaction 1: openai at outcome.value" in ended.out
+        assert ".journal: secret: interaction 1: openai at outcome.value" in ended.out
 
 
 def test_what_cannot_be_read(command: Any, folder: Path) -> None:
@@ -149,18 +151,22 @@ def test_what_cannot_be_read(command: Any, folder: Path) -> None:
     record(folder / "cassettes" / "zoo.yaml")
     planted(folder / WEATHER)
     (folder / "cassettes" / "broken.yaml").write_text("agenttape: 2\nname: x\n---\ninteraction: x\n")
-    ended = command("scan", "--json")
+    ended = command("check", "--only", "secrets", "--json")
     assert ended.code == 3
-    assert [sorted(row) for row in ended.json] == [["path", "problem"], ["kind", "path", "place", "record"]]
+    assert [[each["rule"] for each in run["checks"] if each["findings"]] for run in ended.json["runs"]] == [
+        ["readable"],
+        ["secret"],
+        [],
+    ]
 
 
 @pytest.mark.process
 def test_each_kind(command: Any, recorded: Path) -> None:
     """A cassette of each framework is read whole, and nothing in it is taken for a secret."""
-    assert command("scan", recorded).code == 0
+    assert command("check", "--only", "secrets", recorded).code == 0
     text = recorded.read_text()
     recorded.write_text(re.sub(r"(?<=content: |country: )(\w)", rf"{KEY} \1", text, count=1))
-    ended = command("scan", recorded, "--json")
+    ended = command("check", "--only", "secrets", recorded, "--json")
     assert {kind for _, _, kind in leaks(ended)} == {"openai"}
     assert KEY not in ended.out
 
@@ -181,7 +187,7 @@ def test_a_message_is_told_once(command: Any, folder: Path) -> None:
         for number in (1, 2, 3)
     ]
     write_cassette(folder / "long.yaml", Header(name="long"), items)
-    assert leaks(command("scan", "long.yaml", "--json")) == [
+    assert leaks(command("check", "--only", "secrets", "long.yaml", "--json")) == [
         ("interaction 1", "request.messages[0].content", "openai"),
         ("interaction 2", "request.messages[2].content", "openai"),
     ]
@@ -199,7 +205,7 @@ def test_hostile_keys(command: Any, folder: Path) -> None:
         outcome=Outcome(status="returned"),
     )
     write_cassette(folder / "evil.yaml", Header.model_validate({"name": "e", "redaction": {"key": "ab" * 32}}), [item])
-    for verb in ("scan", "cassette redact"):
+    for verb in ("check", "cassette redact"):
         out = command(*verb.split(), "evil.yaml").out
         assert "openai at request.\\x1b[2J\\x07.[bold]" in out
         assert "\x1b" not in out

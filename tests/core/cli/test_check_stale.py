@@ -52,9 +52,11 @@ def stale(command: Any, folder: Path) -> Any:
     """Run the verb on cassettes; returns its exit code and what it found: cassette, check, text."""
 
     def stale(*words: object) -> tuple[int, list[tuple[str, str, str]]]:
-        ended = command("stale", *words, "--json")
-        assert command("stale", *words).code == ended.code
-        return ended.code, [(found["path"], found["check"], found["what"]) for found in ended.json]
+        words = (*words, *(() if "--only" in words else ("--only", "stale")))
+        ended = command("check", *words, "--json")
+        assert command("check", *words).code == ended.code
+        found = [each for run in ended.json["runs"] for one in run["checks"] for each in one["findings"]]
+        return ended.code, [(each["path"], each["rule"], each["message"]) for each in found]
 
     return stale
 
@@ -64,7 +66,7 @@ def test_each_kind(stale: Any, recorded: Path) -> None:
     """What was recorded a moment ago, with what is installed, is not stale; with an age of nothing it is."""
     code, found = stale(recorded)
     assert (code, [check for _, check, _ in found if check != "model"]) == (0, [])
-    code, found = stale(recorded, "--max-age", "0", "--check", "age")
+    code, found = stale(recorded, "--max-age", "0", "--only", "age")
     assert (code, found) == (1, [(str(recorded), "age", "recorded 0 days ago")])
 
 
@@ -87,7 +89,7 @@ def test_models(command: Any, stale: Any, folder: Path, monkeypatch: pytest.Monk
     assert stale(going) == (0, [(going, "model", f"going will be retired on {day}")])
     assert stale(aged(folder / "other.yaml", 1, model="unknown")) == (0, [])
     (folder / "dates.json").write_text(json.dumps({"gone-1": "soon"}))
-    ended = command("stale", gone)
+    ended = command("check", "--only", "stale", gone)
     assert (ended.code, "no table of retirements" in ended.err) == (2, True)
 
 
@@ -117,7 +119,7 @@ def test_an_older_prompt(stale: Any, folder: Path) -> None:
     assert what.startswith(f"older than the system prompt with the tools reserve in {new}: ")
     assert "[-calm-]" in what
     assert "{+short+}" in what
-    assert stale(old, new, "--check", "tool") == (0, [])
+    assert stale(old, new, "--only", "tool") == (0, [])
 
 
 def test_prompts_that_differ_by_design(stale: Any, folder: Path) -> None:
@@ -173,11 +175,11 @@ def test_a_time_without_a_zone(stale: Any, folder: Path) -> None:
 
 def test_bad_input(command: Any, folder: Path) -> None:
     """An age that is none ends with 2; a cassette that cannot be read ends with 3, beside what was found."""
-    assert command("stale", "--max-age", "soon").code == 2
-    assert "--max-age=soon: expected a number of days" in command("stale", "--max-age", "soon").err
+    assert command("check", "--only", "stale", "--max-age", "soon").code == 2
+    assert "--max-age=soon: expected a number of days" in command("check", "--only", "stale", "--max-age", "soon").err
     aged(folder / "old.yaml", 99)
     (folder / "broken.yaml").write_text("agenttape: 2\nname: x\n---\ninteraction: x\n")
-    ended = command("stale", ".", "--max-age", "90d", "--json")
+    ended = command("check", "--only", "stale", ".", "--max-age", "90d", "--json")
     assert ended.code == 3
-    assert {found["path"] for found in ended.json} >= {"old.yaml", "broken.yaml"}
-    assert command("stale", "gone.yaml").code == 3
+    assert {run["path"] for run in ended.json["runs"]} >= {"old.yaml", "broken.yaml"}
+    assert command("check", "--only", "stale", "gone.yaml").code == 3
