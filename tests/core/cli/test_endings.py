@@ -37,8 +37,8 @@ def broken(folder: Path) -> Path:
         ["cassette", "convert", WEATHER, "weather.txt"],
         ["import", "-"],
         ["verify"],
-        ["verify", "agent.py:run", "-"],
-        ["verify", "agent.py:run", WEATHER, "--times", "1"],
+        ["verify", "agent.py:run", "--cassette", "-"],
+        ["verify", "agent.py:run", "--cassette", WEATHER, "--runs", "1"],
     ],
     ids=" ".join,
 )
@@ -80,7 +80,7 @@ def test_recover_a_broken_journal(command: Any, folder: Path, words: list[str]) 
 def test_verify_without_a_cassette_to_read(command: Any, broken: Path, words: list[str]) -> None:
     """A cassette that is not there or is broken ends with 3, before any process looks for the function."""
     assert broken.exists()
-    ended = command("verify", "agent.py:there_is_none", *words)
+    ended = command("verify", "agent.py:there_is_none", "--cassette", *words)
     assert (ended.code, ended.out) == (3, "")
     assert words[0] in ended.err
 
@@ -96,12 +96,6 @@ def test_record_onto_a_broken_cassette(command: Any, broken: Path, is_cut: bool)
     assert "broken.yaml" in ended.err
     assert broken.read_bytes() == before
     assert command("check", "--only", "files", "broken.recovered.yaml").code == (3 if is_cut else 0)
-
-
-def test_force_record_excludes_other_modes(command: Any) -> None:
-    """`--force-record` says the mode, so that another one ends with 2 before anything runs."""
-    ended = command("record", "--force-record", "--mode", "once", "--", "there-is-none")
-    assert (ended.code, "--force-record and --mode once exclude each other" in ended.err) == (2, True)
 
 
 def test_interrupted(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

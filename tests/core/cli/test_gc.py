@@ -46,8 +46,11 @@ def pictured(folder: Path) -> Path:
 def test_nothing(command: Any, folder: Path, pictured: Path) -> None:
     """Where all is needed, nothing is found, and nothing is removed."""
     before = files(folder)
-    assert (command("cassette", "prune").code, command("cassette", "prune").out) == (0, "no unneeded files\n")
-    assert command("cassette", "prune", "--delete", "--json").json == {"deleted": True, "found": [], "problems": []}
+    assert (command("cassette", "prune", "--dry-run").code, command("cassette", "prune", "--dry-run").out) == (
+        0,
+        "no unneeded files\n",
+    )
+    assert command("cassette", "prune", "--json").json == {"deleted": True, "found": [], "problems": []}
     assert files(folder) == before
 
 
@@ -55,13 +58,13 @@ def test_nothing(command: Any, folder: Path, pictured: Path) -> None:
 def test_each_kind(command: Any, folder: Path, recorded: Path) -> None:
     """Beside a cassette of each kind, an asset that it does not refer to is found, and goes; the cassette stays."""
     asset = old(Path(f"{recorded}.assets", HASH))
-    (found,) = command("cassette", "prune", recorded, "--json").json["found"]
+    (found,) = command("cassette", "prune", "--dry-run", recorded, "--json").json["found"]
     assert (found["path"], found["kind"], found["size"]) == (str(asset), "asset", 4)
-    assert command("cassette", "prune", recorded).code == 1
+    assert command("cassette", "prune", "--dry-run", recorded).code == 1
     before = recorded.read_bytes()
-    assert command("cassette", "prune", recorded, "--delete").code == 0
-    assert (recorded.read_bytes(), asset.parent.exists()) == (before, False)
     assert command("cassette", "prune", recorded).code == 0
+    assert (recorded.read_bytes(), asset.parent.exists()) == (before, False)
+    assert command("cassette", "prune", "--dry-run", recorded).code == 0
 
 
 def test_assets(command: Any, folder: Path, pictured: Path) -> None:
@@ -70,10 +73,10 @@ def test_assets(command: Any, folder: Path, pictured: Path) -> None:
     (needed,) = files(assets)
     old(assets / f"{HASH}.png")
     old(assets / "notes.txt")
-    assert [Path(found["path"]).name for found in command("cassette", "prune", "--json").json["found"]] == [
-        f"{HASH}.png"
-    ]
-    assert command("cassette", "prune", "--delete").code == 0
+    assert [
+        Path(found["path"]).name for found in command("cassette", "prune", "--dry-run", "--json").json["found"]
+    ] == [f"{HASH}.png"]
+    assert command("cassette", "prune").code == 0
     assert files(assets) == {needed, "notes.txt"}
     assert open_cassette(pictured).interaction(1).outcome.value == PICTURE
 
@@ -81,9 +84,9 @@ def test_assets(command: Any, folder: Path, pictured: Path) -> None:
 def test_assets_of_a_cassette_that_is_gone(command: Any, folder: Path, pictured: Path) -> None:
     """Without its cassette, an asset belongs to nobody, and its folder goes with the last one."""
     pictured.unlink()
-    (found,) = command("cassette", "prune", "--json").json["found"]
+    (found,) = command("cassette", "prune", "--dry-run", "--json").json["found"]
     assert found["why"] == "its cassette is gone"
-    assert command("cassette", "prune", "--delete").code == 0
+    assert command("cassette", "prune").code == 0
     assert not (folder / "pictured.yaml.assets").exists()
 
 
@@ -91,7 +94,7 @@ def test_a_cassette_that_cannot_be_read(command: Any, folder: Path, pictured: Pa
     """What a cassette needs that cannot be read is not known: nothing is removed, and it ends with 3."""
     pictured.write_text(pictured.read_text().removesuffix("...\n"))
     before = files(folder)
-    ended = command("cassette", "prune", "--delete")
+    ended = command("cassette", "prune")
     assert ended.code == 3
     assert "pictured.yaml" in ended.out
     assert files(folder) == before
@@ -102,21 +105,21 @@ def test_what_is_being_recorded(command: Any, folder: Path, pictured: Path) -> N
     old(folder / "pictured.yaml.assets" / HASH)
     lock = WriterLock(pictured, f"{os.getpid()} test")
     try:
-        assert command("cassette", "prune").code == command("cassette", "prune", "--delete").code == 0
+        assert command("cassette", "prune", "--dry-run").code == command("cassette", "prune").code == 0
         assert len(files(folder / "pictured.yaml.assets")) == 2
     finally:
         lock.release()
-    assert command("cassette", "prune").code == 1
+    assert command("cassette", "prune", "--dry-run").code == 1
 
 
 def test_locks(command: Any, folder: Path) -> None:
     """A lock that no process holds is found, and goes."""
     lock = old(folder / "cassettes" / ".weather.yaml.lock", "1 gone")
     assert (
-        command("cassette", "prune").out.splitlines()[0]
+        command("cassette", "prune", "--dry-run").out.splitlines()[0]
         == "found lock cassettes/.weather.yaml.lock: no process holds it"
     )
-    assert command("cassette", "prune", "--delete").code == 0
+    assert command("cassette", "prune").code == 0
     assert not lock.exists()
 
 
@@ -124,7 +127,7 @@ def test_locks(command: Any, folder: Path) -> None:
 def test_what_is_of_others(command: Any, folder: Path, name: str) -> None:
     """Files of other tools, whose names are like ours, are left alone."""
     file = old(folder / name, "4711" if "app" in name else "4711 x")
-    assert command("cassette", "prune", "--delete").code == 0
+    assert command("cassette", "prune").code == 0
     assert file.exists()
 
 
@@ -138,14 +141,14 @@ def test_what_is_left_of_writing(command: Any, folder: Path) -> None:
         old(cassettes / ".weather.yaml.14-0123abcd.tmp"),
         old(cassettes / f"weather.yaml.assets/.{HASH}.1-0123abcd.tmp"),
     ]
-    ended = command("cassette", "prune", "--delete", "--json")
+    ended = command("cassette", "prune", "--json")
     assert {found["path"]: found["is_removable"] for found in ended.json["found"]} == {
         **{str(path.relative_to(folder)): True for path in torn},
         "cassettes/weather.yaml.assets": True,
         str(whole.relative_to(folder)): False,
     }
     assert (whole.exists(), fresh.exists(), *(path.exists() for path in torn)) == (True, True, False, False)
-    assert "rename it" in command("cassette", "prune").out
+    assert "rename it" in command("cassette", "prune", "--dry-run").out
 
 
 @pytest.mark.process
@@ -161,15 +164,15 @@ with use_cassette(sys.argv[1], mode="all"):
 """
     for words in (["empty.yaml"], ["full.yaml", "call"]):
         subprocess.run([sys.executable, "-c", code, *words], cwd=folder, check=False)
-    assert command("cassette", "prune", "--delete").code == 0
+    assert command("cassette", "prune").code == 0
     (journal,) = folder.glob(".*.journal")
     assert journal.name.startswith(".full.yaml.")
-    ended = command("cassette", "prune")
+    ended = command("cassette", "prune", "--dry-run")
     assert ended.code == 1
     assert ended.out.startswith(f"kept journal {journal.name}: ")
     assert "agenttape cassette recover" in ended.out
     assert command("cassette", "recover", "--json").json[0]["written"].endswith("full.yaml")
-    assert command("cassette", "prune").code == 0
+    assert command("cassette", "prune", "--dry-run").code == 0
 
 
 def test_what_could_not_be_read(command: Any, folder: Path) -> None:
@@ -179,11 +182,13 @@ def test_what_could_not_be_read(command: Any, folder: Path) -> None:
         path.write_text("cut off")
         with use_cassette(path, mode="all"):
             record_call("call", abs, -1)
-    ended = command("cassette", "prune", "--delete", "--json")
+    ended = command("cassette", "prune", "--json")
     found = [(found["kind"], found["path"], found["is_removable"]) for found in ended.json["found"]]
     assert found == [("broken", f"again.yaml.broken{number}", False) for number in ("", "-2")]
     assert (ended.code, (folder / "again.yaml.broken").read_text()) == (0, "cut off")
-    assert command("cassette", "prune").out.startswith("kept broken again.yaml.broken: it could not be read when ")
+    assert command("cassette", "prune", "--dry-run").out.startswith(
+        "kept broken again.yaml.broken: it could not be read when "
+    )
 
 
 def test_links(command: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -195,7 +200,7 @@ def test_links(command: Any, folder: Path, tmp_path_factory: pytest.TempPathFact
     (folder / "c.yaml.assets").mkdir()
     (folder / "c.yaml.assets" / HASH).symlink_to(outside / "a.yaml.assets" / HASH)
     before = files(outside), files(folder)
-    assert command("cassette", "prune", "--delete").code == 0
+    assert command("cassette", "prune").code == 0
     assert (files(outside), files(folder)) == before
 
 
@@ -216,14 +221,14 @@ def test_cassettes_of_no_test(command: Any, folder: Path, tests: Path) -> None:
     for name in ("test_kept[1]", "test_gone"):
         (cassettes / "test_it" / f"{name}.yaml").write_bytes((cassettes / "weather.yaml").read_bytes())
     old(cassettes / "test_it" / "test_gone.yaml.assets" / "notes.txt").unlink()
-    assert command("cassette", "prune").out.startswith(
+    assert command("cassette", "prune", "--dry-run").out.startswith(
         "found folder cassettes/test_it/test_gone.yaml.assets: it is empty\n"
     )
-    ended = command("cassette", "prune", "--tests", ".")
+    ended = command("cassette", "prune", "--dry-run", "--tests", ".")
     assert ended.code == 1
     assert ended.out.startswith("found cassette cassettes/test_it/test_gone.yaml: it belongs to no test\n")
     old(cassettes / "test_it" / "test_gone.yaml.assets" / HASH)
-    assert command("cassette", "prune", "--tests", ".", "--delete").code == 0
+    assert command("cassette", "prune", "--tests", ".").code == 0
     assert files(cassettes) == {"weather.yaml", "weather.golden.yaml", "test_it", "test_it/test_kept[1].yaml"}
 
 
@@ -237,14 +242,14 @@ def test_tests_of_a_project_in_which_warnings_are_errors(
         "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
     )
     tests.write_text("def test_kept(): ...\n")
-    assert command("cassette", "prune", "--tests", ".").code == 0
+    assert command("cassette", "prune", "--dry-run", "--tests", ".").code == 0
 
 
 @pytest.mark.process
 def test_tests_that_cannot_be_collected(command: Any, tests: Path) -> None:
     """Where the tests cannot be collected, nothing is removed, and it ends with 2 and says what pytest said."""
     tests.write_text("import nothing_of_that_name\n")
-    ended = command("cassette", "prune", "--tests", ".", "--delete")
+    ended = command("cassette", "prune", "--tests", ".")
     assert ended.code == 2
     assert "nothing_of_that_name" in ended.err
 
@@ -252,4 +257,4 @@ def test_tests_that_cannot_be_collected(command: Any, tests: Path) -> None:
 @pytest.mark.parametrize(("path", "code"), [("gone", 3), ("-", 2), ("s3://bucket/a.yaml", 2)])
 def test_bad_input(command: Any, path: str, code: int) -> None:
     """A path that is nothing ends with 3, one that has no folder with 2."""
-    assert command("cassette", "prune", path).code == code
+    assert command("cassette", "prune", "--dry-run", path).code == code

@@ -130,7 +130,7 @@ def test_verify_all(command: Any, folder: Path, kinds: Mapping[str, Path], monke
     # Not how fast threads are: those that are held up for long may come in an order of their own, which is told.
     of_threads = {"schedule", "switch_interval", "memory", "earlier_replays"}
     varied = [word for factor in sorted(set(ALL_FACTORS) - of_threads) for word in ("--vary", factor)]
-    ended = command("verify", "agent.py:run", "--times", 2, *varied)
+    ended = command("verify", "agent.py:run", "--runs", 2, *varied)
     assert (ended.code, "agent.py:run is the same in 2 replays: it returned" in ended.out) == (0, True), ended.out
     assert "replaying" in told.getvalue()
 

@@ -30,8 +30,8 @@ def test_an_old_one(command: Any, folder: Path, name: str) -> None:
     """What is older than it would be written is told by --check, then migrated, and holds the same."""
     path = old(folder, name)
     text, before = path.read_bytes(), list(open_cassette(path).interactions())
-    assert command("cassette", "migrate", name, "--check").out == f"{name}: would be migrated from format 1 to 2\n"
-    assert (command("cassette", "migrate", name, "--check").code, path.read_bytes()) == (1, text)
+    assert command("cassette", "migrate", name, "--dry-run").out == f"{name}: would be migrated from format 1 to 2\n"
+    assert (command("cassette", "migrate", name, "--dry-run").code, path.read_bytes()) == (1, text)
 
     ended = command("cassette", "migrate", name)
 
@@ -39,7 +39,7 @@ def test_an_old_one(command: Any, folder: Path, name: str) -> None:
     migrated = open_cassette(path)
     assert (migrated.version, list(migrated.interactions())) == (2, before)
     assert [file.suffix for file in (folder / f"{name}.assets").iterdir()] == [".png"]
-    assert command("cassette", "migrate", name, "--check", "--json").json == [
+    assert command("cassette", "migrate", name, "--dry-run", "--json").json == [
         {"path": name, "format": 2, "needed": 2, "migrated": False}
     ]
 
@@ -62,7 +62,7 @@ def test_golden_files_are_up_to_date(command: Any, folder: Path, golden: str) ->
 def test_each_kind(command: Any, recorded: Path) -> None:
     """What was just recorded is up to date, in every framework."""
     before = recorded.read_bytes()
-    assert command("cassette", "migrate", recorded, "--check").code == 0
+    assert command("cassette", "migrate", recorded, "--dry-run").code == 0
     assert command("cassette", "migrate", recorded).code == 0
     assert recorded.read_bytes() == before
 

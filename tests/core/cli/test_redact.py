@@ -59,7 +59,7 @@ def test_each_kind(command: Any, recorded: Path) -> None:
 
     planted(recorded)
     edited = recorded.read_bytes()
-    checked = command("cassette", "redact", recorded, "--check")
+    checked = command("cassette", "redact", recorded, "--dry-run")
     assert checked.code == 1
     assert "openai at " in checked.out
     assert recorded.read_bytes() == edited
@@ -70,7 +70,7 @@ def test_each_kind(command: Any, recorded: Path) -> None:
     assert "the history of version control" in ended.out
     assert_gone(recorded.parent, KEY)
     assert command("check", "--only", "secrets", recorded).code == 0
-    assert command("cassette", "redact", recorded, "--check").code == 0
+    assert command("cassette", "redact", recorded, "--dry-run").code == 0
     after = open_cassette(recorded)
     assert [entry.address for entry in after.entries] == [entry.address for entry in before.entries]
     assert after.header.volatile == before.header.volatile
@@ -198,7 +198,7 @@ def test_what_is_left_is_told(command: Any, folder: Path) -> None:
         outcome=Outcome(status="returned"),
     )
     write_cassette(folder / "left.yaml", Header.model_validate({"name": "l", "redaction": {"key": "ab" * 32}}), [item])
-    for words in (["--check"], [], []):
+    for words in (["--dry-run"], [], []):
         ended = command("cassette", "redact", "left.yaml", *words)
         assert ended.code == 1
         assert "interaction 1: email at address is left" in ended.out
@@ -223,7 +223,7 @@ def test_an_equal_text_is_told(command: Any, folder: Path) -> None:
             )
         ],
     )
-    for words in (["--check"], []):
+    for words in (["--dry-run"], []):
         ended = command("cassette", "redact", "left.yaml", *words)
         assert ended.code == 1
         assert "replaced-elsewhere at request.arguments.note is left" in ended.out
@@ -295,7 +295,7 @@ def test_the_key_of_the_environment(command: Any, folder: Path, monkeypatch: pyt
         (["--value-from-env", "NOT_SET"], "NOT_SET: this variable is not set"),
         (["--value-from-env", "SHORT"], "less than 4 characters"),
         (["-"], "a cassette on standard input cannot be replaced"),
-        (["-", "--check", "--value", "-"], "the cassette is there"),
+        (["-", "--dry-run", "--value", "-"], "the cassette is there"),
     ],
 )
 def test_wrong_usage(command: Any, monkeypatch: pytest.MonkeyPatch, words: list[str], told: str) -> None:
@@ -311,7 +311,7 @@ def test_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPa
     """--check takes a cassette on standard input."""
     data = planted(folder / WEATHER).read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert command("cassette", "redact", "-", "--check").code == 1
+    assert command("cassette", "redact", "-", "--dry-run").code == 1
 
 
 def test_what_cannot_be_written(command: Any, folder: Path) -> None:

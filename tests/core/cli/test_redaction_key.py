@@ -129,7 +129,9 @@ def test_programs_keep_the_key(command: Any, folder: Path) -> None:
     session = ["--json", *recorded]
     told = [command("record", *session, "app.py:main")]
     key = _key(folder / "run.yaml")
-    told.append(command("verify", "app.py:main", "run.yaml", "--json", "--times", "2", "--vary", "hash_seed"))
+    told.append(
+        command("verify", "app.py:main", "--cassette", "run.yaml", "--json", "--runs", "2", "--vary", "hash_seed")
+    )
     told.append(command("lab", "orders", "app.py:main", *recorded, "--json"))
     (folder / "app.py").write_text((folder / "app.py").read_text().replace("mail ann", "write to ann"))
     told += [command("replay", *session, "app.py:main"), command("update", "--dry-run", *session, "app.py:main")]

@@ -64,7 +64,7 @@ def pictured() -> Path:
         ["export", "pictured", "--format", "otel", "--content"],
         ["diff", "pictured", "pictured"],
         ["show", "pictured", "--html", "page.html"],
-        ["check", "--coverage", "pictured"],
+        ["check", "--only", "coverage", "pictured"],
     ],
 )
 def test_a_lost_asset_hides_one_value(words: list[str], pictured: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What `agenttape check` finds in cassettes without any rule: damage, edits, secrets, broken checksums, and age."""
+"""The checks of cassettes that need no rules: damage, edits, secrets, checksums, and age."""
 
 from __future__ import annotations
 

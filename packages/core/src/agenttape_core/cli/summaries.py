@@ -21,7 +21,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "Guard": {
         "check": "Check cassettes: readable, without secrets, and as your rules say.",
-        "review": "Walk through recordings that wait for review; list, accept or reject.",
+        "review": "Accept or reject new recordings, call by call.",
         "verify": "Replay in varied environments, and compare the results.",
     },
     "Experiment": {
@@ -39,7 +39,7 @@ OF_CASSETTES: Mapping[str, str] = {
     "checksum": "Keep a checksum of each recorded call in a file for git.",
     "convert": "Convert a cassette to another format or compression.",
     "migrate": "Upgrade cassettes of older formats in place.",
-    "prune": "List leftover files next to cassettes, or delete them.",
+    "prune": "Delete leftover files next to cassettes.",
     "recover": "Recover recordings that were cut off.",
     "redact": "Replace secrets in cassettes with pseudonyms.",
     "schema": "Print the JSON Schema of a record.",

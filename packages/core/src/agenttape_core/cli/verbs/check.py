@@ -122,7 +122,7 @@ def check(
         for measure in measures.values():
             measure.show()
     failures = [measure.failure for measure in measures.values() if measure.failure]
-    if "rules" in parts and gathered.is_empty:
+    if ("rules" in parts and gathered.is_empty) or not (checked or measures):
         failures.append("nothing was checked: no run holds a call or an answer")
     return _code(checked, failures)
 
@@ -239,4 +239,5 @@ def _lines(checked: Sequence[Checked]) -> Iterator[tuple[str, str]]:
     for run in checked:
         for finding in run.findings:
             yield "\n".join(finding.lines()), "red" if finding.level == "error" else "yellow"
-    yield headline(checked), ""
+    if checked:
+        yield headline(checked), ""

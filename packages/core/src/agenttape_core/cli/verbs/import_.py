@@ -46,7 +46,9 @@ class _Imported(NamedTuple):
 @click.option(
     "--for", "framework", default=AUTO, metavar="FRAMEWORK", help="Whose calls to make of them: langchain, llamaindex."
 )
-@click.option("-o", "--out", metavar="OUT", help="The cassette, or the folder for several; by default cassette_dir.")
+@click.option(
+    "-o", "--output", "out", metavar="OUT", help="The cassette, or the folder for several; by default cassette_dir."
+)
 @click.option("--overwrite", is_flag=True, help="Replace existing cassettes.")
 def import_(
     files: tuple[str, ...], *, tool: str, framework: str, out: str | None, overwrite: bool, as_json: bool

@@ -21,52 +21,52 @@ class _Done(NamedTuple):
     problem: str = ""
 
 
-@verb("agenttape cassette migrate tests --check")
+@verb("agenttape cassette migrate tests --dry-run")
 @paths_argument
-@click.option("--check", is_flag=True, help="Only list what would be migrated; exit with 1 if there is anything.")
-def migrate(paths: tuple[str, ...], *, check: bool, as_json: bool) -> int:
+@click.option("--dry-run", is_flag=True, help="Only list the cassettes to migrate; exit with 1 if there is any.")
+def migrate(paths: tuple[str, ...], *, dry_run: bool, as_json: bool) -> int:
     """Upgrade cassettes of older formats in place.
 
     Only cassettes that need a newer format get it. So most cassettes of format 1 are up to date, and stay as they are,
     byte for byte.
     """
-    if STDIN in paths and not check:
-        raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --check")
-    done = [_migrated(found, check=check) for found in progress(found_in(paths), "migrating")]
+    if STDIN in paths and not dry_run:
+        raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --dry-run")
+    done = [_migrated(found, dry_run=dry_run) for found in progress(found_in(paths), "migrating")]
     if as_json:
-        print_json([_plain(each, check=check) for each in done])
+        print_json([_plain(each, dry_run=dry_run) for each in done])
     else:
         for each in done:
-            print_text(_report_of(each, check=check), "red" if each.problem else "")
+            print_text(_report_of(each, dry_run=dry_run), "red" if each.problem else "")
     if any(each.problem for each in done):
         return CASSETTE
-    return FINDINGS if check and any(each.migration and each.migration.is_due for each in done) else OK
+    return FINDINGS if dry_run and any(each.migration and each.migration.is_due for each in done) else OK
 
 
-def _migrated(found: Found, *, check: bool) -> _Done:
+def _migrated(found: Found, *, dry_run: bool) -> _Done:
     try:
-        if check:
+        if dry_run:
             return _Done(found, migration_of(found.open()))
         return _Done(found, migrate_one(found.path or location_of(found.shown)))
     except CassetteError as error:
         return _Done(found, None, str(error))
 
 
-def _report_of(done: _Done, *, check: bool) -> str:
+def _report_of(done: _Done, *, dry_run: bool) -> str:
     migration = done.migration
     if migration is None:
         return done.problem
     if not migration.is_due:
         return f"{done.found.shown}: format {migration.version}, up to date"
-    word = "would be migrated" if check else "migrated"
+    word = "would be migrated" if dry_run else "migrated"
     if migration.version == migration.needed:
         return f"{done.found.shown}: {word}: ids and tokens of its answers to the volatile block"
     return f"{done.found.shown}: {word} from format {migration.version} to {migration.needed}"
 
 
-def _plain(done: _Done, *, check: bool) -> dict[str, object]:
+def _plain(done: _Done, *, dry_run: bool) -> dict[str, object]:
     migration = done.migration
     if migration is None:
         return {"path": done.found.shown, "problem": done.problem}
     row = {"path": done.found.shown, "format": migration.version, "needed": migration.needed}
-    return {**row, "migrated": migration.is_due and not check}
+    return {**row, "migrated": migration.is_due and not dry_run}

@@ -24,23 +24,22 @@ from agenttape_core.tools.upkeep.garbage import (
 from agenttape_core.tools.upkeep.orphans import cassettes_of_no_test
 
 
-@verb("agenttape cassette prune tests --delete")
+@verb("agenttape cassette prune tests --dry-run")
 @paths_argument
-@click.option("--delete", is_flag=True, help="Remove the files; by default they are only listed.")
+@click.option("--dry-run", is_flag=True, help="Only list the files; exit with 1 if there is any.")
 @click.option(
     "--tests",
     multiple=True,
     metavar="PATH",
     help="Collect these tests, and find cassettes of no test, too. Repeatable.",
 )
-def prune(paths: tuple[str, ...], *, delete: bool, tests: tuple[str, ...], as_json: bool) -> int:
-    """List leftover files next to cassettes, or delete them.
-
-    Exits with 1 if there are any, unless they were removed.
+def prune(paths: tuple[str, ...], *, dry_run: bool, tests: tuple[str, ...], as_json: bool) -> int:
+    """Delete leftover files next to cassettes.
 
     These are assets that no cassette refers to, locks that no process holds, remains of interrupted writes, and empty
     journals. Journals that can be recovered are listed and never removed. --tests runs pytest --collect-only.
     """
+    delete = not dry_run
     orphans = [path for path in cassettes_of_no_test(tests) if recording_process(path) is None] if tests else []
     found, problems = _orphaned(orphans, delete=delete)
     for cassette in progress(_cassettes(paths, orphans if delete else ()), "looking"):
@@ -100,4 +99,4 @@ def _show(found: Sequence[Garbage], problems: Sequence[str], *, delete: bool) ->
         print_text("no unneeded files")
     elif gone:
         files, size = counted(len(gone), "file"), size_of(sum(garbage.size for garbage in gone))
-        print_text(f"{files} removed, {size}" if delete else f"{files} can be removed, {size}: add --delete")
+        print_text(f"{files} removed, {size}" if delete else f"{files} can be removed, {size}")

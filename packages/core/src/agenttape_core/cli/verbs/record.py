@@ -21,7 +21,6 @@ from agenttape_core.cli.running import before_command, given, replayed_with, rep
     help="all: record everything anew. once: replay if there is a cassette. new_episodes: add what is missing. "
     "update: record what is missing, and drop what is no longer asked for.",
 )
-@click.option("--force-record", is_flag=True, help="Record everything anew, whatever is there: --mode all.")
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="A tag for the header. Repeatable.")
 @click.option("--opaque", type=click.Choice(["refuse", "keep"]), help="The treatment of values without a codec.")
 @click.option(
@@ -37,7 +36,6 @@ def record(
     cassette: str | None,
     mode: str,
     *,
-    force_record: bool,
     trace: str | None,
     prove: bool,
     as_json: bool,
@@ -58,8 +56,6 @@ def record(
     from agenttape_core.storage import is_pending
     from agenttape_core.tools.processes.run import run
 
-    if force_record and mode != "all":
-        raise click.UsageError(f"--force-record and --mode {mode} exclude each other")
     outcome = run(words, mode=mode, cassette=cassette, options=given(options), apart=as_json)
     proof = None
     if prove and any(is_pending(one.path.name) for one in outcome.made):

@@ -32,9 +32,9 @@ class _Done(NamedTuple):
     problem: str
 
 
-@verb("agenttape cassette redact tests --check")
+@verb("agenttape cassette redact tests --dry-run")
 @paths_argument
-@click.option("--check", is_flag=True, help="Only list what would be replaced; exit with 1 if there is anything.")
+@click.option("--dry-run", is_flag=True, help="Only list the secrets; exit with 1 if there is any.")
 @click.option(
     "--value-from-env",
     "variables",
@@ -47,7 +47,7 @@ class _Done(NamedTuple):
 def redact(
     paths: tuple[str, ...],
     *,
-    check: bool,
+    dry_run: bool,
     variables: tuple[str, ...],
     source: str | None,
     off: tuple[str, ...],
@@ -62,21 +62,21 @@ def redact(
     """
     settings, values = redacting_settings(off), _values(variables, source, paths)
     check_values(values)
-    found = _rewritable(paths, check=check)
-    done = [_redacted(each, settings, values, check=check) for each in progress(found, "redacting")]
+    found = _rewritable(paths, dry_run=dry_run)
+    done = [_redacted(each, settings, values, dry_run=dry_run) for each in progress(found, "redacting")]
     if as_json:
         print_json([_plain(each) for each in done])
     else:
-        _report(done, check=check)
+        _report(done, dry_run=dry_run)
     if any(each.problem for each in done):
         return CASSETTE
-    is_open = any(each.result.left or (check and each.result.replaced) for each in done)
+    is_open = any(each.result.left or (dry_run and each.result.replaced) for each in done)
     return FINDINGS if is_open else OK
 
 
-def _rewritable(paths: tuple[str, ...], *, check: bool) -> list[Found]:
-    if STDIN in paths and not check:
-        raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --check")
+def _rewritable(paths: tuple[str, ...], *, dry_run: bool) -> list[Found]:
+    if STDIN in paths and not dry_run:
+        raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --dry-run")
     return found_in(paths)
 
 
@@ -94,9 +94,9 @@ def _values(variables: tuple[str, ...], source: str | None, paths: tuple[str, ..
     return [*values, *filter(None, sys.stdin.read().replace("\r\n", "\n").split("\n"))]
 
 
-def _redacted(found: Found, settings: Settings, values: list[str], *, check: bool) -> _Done:
+def _redacted(found: Found, settings: Settings, values: list[str], *, dry_run: bool) -> _Done:
     try:
-        if check:
+        if dry_run:
             return _Done(found, would_redact(found.open(), settings, values), "")
         return _Done(found, redact_one(found.path or location_of(found.shown), settings, values), "")
     except (CassetteError, ConfigurationError) as error:
@@ -114,10 +114,10 @@ def _plain(done: _Done) -> dict[str, object]:
     }
 
 
-def _report(done: list[_Done], *, check: bool) -> None:
+def _report(done: list[_Done], *, dry_run: bool) -> None:
     for found, result, problem in done:
         for leak in result.replaced:
-            word = "would be replaced" if check else "replaced"
+            word = "would be replaced" if dry_run else "replaced"
             print_text(f"{found.shown}: {leak.record}: {leak.kind} at {leak.place} {word}")
         for leak in result.left:
             print_text(f"{found.shown}: {leak.record}: {leak.kind} at {leak.place} is left", "red")
@@ -127,8 +127,8 @@ def _report(done: list[_Done], *, check: bool) -> None:
             print_text(problem, "red")
     count = sum(len(each.result.replaced) for each in done)
     left = sum(len(each.result.left) for each in done)
-    word = "would be replaced" if check else "replaced"
+    word = "would be replaced" if dry_run else "replaced"
     line = f"{counted(count, 'secret')} {word}, {left} left" if count + left else "nothing to redact"
     print_text(f"{line}{unread(sum(bool(each.problem) for each in done), 'redacted')}")
-    if count and not check:
+    if count and not dry_run:
         print_text(_BEYOND)

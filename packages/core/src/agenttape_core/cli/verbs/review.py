@@ -42,7 +42,7 @@ _LONGEST = 400
 @click.argument("words", nargs=-1, metavar="[list|accept|reject] [PATH|KEY]...", type=click.Path(readable=False))
 @click.option("--all", "everything", is_flag=True, help="Accept or reject all that waits below this folder.")
 def review(words: tuple[str, ...], *, everything: bool, as_json: bool) -> int:
-    """Walk through recordings that wait for review; list, accept or reject.
+    """Accept or reject new recordings, call by call.
 
     \b
     review [PATH]...        walk through them call by call, on a terminal

@@ -10,15 +10,16 @@ import click
 
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_one, records_of
+from agenttape_core.cli.labs import with_cassette
 from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
 from agenttape_core.experiments.verify import EVERY_FACTOR
 from agenttape_core.experiments.verify import verify as run_verify
 
 
-@verb("agenttape verify tests/agent.py:run cassettes/weather.yaml")
-@click.argument("function")
-@click.argument("cassette", required=False, type=click.Path(readable=False))
-@click.option("--times", default=5, show_default=True, help="The number of replays.")
+@verb("agenttape verify tests/agent.py:run --cassette weather")
+@click.argument("target")
+@with_cassette
+@click.option("--runs", type=click.IntRange(2), default=5, show_default=True, metavar="N", help="Replay N times.")
 @click.option(
     "--vary",
     multiple=True,
@@ -27,17 +28,17 @@ from agenttape_core.experiments.verify import verify as run_verify
 )
 @click.option("--timeout", default=300.0, show_default=True, help="The time limit of one replay, in seconds.")
 def verify(
-    function: str, cassette: str | None, *, times: int, vary: tuple[str, ...], timeout: float, as_json: bool
+    target: str, *, cassette: str | None, runs: int, vary: tuple[str, ...], timeout: float, as_json: bool
 ) -> int:
     """Replay in varied environments, and compare the results.
 
-    FUNCTION is module:function or path/to/file.py:function, without arguments. CASSETTE is opened around it, unless it
-    opens its own. Exits with 1 if the replays differ or fail, with 3 if CASSETTE cannot be read.
+    TARGET is module:function or path/to/file.py:function, without arguments. The cassette is opened around it, unless
+    it opens its own. Exits with 1 if the replays differ or fail, with 3 if the cassette cannot be read.
     """
     path = _readable(cassette) if cassette is not None else None
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text; modules are found from here
-    with progress_bar(times, "replaying") as advance:
-        found = run_verify(function, path, times=times, vary=vary or EVERY_FACTOR, timeout=timeout, on_replay=advance)
+    with progress_bar(runs, "replaying") as advance:
+        found = run_verify(target, path, times=runs, vary=vary or EVERY_FACTOR, timeout=timeout, on_replay=advance)
     if as_json:
         print_json(found.to_dict())
     else:
