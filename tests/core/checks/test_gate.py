@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from junitparser import JUnitXml
 
-from agenttape_core import use_cassette
+from agenttape_core import boundary, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.storage.files import pack
 
@@ -253,3 +253,35 @@ def test_no_byte_of_a_prompt(command: Any) -> None:
         assert "x7" not in text
         assert "[REDACTED]" in text
     assert command("export", "canary.yaml", "--format", "jsonl-trace", "--redact-prompts")[0] == 2
+
+
+def test_exports_keep_no_punctuation_and_no_system_prompt(command: Any) -> None:
+    """With --redact-prompts, a prompt is one word in all exports, and so are the instructions of the system."""
+
+    @boundary("chat")
+    def chat(messages: list[dict[str, str]], prompts: list[str]) -> str:
+        return "Paris."
+
+    asked = "What is the capital of France?"
+    with use_cassette(Path("said.yaml"), mode="all"):
+        chat([{"role": "system", "content": "Be brief!"}, {"role": "user", "content": asked}], [])
+    for form in ("json", "jsonl", "otel"):
+        content = ["--content"] if form == "otel" else []
+        text = command("export", "said.yaml", "--format", form, *content, "--redact-prompts")[1]
+        assert not any(part in text for part in ("capital", "[REDACTED]?", "brief", "[REDACTED]!"))
+
+
+def test_a_case_matches_a_prompt_with_a_secret_found_elsewhere(command: Any) -> None:
+    """A case whose prompt holds a secret that a tool gives away has its run."""
+    secret = "Kx9tundra77"
+
+    @boundary("tool")
+    def login() -> dict[str, str]:
+        return {"password": secret}
+
+    with use_cassette(Path("elsewhere.yaml"), mode="all"):
+        support(f"hello {secret}, go", "yes")
+        login()
+    assert secret not in Path("elsewhere.yaml").read_text()
+    Path("cases.yaml").write_text(f"checks: 1\ncases:\n- prompt: hello {secret}, go\n  output: {{contains: 'yes'}}\n")
+    assert command("check", "elsewhere.yaml", "--checks", "cases.yaml")[0] == 0

@@ -353,6 +353,15 @@ def test_a_collector_gets_the_same_spans(command: Any, recorded: Path, collector
     assert sent == [(s["traceId"], s["spanId"], s.get("parentSpanId", ""), s["name"]) for s in in_file]
 
 
+def test_a_collector_gets_no_prompt(command: Any, folder: Path, collector: Receiver) -> None:
+    """With --redact-prompts, what is sent holds no byte of a prompt, and all ids."""
+    path = written(folder / "all.yaml")
+    options = ("--format", "otel", "--content", "--endpoint", collector.url)
+    assert command("export", path, *options, "--redact-prompts").code == 0
+    assert collector.spans
+    assert CANARY not in str(collector.requests)
+
+
 def test_a_long_trace_is_one_line_and_sent_whole(command: Any, tmp_path: Path, collector: Receiver) -> None:
     """The line of a long trace, which is never in memory as a whole, is the JSON that the SDK makes of all of it."""
     outcome = Outcome(status="returned", value='"spans": []')

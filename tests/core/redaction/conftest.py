@@ -233,6 +233,12 @@ def lines() -> dict[str, list[Case]]:
     return {group: [case for case in cases if case.category == group] for group in ("secrets", "harmless")}
 
 
+@pytest.fixture(scope="session")
+def families() -> dict[str, list[Case]]:
+    """Lines of the families of secrets that agents meet, by the half of the corpus."""
+    return {half: Maker().cases(half) for half in ("families", "families_held_out")}
+
+
 @pytest.fixture
 def redactor() -> Redactor:
     """A redactor with the built-in detectors."""

@@ -97,3 +97,44 @@ def test_each_form_is_found(detector: Detector) -> None:
             assert sample not in redacted
             if whole:
                 assert PSEUDONYM.sub("{}", redacted) == text.replace("{{", "{").replace("}}", "}")
+
+
+AWS, GITHUB = "AK" + "IAIOSFODNN7ABCDEFG", "gh" + "p_" + "a1B2c3D4e5" * 3 + "a1B2c3"
+OPENAI = "sk-" + "proj-" + "a1B2c3D4e5" * 14
+
+
+@pytest.mark.parametrize(
+    ("before", "key", "after"),
+    [
+        ("key_", AWS, ""),
+        ("my", AWS, ""),
+        ("", AWS, "x"),
+        ("", GITHUB, "_old"),
+        ("x", OPENAI, ""),
+        ("backup-prod_", GITHUB, ".txt"),
+    ],
+)
+def test_a_key_that_is_glued_to_words_is_found(redactor: Redactor, before: str, key: str, after: str) -> None:
+    """A key ends where its form does, and begins behind the words that it is glued to."""
+    redacted = redactor.text(f"{before}{key}{after}")
+    assert key not in redacted
+    assert redacted.startswith(before)
+    assert redacted.endswith(after)
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\\n", "\\\n"])
+@pytest.mark.parametrize(("key", "at"), [(GITHUB, 12), (GITHUB, 25), (OPENAI, 30)])
+def test_a_key_that_is_wrapped_is_found(redactor: Redactor, key: str, at: int, line_break: str) -> None:
+    """A key is replaced whole where a terminal or a shell has broken it into lines, and the next line stays."""
+    wide = "the line of a terminal is as wide as this one, or wider: "
+    redacted = redactor.text(f"{wide}{key[:at]}{line_break}{key[at:]}\nThe next line")
+    assert key[at : at + 12] not in redacted
+    assert redacted.startswith(wide)
+    assert redacted.endswith("\nThe next line")
+
+
+def test_keys_in_lines_stay_apart(redactor: Redactor) -> None:
+    """A list of keys has a pseudonym in each line, and a word below a key stays."""
+    pseudonym = redactor.text(GITHUB)
+    wide = "the line of a terminal is as wide as this one, or wider: "
+    assert redactor.text(f"{wide}{GITHUB}\n{GITHUB}\nuser12345=4") == f"{wide}{pseudonym}\n{pseudonym}\nuser12345=4"

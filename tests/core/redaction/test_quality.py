@@ -209,6 +209,14 @@ def test_lines(lines: dict[str, Any]) -> None:
     assert quality.wrong == Counter()
 
 
+@pytest.mark.parametrize(("half", "least"), [("families", 0.98), ("families_held_out", 0.77)])
+def test_families(half: str, least: float, families: dict[str, list[Any]]) -> None:
+    """Most secrets in the families that agents meet are found, also those that no rule was written for."""
+    quality = Quality(families[half], [])
+    assert quality.recall >= least, quality.missed
+    assert quality.wrong == Counter()
+
+
 def test_table_is_current(quality: Quality, request: pytest.FixtureRequest) -> None:
     """The page prints the precision and recall that the corpus has now."""
     page = PAGE.read_text(encoding="utf-8")

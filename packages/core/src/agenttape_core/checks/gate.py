@@ -69,7 +69,10 @@ def _turns_with_a_case(run: Run, cases: Mapping[str, object]) -> Iterator[tuple[
     if any(turn.prompt not in cases for turn in turns):  # perhaps for a secret in it, whose pseudonym was recorded
         others = {run.as_recorded(prompt): prompt for prompt in cases}
     for turn in turns:
-        prompt = turn.prompt if turn.prompt in cases else others.get(turn.prompt)
+        said = turn.prompt
+        prompt = said if said in cases else others.get(said)
+        if prompt is None:  # a secret in it may have been found elsewhere in the run
+            prompt = next((each for each in cases if run.as_recorded(each, said) == said), None)
         if prompt is not None:
             yield turn, prompt
 

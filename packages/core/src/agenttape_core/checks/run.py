@@ -19,7 +19,7 @@ READ_BY_CHECKS = frozenset(
 """The keys of `Run.meta` of which the other fields of a run are made."""
 
 
-def unchanged(value: Any) -> Any:
+def unchanged(value: Any, like: Any = None) -> Any:  # noqa: ARG001 - as `AsRecorded` takes it
     """Return a value: what is expected of a run in which nothing was replaced."""
     return value
 
@@ -116,7 +116,7 @@ class Run:
     seconds: float = 0.0
     conversation: Callable[[], list[dict[str, Any]]] = list
     turns: Callable[[], Sequence[Run]] = tuple
-    as_recorded: Callable[[Any], Any] = unchanged
+    as_recorded: Callable[..., Any] = unchanged
     model: str = ""
     provider: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)

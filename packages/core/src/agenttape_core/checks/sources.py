@@ -125,7 +125,7 @@ def made_of(
     *,
     line: Callable[[Call], int | None] = nowhere,
     lacking: Mapping[str, str] = _NOTHING,
-    as_recorded: Callable[[Any], Any] = unchanged,
+    as_recorded: Callable[..., Any] = unchanged,
 ) -> Run:
     """Return a run, made of its records: one of several turns is what its turns make up, as it is in a trace.
 

@@ -32,9 +32,18 @@ class AsRecorded:
     def _redactor(self) -> Redactor | None:
         return self._open()
 
-    def __call__(self, value: Any) -> Any:
-        """Return plain data, in which regular expressions may stand; the very same object when nothing changed."""
-        return value if self._redactor is None else self._patterns(self._redactor.value(value), self._redactor)
+    def __call__(self, value: Any, like: Any = None) -> Any:
+        """Return plain data, in which regular expressions may stand; the very same object when nothing changed.
+
+        Args:
+            value: The expected value.
+            like: What the recording holds, if it may have a pseudonym where nothing in the value tells of a secret.
+        """
+        redactor = self._redactor
+        if redactor is None:
+            return value
+        recorded = self._patterns(redactor.value(value), redactor)
+        return recorded if like is None else redactor.aligned(like, recorded)
 
     def _patterns(self, value: Any, redactor: Redactor) -> Any:
         if isinstance(value, re.Pattern):

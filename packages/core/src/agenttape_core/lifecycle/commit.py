@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import shown_path
+from agenttape_core.lifecycle.everywhere import ReplacedEverywhere
 from agenttape_core.lifecycle.header import (
     finished_header,
     with_beginning,
@@ -164,19 +165,20 @@ def _run(address: str) -> str:
 
 def _commit(prepared: Prepared, session: Session, journal: Journal) -> None:
     before = prepared.cassette
-    header = _header(prepared, session)
+    finishing = ReplacedEverywhere(prepared.redactor, session.setup.ignored)
+    header = finishing.header(_header(prepared, session))
     if before is None:
-        journal.commit(finished_header(header, {}))
+        journal.commit(finished_header(header, {}), finishing=finishing)
     elif prepared.request.derivation is None and session.policy.adds:
         volatile = before.header.volatile
         full = finished_header(header, volatile.timings, volatile.steps)
         ledger = session.ledger
         remade = _remade(before, session)
         retaken = Retaken(ledger.served_at, ledger.inside, remade)
-        journal.commit(full, _kept(before, session, remade), ledger.standing_for, retaken)
+        journal.commit(full, _kept(before, session, remade), ledger.standing_for, retaken, finishing=finishing)
     else:
         _carry_over(session, journal)
-        journal.commit(finished_header(header, {}), standing_for=session.ledger.standing_for)
+        journal.commit(finished_header(header, {}), standing_for=session.ledger.standing_for, finishing=finishing)
 
 
 def _header(prepared: Prepared, session: Session) -> Header:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError
+from agenttape_core.lifecycle.everywhere import ReplacedEverywhere
 from agenttape_core.lifecycle.header import finished_header
 from agenttape_core.lifecycle.open_session import prepare
 from agenttape_core.lifecycle.presence import end
@@ -229,7 +230,8 @@ class Importing:
         try:
             if error is None and self._opened.journal is not None:
                 header, keep = self._finished()
-                self._opened.journal.commit(header, keep)
+                finishing = ReplacedEverywhere(self._opened.prepared.redactor, self._session.setup.ignored)
+                self._opened.journal.commit(header, keep, finishing=finishing)
         finally:
             self._opened.abandon()
         return False

@@ -17,6 +17,7 @@ from agenttape_core.errors import (
     SessionStateError,
     shown_path,
 )
+from agenttape_core.lifecycle.everywhere import ReplacedEverywhere
 from agenttape_core.lifecycle.header import finished_header, with_beginning, with_ends
 from agenttape_core.lifecycle.open_session import prepare
 from agenttape_core.lifecycle.presence import end
@@ -239,7 +240,9 @@ class Observation:
             volatile = header.volatile
             at_once = [Scheduled(calls=list(calls), order=order) for calls, order in self._at_once]
             header = with_ends(header, [list(group) for group in self._ends], at_once)
-            journal.commit(finished_header(header, volatile.timings, volatile.steps), keep, stays_open=True)
+            finishing = ReplacedEverywhere(self._prepared.redactor, opened.session.setup.ignored)
+            full = finished_header(header, volatile.timings, volatile.steps)
+            journal.commit(full, keep, stays_open=True, finishing=finishing)
             self._ends, self._at_once = [], []
             size = journal.size + (self._written.size if self._written is not None else 0)
             self._written = _Written(self.path, size)

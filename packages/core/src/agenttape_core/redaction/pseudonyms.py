@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from agenttape_core.locks import Lock
 from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
-from agenttape_core.redaction.detection.kinds import NUMBER
+from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import EMAIL, MAIL_MARK
 from agenttape_core.redaction.places import is_in_file_url
@@ -44,6 +44,8 @@ In the URLs of answers it is written as those write it; see `answered_urls`.
 An address is in small letters, in capitals, or in both, and so is its kind.
 """
 
+_NAMED = {"number": NUMBER, "uuid": SECRET}
+"""The kinds of secrets that have a form and that only their names give away, by their form."""
 _MAIL_MARKS = (MAIL_MARK, MAIL_MARK.title(), MAIL_MARK.upper())
 _QUOTED_NUMBER = Lazy(r"""(?P<quote>\\{0,7}["'])(?P<name>\[REDACTED:number:[0-9a-f]{8}\])(?P=quote)""")
 _ESCAPED = Lazy(r'["\\\x00-\x1f\x7f-\U0010ffff]')
@@ -80,6 +82,7 @@ class Pseudonyms:
         self._escaped: dict[str, str] = {}
         self._formed: dict[tuple[str, str, str], str | None] = {}
         self._exact: set[str] = set()
+        self._kinds: dict[str, str] = {}
         self._encoded: dict[str, str | None] = {}
         self._places: set[str] = set()
         self._expected: Sequence[Writing] = ()
@@ -107,6 +110,14 @@ class Pseudonyms:
         with self._lock:
             secrets = (secret for name, secret in self._known.items() if name not in self._places)
             return frozenset(secret for secret in secrets if secret is not None) | self._exact
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each secret that only its name, or what stands around it, has given away."""
+        with self._lock:
+            known = {secret: name for name, secret in self._known.items() if name not in self._places and secret}
+            bracketed = {secret: name[len(MARK) :].partition(":")[0] for secret, name in known.items()}
+            return bracketed | {secret: self._kinds[secret] for secret in self._exact if secret in self._kinds}
 
     def make(self, kind: str, secret: str, *, named: str | None = None) -> str:
         """Return the pseudonym of a secret in brackets, and remember the pair.
@@ -163,6 +174,8 @@ class Pseudonyms:
         others = form.styles(reading.exact)
         with self._lock:
             self._exact.add(secret)
+            if form.kind in _NAMED:
+                self._kinds[secret] = _NAMED[form.kind]
             for style, exact in {**others, reading.style: reading.exact}.items():
                 place = (form.kind, made, style)
                 if self._formed.setdefault(place, exact) != exact:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.anchors import without_anchors
 from agenttape_core.redaction.detection.assignments import find_assignments
 from agenttape_core.redaction.detection.blocks import find_pem, find_schemes, find_url_passwords
-from agenttape_core.redaction.detection.commands import find_command_passwords
 from agenttape_core.redaction.detection.credentials import find_signatures
 from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.fields import find_fields
@@ -15,7 +14,6 @@ from agenttape_core.redaction.detection.findings import Finding, without_overlap
 from agenttape_core.redaction.detection.inserted import find_inserted
 from agenttape_core.redaction.detection.kinds import BASE64
 from agenttape_core.redaction.detection.literals import holds
-from agenttape_core.redaction.detection.logins import find_logins
 from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
@@ -109,7 +107,7 @@ class Scanner:
         if named := self._by_name(view):
             yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
             yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own), met)
-        if found := [*find_signatures(view), *find_command_passwords(view), *find_logins(view), *TABLES.find(view)]:
+        if found := [*find_signatures(view), *TABLES.find(view)]:
             yield from self._unspared(text, found, met)
         if len(view.text) >= LONG and view.long_runs:
             yield from self._encoded(view, met)

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
+    from agenttape_core.redaction.everywhere import Everywhere
     from agenttape_core.redaction.rules import Rule
     from agenttape_core.redaction.scanner import Scanner
+    from agenttape_core.schema import Plain
 
 _MAX_KEYS = 10_000
 _AT_ONCE = 3
@@ -146,6 +148,25 @@ class TextRedactor:
     def secrets(self) -> frozenset[str]:
         """The secrets that were replaced so far, in clear: search for them, and show them to nobody."""
         return self._pseudonyms.secrets
+
+    def everywhere(self) -> Everywhere:
+        """Return what replaces the secrets that were found so far, wherever they are."""
+        from agenttape_core.redaction.everywhere import Everywhere
+
+        return Everywhere(self._pseudonyms.kinds if self.enabled else {}, self.pseudonym)
+
+    def aligned(self, recorded: Plain, asked: Plain) -> Plain:
+        """Return a request with pseudonyms for the secrets that a recorded one tells of; see `everywhere.told`.
+
+        The very same object is returned where it tells of none.
+        """
+        from agenttape_core.redaction.everywhere import Everywhere, told
+
+        if not self.enabled:
+            return asked
+        other = TextRedactor(self.key, forms=self.forms)  # a guess that is wrong must not be known as a secret
+        secrets = told(recorded, asked, other.pseudonym)
+        return Everywhere(secrets, self.pseudonym).value(asked) if secrets else asked
 
     def contains_secret(self, text: str) -> bool:
         """Return True if a text holds a secret that is not yet a pseudonym."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from agenttape_core.errors import CassetteWriteError, SessionStateError, UnrecordableValueError, counted
 from agenttape_core.format.assembly import Retaken, assemble
@@ -30,6 +30,7 @@ from agenttape_core.storage.writer import stored_record, stored_step, write_cass
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from agenttape_core.format.records import AnyRecord
     from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
     from agenttape_core.storage.location import Location
 
@@ -50,6 +51,16 @@ class Carried(NamedTuple):
     order: tuple[Any, ...]
     source: int = 1
     inside: int = 0
+
+
+class Finishing(Protocol):
+    """A change of what was recorded, made when the run is over."""
+
+    def are_in(self, lines: bytes) -> bool:
+        """Return True if there may be something to change in the lines of a journal."""
+
+    def written(self, record: AnyRecord) -> AnyRecord:
+        """Return a record as it is to be written."""
 
 
 class Journal:
@@ -192,6 +203,7 @@ class Journal:
         retaken: Retaken | None = None,
         *,
         stays_open: bool = False,
+        finishing: Finishing | None = None,
     ) -> None:
         """Replace the cassette by what was recorded, then remove the journal.
 
@@ -204,6 +216,7 @@ class Journal:
                 the interactions they mean.
             retaken: The part that what is kept had in this run, as for `assemble`; `None` if it had none.
             stays_open: True if you call this again, or `abandon`, where the cassette could not be written.
+            finishing: Changes what was recorded, for what only became known later in the run.
 
         Raises:
             CassetteWriteError: The cassette could not be written; it is as it was, and the journal holds the
@@ -218,10 +231,13 @@ class Journal:
             is_kept_open = False
             try:
                 with collecting_late(stays=False):  # all records at once: the collector would look at all there is
-                    lines = read_own_journal(self.path, self._file.content())
+                    content = self._file.content()
+                    lines = read_own_journal(self.path, content)
+                    if finishing is not None and finishing.are_in(content):
+                        lines = [line._replace(record=finishing.written(line.record)) for line in lines]
                     full_header, records = assemble(header, keep, lines, standing_for, retaken)
                     write_cassette(self.target, full_header, records, kept_in=self.path, are_plain=True)
-                    del lines, records
+                    del content, lines, records
                 if isinstance(self.target, Path) and not self.is_unique:
                     remove_leftovers(self.target)
                 written = True

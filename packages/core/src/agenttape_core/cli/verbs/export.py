@@ -8,6 +8,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from textwrap import indent
 from typing import IO, TYPE_CHECKING, Any
@@ -25,6 +27,7 @@ from agenttape_core.tools.oracle import entries_of, lines_of
 from agenttape_core.tools.reading.prices import load_prices
 
 if TYPE_CHECKING:
+    from agenttape_core.tools.export.spans import Span
     from agenttape_core.tools.reporting.masking import Mask
 
 _Line = str | Iterator[str]
@@ -74,19 +77,17 @@ def export(
     """
     if form != "otel" and (endpoint is not None or content):
         raise click.UsageError("--endpoint and --content are for --format otel")
-    if redact_prompts and (form in {"jsonl-trace", "oracle"} or endpoint is not None):
-        raise click.UsageError(
-            "--redact-prompts is not for what prompts and arguments are the keys of, nor for --endpoint"
-        )
+    if redact_prompts and form in {"jsonl-trace", "oracle"}:
+        raise click.UsageError(f"--redact-prompts is not for --format {form}: its keys are prompts and arguments")
     if endpoint is not None and output != STDIN:
         raise click.UsageError("--endpoint and --output cannot be combined")
     found = found_in(paths)
     if form == "oracle" and len(found) > 1:
         raise click.UsageError(f"an oracle is of one run: name one of these {len(found)} cassettes")
-    if endpoint is not None:
-        _report(as_json=as_json, **_sent(found, endpoint, content=content))
-        return
     mask = _mask(found) if redact_prompts else None
+    if endpoint is not None:
+        _report(as_json=as_json, **_sent(found, endpoint, content=content, mask=mask))
+        return
     lines = _trace(found, output) if form == "jsonl-trace" else _text(found, form, content=content, mask=mask)
     count = _write(output, lines)
     if output != STDIN:
@@ -94,14 +95,24 @@ def export(
         _report(as_json=as_json, to=output, cassettes=len(found), **counts)
 
 
-def _sent(found: Sequence[Found], endpoint: str, *, content: bool) -> dict[str, Any]:
+def _sent(found: Sequence[Found], endpoint: str, *, content: bool, mask: Mask | None) -> dict[str, Any]:
     collector, count = Collector(endpoint), 0
     try:
         for each in progress(found, "sending"):
-            count += collector.send(spans_in(each.look(), content=content))
+            spans = spans_in(each.look(), content=content)
+            count += collector.send(spans if mask is None else map(partial(_masked, mask=mask), spans))
     finally:
         collector.close()
     return {"to": collector.url, "cassettes": len(found), "spans": count}
+
+
+def _masked(span: Span, mask: Mask) -> Span:
+    moments = [
+        replace(moment, name=mask.text(moment.name), attributes=mask.data(moment.attributes)) for moment in span.moments
+    ]
+    error = None if span.error is None else mask.text(span.error)
+    attributes = mask.data(span.attributes)
+    return replace(span, name=mask.text(span.name), attributes=attributes, moments=moments, error=error)
 
 
 def _text(found: Sequence[Found], form: str, *, content: bool, mask: Mask | None) -> Iterator[_Line]:

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.assignments import may_be_given
 from agenttape_core.redaction.detection.columns import may_head_column
-from agenttape_core.redaction.detection.commands import OPTION, may_take_password
 from agenttape_core.redaction.detection.endings import holds_foreign, last_words
 from agenttape_core.redaction.detection.inserted import COPY, INTO
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.literals import holds, places
-from agenttape_core.redaction.detection.logins import ANY_PORT, LOGINS
 from agenttape_core.redaction.detection.normal import Normal, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.runs import may_be_key
@@ -46,12 +44,11 @@ _FOLDED = (
     (b"0", b"bearer"),
     (b"'\"", INTO),
     (b"\t", COPY),
-    *((b":(", literal) for literal in LOGINS),
     (b"0+=", b"basic"),
 )
 """Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
 _ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=", *TAGS)
-_SHAPES = (b"0000", b"AA00")  # which every port of `logins` has
+_SHAPES = (b"0000", b"AA00")
 _THREE = b"AAA"
 _CAPITALS, _CAPITAL_STEM = re.compile(b"A+"), re.compile(b"|".join(stem.upper() for stem in STEMS))
 _INSIDE = Lazy(r"\?[^\s)?]")
@@ -155,7 +152,6 @@ class _Marked:
         for literal in TABLES.literals(view):
             self._mark(view.low, literal.lower())
         for searched, literals in (
-            (view.raw, (ANY_PORT,)),
             (view.low, _ASSIGNED if b"=" in view.raw else ()),
             (view.shape, _SHAPES if b"0" in view.shape else ()),
         ):
@@ -163,9 +159,8 @@ class _Marked:
                 self._mark(searched, literal)
         for stem in names.stems:
             self._mark_names(stem, names)
-        options = (at for at in places(view.raw, OPTION) if may_take_password(view, at)) if b"-" in view.raw else ()
         keys = (at for at in view.long_runs if may_be_key(view, at))
-        for at in chain(keys, options, last_words(view)):
+        for at in chain(keys, last_words(view)):
             self.numbers.add(bisect_right(self._ends, at))
 
     def _mark(self, searched: bytes, literal: bytes) -> None:

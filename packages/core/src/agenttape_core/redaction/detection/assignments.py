@@ -41,17 +41,20 @@ _TAIL = Lazy(
       | (?P<sep>=>|:=|={1,2}|:|>|->|\u2192) )
     (?:\*\*|__)? (?P<gap>[ \t]{0,8}) (?:Secret(?:Str|Bytes)?\((?=\\{0,7}["']))?"""
 )
-_REST = Lazy(rf"[\w{MARKS}-]{{0,48}}+")
-_BEHIND = frozenset("*\\\"'`] \t:=>,(\r\n\u2192")
+_JOINED = "是为為は"
+"""Verbs that Chinese and Japanese write right behind a name."""
+_REST = Lazy(rf"(?:(?![{_JOINED}])[\w{MARKS}-]){{0,48}}+")
+_BEHIND = frozenset("*\\\"'`] \t:=>,(\r\n\u2192" + _JOINED)
 """All that can follow a name of which the value is given."""
-_SAYS = "is|was|ist|war|lautet|est|es|\xe9|to|là|है|हैं"
+_SAYS = "is|was|ist|war|lautet|est|es|\xe9|\xe8|\xe4r|er|je|jest|este|to|là|это|है|हैं"
 """Words between a name and its value in prose, in the languages of the names."""
 _FOR = r"[ ](?:for|to|of|f\u00fcr|para|pour|de|da|do|del|du)(?:[ ][\w.@'-]{1,40}){1,4}?"
 """The purpose of a password: `the password for the portal is`."""
 _LOOSE = Lazy(
     rf"""(?x)
-    (?P<rest>[\w{MARKS}-]{{0,48}}+)
+    (?P<rest>(?:(?![{_JOINED}])[\w{MARKS}-]){{0,48}}+)
     (?: (?:{_FOR})?[ ](?P<said>{_SAYS})(?:[ ]set[ ]to)?:?[ ]{{1,4}}
+      | (?P<joined>[{_JOINED}]):?[ ]{{0,4}}(?=[!-~]{{6}})
       | {_FOR}(?P<whose>:)[ ]{{1,4}}
       | (?P<block>["'])[ \t]{{0,4}}\{{[^{{}}]{{0,400}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,8}}(?=")
       | (?P<close>\\{{0,7}}["'])? ,?(?:[ \t\r\n]|\\n){{1,32}}
@@ -128,6 +131,8 @@ _OF_WINDOWS = frozenset({"pass", "password", "passwd", "pwd"})
 """Options that commands of Windows take after a slash."""
 _DIRECTIVES = frozenset({"requirepass", "masterauth"})
 """Names that begin a line in the configuration of Redis, with their value behind them."""
+_LINE_HEAD = Lazy(r"\A(?:[>+|*$#-]|\d{1,6}[:|.)\t]|\[[^\]]{1,40}\]|\d[\d:T.,/+Z-]{4,32}|[A-Z]{4,8}:?|\s){1,8}")
+"""The marks of a log, a listing or a quotation in front of a line."""
 _NEAR = 120
 _LONGEST_NOUN = 2
 _OPENING = ("{", "[")
@@ -280,7 +285,7 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
     before = text[max(0, found.start - _NEAR) : found.start]
     if block := loose["block"]:
         return found._replace(sep="=", close=block, gap=" ")
-    if loose["said"] or loose["whose"]:
+    if loose["said"] or loose["joined"] or loose["whose"]:
         is_header = loose["whose"] and words_of(found.name)[-1] in HEADERS
         value = found.value + (text[found.value : found.value + 1] in _QUOTES)
         value += value > found.value and text[value : value + 1] in _BLANKS
@@ -327,7 +332,7 @@ def _is_next_word(text: str, before: str, found: Assignment) -> bool:
 
 def _is_directive(before: str, found: Assignment) -> bool:
     """Return True if a name begins a line, and is nothing but a name of a password: `AuthLDAPBindPassword "x"`."""
-    is_first = not before.rpartition("\n")[2].rpartition("\\n")[2].strip()
+    is_first = not _LINE_HEAD.sub("", before.rpartition("\n")[2].rpartition("\\n")[2]).strip()
     return is_first and found.demand is Demand.NOTHING and words_of(found.name)[-1] in PASSWORDS
 
 

@@ -22,6 +22,9 @@ It also keeps the scan linear: a run of token characters is entered once, howeve
 """
 AFTER = r"(?![A-Za-z0-9]|_\w)"
 """A token of fixed length ends here."""
+_GLUED_AFTER = r"(?![A-Za-z0-9])"
+_LEAST_GLUED = 3
+"""The characters of an anchor that is looked for behind other letters, too."""
 
 _DUMMY = 12
 """So many equal characters at its end do not happen to a random key."""
@@ -40,6 +43,7 @@ class Detector(NamedTuple):
         check: A last test of the secret.
         near: Where an anchor is: at the `head` of a long run of token characters, in the `lead` right before one, or
             `around` one, or at the head of a run that is `base64`: `+` and `/` may break it.
+        bare: The secret alone, for one that may be glued to letters or to `_` in front of it.
     """
 
     kind: str
@@ -48,6 +52,11 @@ class Detector(NamedTuple):
     back: int = 0
     check: Callable[[str], bool] | None = None
     near: Near = "head"
+    bare: Lazy | None = None
+
+    def accepts(self, secret: str) -> bool:
+        """Return True if what matches is a secret, and not an example that somebody filled in."""
+        return not is_dummy(secret) and (self.check is None or self.check(secret))
 
     def find(self, view: View, first: int = 0, last: int | None = None) -> Iterator[Finding]:
         """Find these secrets in a text, or those whose literal stands between two positions of it."""
@@ -55,7 +64,7 @@ class Detector(NamedTuple):
             at = view.raw.find(anchor, first, last)
             while at >= 0:
                 match = self.pattern.match(view.text, at - self.back) if at >= self.back else None
-                if match is not None and not is_dummy(match[0]) and (self.check is None or self.check(match[0])):
+                if match is not None and self.accepts(match[0]):
                     start, end = match.span("secret" if "secret" in match.re.groupindex else 0)
                     yield view.finding(start, end, self.kind)
                     at = view.raw.find(anchor, max(end, at + 1), last)
@@ -74,7 +83,9 @@ def token(
 ) -> Detector:
     """Return a detector of a token that starts outside any other token; anchors are separated by blanks."""
     literals = tuple(anchor.encode() for anchor in anchors.split())
-    return Detector(kind, literals, Lazy(BEFORE + pattern, re.ASCII), back, check, near)
+    is_glued = near == "head" and not back and min(map(len, literals)) >= _LEAST_GLUED
+    bare = Lazy(pattern.replace(AFTER, _GLUED_AFTER), re.ASCII) if is_glued else None
+    return Detector(kind, literals, Lazy(BEFORE + pattern, re.ASCII), back, check, near, bare)
 
 
 def is_dummy(secret: str) -> bool:

@@ -9,8 +9,10 @@ original.
 from __future__ import annotations
 
 from bisect import bisect_right
+from html import unescape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
 from agenttape_core.redaction.detection.lazy import Lazy
 
@@ -29,12 +31,14 @@ _UNSEEN = Lazy(
     r"| \\u(?:00[aA][dD]|200[b-fB-F]|2060|[fF][eE][fF][fF])"
     r"| [\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
     r"| (?P<letter>(?<!\\) \\{1,7} u (?P<code> (?!00[0-7]|[dD][89a-fA-F]) [0-9a-fA-F]{4}))"
-    r"| (?P<sign> &(?:quot|apos|\#0?3[49]|\#[xX]2[27]); | %(?:2[27]|3[ADad]))"
+    r"| (?P<sign> &(?:quot|apos|lt|gt|amp|equals|colon|\#0?(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])|\#[xX][2-7][0-9a-fA-F]);"
+    r"| %(?:2[267]|3[ADad]))"
 )
 """Text that a terminal or a browser does not show, also as JSON and programs escape it."""
 _ESCAPED = Lazy(r"\\(?:u(?:001[bB]\[|(?!00[0-7]|[dD][89a-fA-F])[0-9a-fA-F]{4})|x1[bB]\[|033\[|e\[)")
-_SIGNS = {"%22": '"', "%27": "'", "%3a": ":", "%3d": "="}
-_ENTITIES = ("&quot;", "&#34;", "&#034;", "&#x22;", "&#X22;")
+_ENTITY = Lazy(r"&(?:quot|apos|lt|gt|amp|equals|colon|#)")
+_GIVEN = Lazy(r"(?<=[A-Za-z])%3[dD](?=[\w.!@$*+-])")
+"""The equals sign between a name and its value in an address inside of another one."""
 _COLON = "%22%3"
 """A quote, and the colon or the equals sign behind it, in an address: without it, `%22` and `%3A` stay."""
 _ODD = Lazy(
@@ -108,12 +112,12 @@ def is_normal(text: str) -> bool:
 def _holds_unseen(text: str) -> bool:
     if "\x1b" in text or ("\\" in text and _ESCAPED.search(text) is not None):
         return True
-    return ("&" in text and ("&quot;" in text or "&#" in text or "&apos;" in text)) or _holds_quotes(text)
+    return ("&" in text and _ENTITY.search(text) is not None) or _holds_names(text)
 
 
-def _holds_quotes(text: str) -> bool:
-    """Return True if a text has quotes as an address has them, around a name."""
-    return "%" in text and _COLON in text
+def _holds_names(text: str) -> bool:
+    """Return True if a text has names and their values as an address has them within another one."""
+    return "%" in text and (_COLON in text or ("%3" in text and _GIVEN.search(text) is not None))
 
 
 def _without_unseen(text: str) -> Normal:
@@ -122,10 +126,10 @@ def _without_unseen(text: str) -> Normal:
     origins: list[int] = []
     widths: dict[int, int] = {}
     at = length = 0
-    is_quoted = _holds_quotes(text)
+    has_names = _holds_names(text)
     for unseen in _UNSEEN.finditer(text):
         seen = _shown(unseen)
-        if unseen["sign"] and unseen["sign"][0] == "%" and not is_quoted:
+        if unseen["sign"] and unseen["sign"][0] == "%" and not has_names:
             continue
         if unseen.start() > at:
             starts.append(length)
@@ -152,5 +156,5 @@ def _shown(escape: re.Match[str]) -> str:
         character = chr(int(code, 16))
         return "" if _ODD.search(character) and character not in _LIKE else _LIKE.get(character, character)
     if sign := escape["sign"]:
-        return _SIGNS.get(sign.lower()) or ('"' if sign.lower() in _ENTITIES else "'")
+        return unquote(sign) if sign[0] == "%" else unescape(sign)
     return ""

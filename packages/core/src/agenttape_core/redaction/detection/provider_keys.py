@@ -7,6 +7,7 @@ literal and linear; see `detectors.BEFORE`.
 from __future__ import annotations
 
 import re
+from string import ascii_lowercase
 
 from agenttape_core.redaction.detection.detector import AFTER, Detector, has_digit, token
 from agenttape_core.redaction.detection.lazy import Lazy
@@ -16,7 +17,12 @@ _MODEL_PROVIDERS = (
     token("anthropic", "sk-ant-", r"sk-ant-[\w-]{20,}+", check=has_digit),
     token("openrouter", "sk-or-", r"sk-or-(?:v\d-)?[A-Za-z0-9]{32,}+"),
     token("langfuse", "sk-lf-", r"sk-lf-[0-9a-f-]{36}" + AFTER),
-    token("openai", "sk-", r"sk-(?:proj|svcacct|admin|None)-[\w-]{20,}+", check=has_digit),
+    token(
+        "openai",
+        "sk-proj- sk-svcacct- sk-admin- sk-None-",
+        r"sk-(?:proj|svcacct|admin|None)-[\w-]{20,}+",
+        check=has_digit,
+    ),
     token("openai", "sk-", r"sk-[A-Za-z0-9]{20,}+(?![\w-])", check=has_digit),
     token("google", "AIza", r"AIza[\w-]{35}(?![\w-])"),
     token("google_oauth", "GOCSPX-", r"GOCSPX-[\w-]{28}" + AFTER),
@@ -40,7 +46,7 @@ _MODEL_PROVIDERS = (
     token("langsmith", "lsv2_ ls__", r"(?:lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}|ls__[0-9a-f]{32})" + AFTER),
 )
 _CLOUDS = (
-    token("aws", "AKIA ASIA", r"A[KS]IA[A-Z0-9]{16}" + AFTER),
+    token("aws", "AKIA ASIA", r"A[KS]IA(?:[A-Z0-9]{16}" + AFTER + r"|(?=[A-Z]*\d)[A-Z0-9]{16}(?![A-Z0-9]))"),
     token("aws", "ABSK", r"ABSK[A-Za-z0-9+/]{100,}+={0,2}", near="around"),
     token("azure", "JQQJ99", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}" + AFTER, back=52, near="around"),
     token("azure", "Q~", r"[\w.~]{3}\dQ~[\w.~-]{31,34}(?![\w.~-])", back=4, near="lead"),
@@ -83,7 +89,12 @@ _CODE_HOSTS = (
 )
 _BOT = r"(?:(?<![\w%])|(?<=/bot)|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt]))"
 _MESSAGING = (
-    token("slack", "xox xapp- xwfp-", r"(?:xox[a-z](?:\.xox[a-z])?|xapp|xwfp)-[A-Za-z0-9-]{15,}+", check=has_digit),
+    token(
+        "slack",
+        " ".join([*(f"xox{letter}" for letter in ascii_lowercase), "xapp-", "xwfp-"]),
+        r"(?:xox[a-z](?:\.xox[a-z])?|xapp|xwfp)-[A-Za-z0-9-]{15,}+",
+        check=has_digit,
+    ),
     token(
         "slack_webhook",
         "hooks.slack.com/",
@@ -107,7 +118,7 @@ _MESSAGING = (
     token("mailchimp", "-us", r"[0-9a-f]{32}-us\d{1,2}" + AFTER, back=32, near="around"),
 )
 _COMMERCE = (
-    token("stripe", "sk_ rk_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"),
+    token("stripe", "sk_live_ sk_test_ rk_live_ rk_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"),
     token("webhook_secret", "whsec_", r"whsec_[A-Za-z0-9+/]{24,}+={0,2}", near="base64"),
     token("shopify", "shp", r"shp(?:at|ca|pa|ss|tka)_[0-9a-fA-F]{32}" + AFTER),
     token("square", "sq0", r"sq0[a-z]{3}-[\w-]{22,43}" + AFTER),

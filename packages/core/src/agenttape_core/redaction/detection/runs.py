@@ -5,11 +5,14 @@ Most long runs are words of code, such as `ConversationSummaryHandler`: a few lo
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.blocks import find_discord, may_be_discord
 from agenttape_core.redaction.detection.credentials import find_aws_secrets, may_be_aws_id
 from agenttape_core.redaction.detection.encoded import may_be_encoded
+from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.literals import holds
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 
@@ -28,6 +31,19 @@ _BEFORE_RUN, _OF_RUN = 80, 120
 """The reach around the start of a run in which its literal is looked for."""
 _BACKSLASH, _PERCENT, _U = b"\\%u"
 _MARKS = b"-_"
+_WORDS = Lazy(r"(?:(?:[A-Z]?[a-z]{0,15}|[A-Z]{1,15})\d{0,3}[_-]{0,2}){1,6}", re.ASCII)
+"""Words that a key may be glued to: `key_AKIA…`, `xsk-proj-…`. A key in front of another one is none."""
+_LONGEST_WORDS = 40
+_BREAK = re.compile(rb"(?:\\{1,3}\r?\n|\r?\n|(?:\\r)?\\n)(?=[A-Za-z0-9_-])")
+"""A line break inside of a key: a terminal or a shell has wrapped it."""
+_MAY_BREAK = frozenset([b"\n", b"\r", b"\\"])
+_PIECE = Lazy(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[\w-]{8,}", re.ASCII)
+"""The rest of a key after a line break: no word is like that."""
+_WIDE = 60
+"""The width of a line that may have been wrapped."""
+_MOST_LINES = 12
+_BACK = 8
+"""The characters that a pattern looks at before a key."""
 
 
 def _heads() -> dict[bytes, tuple[Detector, ...]]:
@@ -56,6 +72,11 @@ def find_keys(view: View) -> Iterator[Finding]:
             yield from detector.find(view, max(0, at - _LEAD), at + _LEAD)
         if view.is_varied(at):
             yield from _around(view, at)
+        end = _end(view, at)
+        if view.shape.find(b"0", at, end) >= 0:
+            yield from _glued(view, at, end)
+        if view.raw[end : end + 1] in _MAY_BREAK or view.raw[at - 1 : at] in _MAY_BREAK:
+            yield from _wrapped(view, at)
     if runs:
         yield from find_discord(view)
         yield from find_aws_secrets(view)
@@ -65,6 +86,8 @@ def may_be_key(view: View, at: int) -> bool:
     """Return True if something at or around a long run of token characters is worth a search: a key, or base64."""
     return (
         bool(_candidates(view.raw, at))
+        or any(_behind_words(view, at, _end(view, at)))
+        or bool(_candidates(view.raw, _broken(view, at)))
         or (view.is_varied(at) and bool(_detectors_around(view, at)))
         or may_be_encoded(view.raw, at)
         or may_be_discord(view.raw, at)
@@ -78,7 +101,109 @@ def _around(view: View, at: int) -> Iterator[Finding]:
         yield from detector.find(view, max(0, at - _BEFORE_RUN), at + _OF_RUN)
 
 
+@cache
+def _anchors_around() -> re.Pattern[bytes]:
+    return re.compile(b"|".join(re.escape(anchor) for anchor, _ in _AROUND))
+
+
+@cache
+def _anchors() -> tuple[re.Pattern[bytes], dict[bytes, list[Detector]]]:
+    """Return the anchors of keys that may be glued to words, as a pattern, and whose they are."""
+    of_anchor: dict[bytes, list[Detector]] = {}
+    for detector in PROVIDER_KEYS:
+        for anchor in detector.anchors if detector.bare else ():
+            of_anchor.setdefault(anchor, []).append(detector)
+    return re.compile(b"|".join(sorted(map(re.escape, of_anchor), reverse=True))), of_anchor
+
+
+def _behind_words(view: View, at: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield where the anchor of a key stands in a run, at its head or behind words, and the anchor."""
+    for anchor in _anchors()[0].finditer(view.raw, at, min(end, at + _LONGEST_WORDS)):
+        if anchor.start() == at or _WORDS.fullmatch(view.text, at, anchor.start()):
+            yield anchor.start(), anchor[0]
+
+
+def _glued(view: View, at: int, end: int) -> Iterator[Finding]:
+    """Find the keys that are glued to words in front of them, or behind: `key_AKIA…`, `ghp_…_old`."""
+    for start, anchor in _behind_words(view, at, end):
+        for detector in _anchors()[1][anchor]:
+            match = detector.bare.match(view.text, start) if detector.bare else None
+            if match and detector.accepts(match[0]):
+                yield view.finding(*match.span(), detector.kind)
+
+
+def _end(view: View, at: int) -> int:
+    """Return where a run of token characters ends."""
+    end = view.runs.find(b" ", at)
+    return end if end >= 0 else len(view.runs)
+
+
+def _broken(view: View, at: int) -> int:
+    """Return where the run starts that a line break parts from the one at a position, or that position."""
+    is_escaped = view.raw[at - 1 : at + 1] == b"\\n"
+    breaks = view.raw[max(0, at - 3) : at]
+    first = at - len(breaks)
+    end = first + len(breaks.rstrip(b"\r\n\\"))
+    return view.runs.rfind(b" ", 0, end) + 1 if (is_escaped or b"\n" in breaks) and end > first else at
+
+
+def _wrapped(view: View, at: int) -> Iterator[Finding]:
+    """Find the keys that begin at a run, or on the line before it, and that a line break has parted."""
+    start = _broken(view, at)
+    detectors = _candidates(view.raw, start)
+    if not detectors:
+        return
+    pieces = list(_pieces(view, start))
+    if len(pieces) == 1:
+        return
+    before = view.text[max(0, start - _BACK) : start]
+    joined = before + "".join(view.text[first:end] for first, end in pieces)
+    for detector in detectors:
+        for anchor in detector.anchors:
+            head = joined.find(anchor.decode(), len(before), len(before) + _BACK + len(anchor))
+            match = detector.pattern.match(joined, head - detector.back) if head >= detector.back else None
+            if match and detector.accepts(match[0]):
+                first, last = match.start() - len(before), match.end() - len(before)
+                end = _last_of(view, pieces, last)
+                if end > pieces[0][1]:
+                    yield view.finding(start + first, end, detector.kind)
+                    return
+
+
+def _pieces(view: View, at: int) -> Iterator[tuple[int, int]]:
+    """Yield where the lines of a wrapped key start and end."""
+    end = _end(view, at)
+    yield at, end
+    line = view.raw.rfind(b"\n", 0, at) + 1
+    for _ in range(_MOST_LINES):
+        wrap = _BREAK.match(view.raw, end)
+        if (
+            wrap is None
+            or (end - line < _WIDE and not wrap[0].startswith(b"\\\n"))
+            or _candidates(view.raw, wrap.end())
+        ):
+            return
+        line, end = wrap.end(), _end(view, wrap.end())
+        yield line, end
+
+
+def _last_of(view: View, pieces: list[tuple[int, int]], length: int) -> int:
+    """Return where a match of so many characters of some pieces ends, without words that only follow the key."""
+    end = pieces[0][1]
+    for first, last in pieces:
+        size = last - first
+        if length < size:
+            return first + length if length else end
+        is_name = view.raw[last : last + 1] in (b"=", b":")
+        if first > pieces[0][0] and (is_name or not _PIECE.fullmatch(view.text, first, last)):
+            return end
+        length, end = length - size, last
+    return end
+
+
 def _detectors_around(view: View, at: int) -> list[Detector]:
+    if _anchors_around().search(view.raw, max(0, at - _BEFORE_RUN), at + _OF_RUN) is None:
+        return []
     find = view.raw[max(0, at - _BEFORE_RUN) : at + _OF_RUN].rfind
     return [detector for anchor, detector in _AROUND if find(anchor) >= 0]
 

@@ -72,8 +72,19 @@ _CLOUDS = (
     ),  # of Okta: https://developer.okta.com/docs/guides/create-an-api-token
     token("password_hash", "$2a$ $2b$ $2y$", r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}(?![./A-Za-z0-9])", near="around"),
 )
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_HEADS = ("5H", "5J", "5K", "Kw", "Kx", "Ky", "Kz", "L1", "L2", "L3", "L4", "L5")
+_WIF = " ".join(f"{head}{char}" for head in _HEADS for char in _BASE58)
+"""The beginnings of the private keys of Bitcoin's main network."""
+
 _WALLETS = (
     token("wallet", "xprv yprv zprv tprv", r"[xyzt]prv[1-9A-HJ-NP-Za-km-z]{100,112}" + AFTER),  # BIP 32
+    token(
+        "wallet",
+        _WIF,
+        r"(?:5[HJK][1-9A-HJ-NP-Za-km-z]{49}|(?:K[w-z]|L[1-5])[1-9A-HJ-NP-Za-km-z]{50})" + AFTER,
+        check=has_digit,
+    ),
     token("nostr", "nsec1", r"nsec1[02-9ac-hj-np-z]{58}" + AFTER),  # NIP 19
     token("asana", "/12", r"[12]/12\d{8,18}:[0-9a-f]{32}" + AFTER, back=1, near="lead"),
 )

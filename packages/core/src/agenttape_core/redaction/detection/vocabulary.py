@@ -24,11 +24,12 @@ PASSWORDS = _words(
 """Last words whose value is chosen by people, so it may be short or all digits."""
 _LAST_OF_PHRASES = frozenset({"khẩu", "المرور", "السر"})
 FOREIGN = tuple(
-    word
+    written
     for word in sorted(PASSWORDS | _LAST_OF_PHRASES)
     if not word.isascii() and len(word.encode("latin-1", "ignore")) < len(word)
+    for written in dict.fromkeys((word, word.capitalize(), word.upper()))
 )
-"""Those of them that Latin-1 cannot hold: a text has to be searched for each."""
+"""Those of them that Latin-1 cannot hold, in small letters and capitals: a text has to be searched for each."""
 PHRASES = frozenset(
     [("de", "passe"), ("de", "passo"), ("palavra", "passe"), ("mật", "khẩu"), ("كلمة", "المرور"), ("كلمة", "السر")]
 )

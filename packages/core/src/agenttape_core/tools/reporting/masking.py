@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 
 from agenttape_core.matching import Difference
 from agenttape_core.schema import Interaction
-from agenttape_core.tools.reading.messages import input_messages
+from agenttape_core.tools.reading.messages import input_messages, system_instructions
 from agenttape_core.tools.reading.turns import text_of
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 
@@ -21,6 +22,9 @@ _ID = re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}|\d{8,}")
 _WORD = re.compile(r"\w+")
 _LONG = 4
 _SEVERAL = re.compile(r"\[REDACTED\](?:\W{0,3}\[REDACTED\])+")
+_NOTHING_ELSE = re.compile(r"(?:\W*\[REDACTED\])+\W*")
+"""A text of which only the punctuation of a prompt is left."""
+_ROLES = frozenset({"user", "system", "developer"})
 
 
 class Mask:
@@ -31,22 +35,35 @@ class Mask:
     """
 
     def __init__(self, prompts: Iterable[str]) -> None:
-        found = {word.casefold() for prompt in prompts for word in _WORD.findall(prompt)}
+        self._known = frozenset({prompt.strip() for prompt in prompts} - {""})
+        escaped = {
+            json.dumps(prompt, ensure_ascii=ascii_only)[1:-1] for prompt in self._known for ascii_only in (False, True)
+        }
+        whole = (prompt for prompt in self._known | escaped if len(prompt) >= _LONG)
+        self._whole = sorted(whole, key=len, reverse=True)
+        found = {word.casefold() for prompt in self._known for word in _WORD.findall(prompt)}
         self._words = frozenset(found)
         long = sorted((word for word in self._words if len(word) >= _LONG), key=len, reverse=True)
         self._inside = re.compile("|".join(map(re.escape, long))) if long else None
 
     def text(self, text: str) -> str:
         """Return a text without the words of the prompts."""
-        return _SEVERAL.sub(REDACTED, _WORD.sub(self._word, text))
+        if text.strip() in self._known:
+            return REDACTED
+        for prompt in self._whole:
+            text = text.replace(prompt, REDACTED)
+        masked = _SEVERAL.sub(REDACTED, _WORD.sub(self._word, text))
+        return REDACTED if _NOTHING_ELSE.fullmatch(masked) else masked
 
     def data(self, value: Any) -> Any:
-        """Return plain data without the words of the prompts in its texts; keys stay."""
+        """Return plain data without the words of the prompts in its texts; keys stay, unless they are a prompt."""
         if isinstance(value, dict):
-            return {key: self.data(item) for key, item in value.items()}
-        if isinstance(value, list):
+            return {REDACTED if key in self._known else key: self.data(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
             return [self.data(item) for item in value]
-        return self.text(value) if isinstance(value, str) and not _ID.fullmatch(value) else value
+        if not isinstance(value, str):
+            return REDACTED if type(value) is int and str(value) in self._known else value
+        return value if _ID.fullmatch(value) and value not in self._known else self.text(value)
 
     def checked(self, checked: Checked) -> Checked:
         """Return what a report says of a run. Its name, files, places, and the words of messages stay."""
@@ -75,17 +92,19 @@ class Mask:
 
     def _word(self, found: re.Match[str]) -> str:
         word = found[0].casefold()
+        if found[0] == "REDACTED" and found.string[found.start() - 1 : found.end() + 1] == REDACTED:
+            return found[0]
         is_of_prompt = word in self._words or (self._inside is not None and self._inside.search(word) is not None)
         return REDACTED if is_of_prompt else found[0]
 
 
 def prompts_of(interactions: Iterable[Interaction]) -> Iterator[str]:
-    """Yield what people wrote in the calls of a run.
+    """Yield what people wrote in the calls of a run, and the instructions of the system.
 
     Args:
         interactions: The calls.
     """
     for item in interactions:
-        for message in input_messages(item.request):
-            if message["role"] == "user":
+        for message in [*input_messages(item.request), {"parts": system_instructions(item.request), "role": "system"}]:
+            if message["role"] in _ROLES:
                 yield text_of(message)

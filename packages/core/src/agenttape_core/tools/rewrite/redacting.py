@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.lifecycle.everywhere import ReplacedEverywhere
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor, Rule
@@ -111,13 +112,15 @@ def _planned(cassette: Cassette, settings: Settings, values: Sequence[str]) -> _
     check_values(values)
     redactor = _redactor(cassette, settings, values)
     header = cassette.header
-    replacing = Replacing(redactor, Ignored.of(header.ignore), Values(values, redactor))
-    after: list[Record] = []
+    ignored = Ignored.of(header.ignore)
+    replacing = Replacing(redactor, ignored, Values(values, redactor))
     new_header = replacing.header(header)
+    before, found = list(cassette.records()), Differing()
+    after = [new for _, new in replacing.records(before)]
+    if elsewhere := ReplacedEverywhere(redactor, ignored):
+        new_header, after = elsewhere.header(new_header), [elsewhere.record(new) for new in after]
     replaced = [Leak("header", *place) for place in differing(plain_header(header), plain_header(new_header))]
-    found = Differing()
-    for record, new in replacing.records(cassette.records()):
-        after.append(new)
+    for record, new in zip(before, after, strict=True):
         if new != record:
             pair = (each.model_dump(exclude={"fingerprint"}) for each in (record, new))
             replaced += [Leak(title(record), *place) for place in found.places(*pair)]

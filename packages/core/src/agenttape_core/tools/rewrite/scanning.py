@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.format.continuation import MESSAGES
 from agenttape_core.format.journal_text import read_journal
+from agenttape_core.lifecycle.everywhere import ReplacedEverywhere
 from agenttape_core.lifecycle.thread_files import Stored, is_thread_file
 from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor
@@ -59,13 +60,18 @@ class Scan:
             records: All that it holds, in its order.
         """
         text = self._redactor.text
-        after = plain_header(self._replacing.header(header))
+        new_header = self._replacing.header(header)
+        pairs = list(self._replacing.records(records))
+        if elsewhere := ReplacedEverywhere(self._redactor, Ignored.of(())):
+            new_header = elsewhere.header(new_header)
+            pairs = [(record, elsewhere.record(replaced)) for record, replaced in pairs]
+        after = plain_header(new_header)
         for key in ("turns", "schedule", "readings"):
             after["volatile"][key] = changed_strings(after["volatile"][key], text)
         after = self._looked({**after, "name": text(header.name)})
         yield from (Leak("header", *place) for place in differing(plain_header(header), after))
         found = Differing()
-        for record, replaced in self._replacing.records(records):
+        for record, replaced in pairs:
             before = plain_record(record)
             redacted = before if replaced == record else plain_record(replaced)
             after = self._looked({**redacted, **{key: text(redacted[key]) for key in _OF_NAMES}})

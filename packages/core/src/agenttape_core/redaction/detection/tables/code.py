@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.tables.row import QUOTED, SPACE, TEXT, Row, has_digit_or_sign, is_made_up, row
+from agenttape_core.redaction.detection.tables.row import (
+    QUOTED,
+    SPACE,
+    TEXT,
+    Row,
+    has_digit_or_sign,
+    is_made_up,
+    is_no_number,
+    row,
+)
 from agenttape_core.redaction.detection.values import is_opaque
 
 FIELD = (
@@ -21,7 +30,7 @@ _TYPES = (
     *(".send_keys(", ".sendkeys(", ".settext(", ".set_text(", ".enter_text(", ".entertext(", ".input_text("),
 )
 """The methods that type into a page, of Playwright, Selenium, Puppeteer, Cypress, WebdriverIO and Appium."""
-_KEY = r"""\\{0,7}["'](?:text|value|keys|input|input_text)\\{0,7}["']\s{0,8}:\s{0,8}"""
+_KEY = r"""\\{0,7}["']?(?:text|value|keys|input|input_text)\\{0,7}["']?\s{0,8}[:=]\s{0,8}"""
 _PLAIN = r"(?:\{[^{}\n]{0,200}\}|[^,()\n{}]{1,120})"
 """An argument that is no call."""
 _BYTES = r"(?:[bB](?=[\\\"']))?"
@@ -58,8 +67,15 @@ CODE: tuple[Row, ...] = (
         before=r"(?i:passw|passcode|pwd)\w{0,20}(?:\(\))?",
     ),
     row(
+        (".value = ", ".value="),
+        QUOTED,
+        'document.querySelector("#password").value = "⟦playWr1ght⟧"',
+        'document.querySelector("#city").value = "playWr1ght"',
+        before=rf"""["'`][^"'`\n]{{0,120}}?{FIELD}[^()\n]{{0,80}}\)""",
+    ),
+    row(
         ("selector", "element", "locator", "xpath"),
-        rf"""\\{{0,7}}["']\s{{0,8}}:\s{{0,8}}{_SELECTOR},(?:[^{{}}]{{0,160}}?,)?\s{{0,40}}{_KEY}{QUOTED}""",
+        rf"""\\{{0,7}}["']?\s{{0,8}}[:=]\s{{0,8}}{_SELECTOR},(?:[^{{}}]{{0,160}}?,)?\s{{0,40}}{_KEY}{QUOTED}""",
         '{"element": "Password textbox", "ref": "e12", "text": "⟦playWr1ght⟧"}',
         '{"element": "Search textbox", "ref": "e12", "text": "playWr1ght"}',
     ),
@@ -152,6 +168,15 @@ CODE: tuple[Row, ...] = (
         'ftp.connect("ftp.example.org", "bob", "⟦t1gerLily7⟧")',
         'bus.connect("a", "b", "channel-2")',
         is_secret=is_made_up,
+    ),
+    row(
+        (".login(", "credentials(", "credential("),
+        rf"{SPACE}(?:[\w.]{{1,60}}|{TEXT}),{SPACE}{QUOTED}\s{{0,4}}\)",
+        'smtp.login("bob", "⟦t1gerLily⟧")',
+        'smtp.login("bob", password)',
+        words="login credential credentials networkcredential usernamepasswordcredentials basicawscredentials "
+        "awsbasiccredentials passwordcredentials plaincredentials",
+        is_secret=lambda secret: has_digit_or_sign(secret) and is_no_number(secret),
     ),
     row(
         "db.auth(",

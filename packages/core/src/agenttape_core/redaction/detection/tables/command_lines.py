@@ -18,7 +18,137 @@ def _is_of_oracle(secret: str) -> bool:
     return has_digit_or_sign(secret) or secret in ("tiger", "manager")
 
 
+def _is_given(secret: str) -> bool:
+    return not secret.isdigit() and (has_digit_or_sign(secret) or "+" in secret or "=" in secret)
+
+
 COMMAND_LINES: tuple[Row, ...] = (
+    # -- options that take a password, and nothing else -----------------------------------------------------------
+    row(
+        "sshpass -p", rf"[ ]?{WORD}", "sshpass -p ⟦hunter77⟧ ssh bob@h", "sshpass -e ssh bob@h", is_secret=is_no_number
+    ),
+    row(
+        "mysql",
+        rf"(?:dump|admin)?(?:[ ]{_REST})?[ ]-p{WORD}",
+        "mysql -u bob -p⟦hunter77⟧ shop",
+        "mysql -u bob -p shop",
+        words="mysql mysqldump mysqladmin",
+        is_secret=is_no_number,
+    ),
+    row(
+        " login",
+        rf"(?:[ ]{_REST})?[ ]-p[ ]{WORD}",
+        "docker login -u bob -p ⟦hunter77⟧ r.example.org",
+        "docker login -u bob r.example.org",
+        before=r"(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|oc|cf|az|jf)(?:[ ]registry)?",
+        words="docker podman nerdctl buildah skopeo oras helm oc cf az jf",
+        is_secret=is_no_number,
+    ),
+    row(
+        "zip ",
+        rf"(?:{_REST}[ ])?-P[ ]{WORD}",
+        "zip -P ⟦hunter77⟧ a.zip a.txt",
+        "zip -r a.zip a.txt",
+        words="zip unzip",
+        is_secret=is_no_number,
+    ),
+    row(
+        "7z",
+        rf"a?[ ](?:{_REST}[ ])?-p{WORD}",
+        "7z a -p⟦hunter77⟧ a.7z a.txt",
+        "7z x a.7z",
+        words="7z 7za",
+        is_secret=is_no_number,
+    ),
+    row(
+        ("redis-cli", "valkey-cli"),
+        rf"(?:[ ]{_REST})?[ ]-a[ ]{WORD}",
+        "redis-cli -h h -a ⟦hunter77⟧ ping",
+        "redis-cli -h h ping",
+        words="redis valkey",
+        is_secret=is_no_number,
+    ),
+    row(
+        ("http ", "https ", "xh ", "xhs "),
+        rf"""(?:{_REST}[ ])?(?:-a|--auth)[ =]{{1,4}}(?P<quote>\\{{0,3}}["'])?[^\s:"'\\-][^\s:"'\\]{{0,127}}:"""
+        r"""(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\]){1,256})""",
+        "http -a bob:⟦hunter77⟧ GET x.example.org",
+        "http GET x.example.org",
+        before=r"""(?:\A|[\s;&|$(`"'])""",
+        is_secret=is_no_number,
+    ),
+    # -- options that take other words, too -----------------------------------------------------------------------
+    row(
+        ("mongo", "cqlsh", "mosquitto_"),
+        rf"\w{{0,8}}(?:[ ]{_REST})?[ ]-[pP][ ]{WORD}",
+        "mongosh -u bob -p ⟦x7Yz9kP2⟧ shop",
+        "mongosh -u bob -p shop",
+        words="mongo mongosh mongodump mongorestore mongoexport mongoimport cqlsh mosquitto_pub mosquitto_sub",
+        is_secret=_is_given,
+    ),
+    row(
+        ("sqlcmd ", "osql ", "isql ", "bcp ", "ipmitool "),
+        rf"(?:{_REST}[ ])?-P[ ]?{WORD}",
+        "sqlcmd -S h -U sa -P ⟦x7Yz9kP2⟧",
+        "sqlcmd -S h -E",
+        is_secret=_is_given,
+    ),
+    row(
+        ("plink", "pscp", "psftp", "putty"),
+        rf"(?:\.exe)?[ ](?:{_REST}[ ])?-pw[ ]{WORD}",
+        "plink -pw ⟦x7Yz9kP2⟧ bob@h",
+        "plink -batch bob@h",
+        is_secret=_is_given,
+    ),
+    row(
+        "openssl ",
+        rf"{_REST}[ ]-[kK][ ]{WORD}",
+        "openssl enc -aes-256-cbc -k ⟦x7Yz9kP2⟧",
+        "openssl enc -k pass",
+        is_secret=_is_given,
+    ),
+    row(
+        ("ldap", "security add-", "security set-"),
+        rf"[a-z-]{{3,40}}(?:[ ]{_REST})?[ ]-w[ ]{WORD}",
+        "ldapsearch -x -D cn=bob -w ⟦x7Yz9kP2⟧",
+        "ldapsearch -x -W",
+        words="ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami ldapcompare ldapmodrdn security",
+        is_secret=_is_given,
+    ),
+    row(
+        ("smb", "rpcclient", "winexe", "wbinfo", "net "),
+        rf"""[a-z]{{0,8}}(?:[ ]{_REST})?[ ]?-U[ ]?(?P<quote>\\{{0,3}}["'])?[^\s%"'\\]{{1,64}}"""
+        r"""(?:\\{1,4}[^\s%"'\\]{1,64})?%(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\]){3,256})""",
+        "smbclient //h/s -U bob%⟦x7Yz9kP2⟧",
+        "smbclient //h/s -U bob",
+        words="smbclient smbget smbpasswd smbspool smbcacls smbtree smbmap rpcclient winexe wbinfo net",
+        is_secret=_is_given,
+    ),
+    row(
+        "lftp ",
+        rf"""(?:{_REST}[ ])?-u[ ](?P<user>\\{{0,3}}["'])?[^\s,"'\\]{{1,64}},(?P<secret>[^\s"'\\]{{3,256}})""",
+        "lftp -u bob,⟦x7Yz9kP2⟧ h",
+        "lftp -u bob h",
+        is_secret=_is_given,
+    ),
+    row(
+        (" --password-stdin", " --stdin"),
+        "",
+        "echo ⟦hunter77⟧ | docker login -u bob --password-stdin",
+        "cat p.txt | docker login -u bob --password-stdin",
+        before=_PIPED + r"[^|\n]{0,120}",
+        words="stdin",
+        is_secret=is_no_number,
+    ),
+    row(
+        "sudo -s",
+        "",
+        "echo ⟦hunter77⟧ | sudo -S id",
+        "echo hello; sudo -s",
+        before=_PIPED,
+        words="sudo",
+        is_secret=is_no_number,
+    ),
     row(
         "curl",
         r"""[^\n]{0,400}?\s(?:-u|--user|-U|--proxy-user)[ =]?(?P<quote>\\{0,3}["'])?[^\s:"'\\]{1,128}:"""

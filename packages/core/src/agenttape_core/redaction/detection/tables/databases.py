@@ -6,7 +6,19 @@ from agenttape_core.redaction.detection.tables.row import QUOTED, SPACE, Row, ha
 
 _PLAIN = r"[^,()\n]{1,120}"
 
+_PORTS = (*(str(port) for port in range(5430, 5440)), "6432", "6543", "25060", "26257")
+"""The ports of PostgreSQL, its poolers and hosts."""
+
 DATABASES: tuple[Row, ...] = (
+    row(
+        tuple(f":{port}:" for port in (*_PORTS, "*")),
+        r"""[^\s:"'\\/]{1,64}:[^\s:"'\\/]{1,64}:(?P<secret>(?:[^\s"'\\]|\\[:\\]){4,256})""",
+        "db.example.org:5432:shop:bob:⟦x7Yz9kP2⟧",
+        "db.example.org:5432:shop:bob:<password>",
+        before=r"""(?:\A|[\s"'`]|\\n)[\w.*\[-][\w.*-]{0,127}\]?""",
+        words=" ".join((*_PORTS, "*:")),
+        is_secret=is_no_number,
+    ),
     row(
         "identified ",
         r"""(?ix) (?:with[ ][\w"'`]{1,64}[ ])? (?:by|as)[ ]

@@ -91,7 +91,7 @@ DEVICES: tuple[Row, ...] = (
         "username admin privilege 15 password 7 ⟦0822455D0A16544541⟧",
         "username admin password required",
         before=r"(?:\b(?:username|user)[ ][^\s]{1,64}(?:[ ](?:privilege|role|class)[ ][\w-]{1,24}){0,2}"
-        r"|(?:\A|[\n#>]|\\n)[ ]{0,4}enable(?:[ ]level[ ]\d{1,2})?|\bneighbor[ ][^\s]{1,48}|\bppp[ ]chap)",
+        r"|(?:\A|[\n\d#>|:\]]|\\n)[ \t]{0,4}enable(?:[ ]level[ ]\d{1,2})?|\bneighbor[ ][^\s]{1,48}|\bppp[ ]chap)",
         is_secret=has_digit_or_sign,
     ),
     row(
@@ -164,6 +164,14 @@ DEVICES: tuple[Row, ...] = (
 """Configurations of routers, switches, access points and firewalls."""
 
 URLS: tuple[Row, ...] = (
+    row(
+        "outlook.office.com/webhook/",
+        r"(?P<secret>[0-9a-f-]{36}@[\w-]{1,36}/IncomingWebhook/[0-9a-z]{32}/[\w-]{1,36})",
+        "https://outlook.office.com/webhook/⟦8f3c9a1d-27b7-4e4c-9f9a-552b6d80e1f4@8f3c9a1d-27b7-4e4c-9f9a-552b6d80e1f4"
+        "/IncomingWebhook/8f3c9a1d27b7e4c1f9a552b6d80e1f4a/8f3c9a1d-27b7-4e4c-9f9a-552b6d80e1f4⟧",
+        "https://outlook.office.com/webhook/docs",
+        words="outlook",
+    ),
     row(
         "infura.io/",
         r"(?:ws/)?v\d/(?P<secret>[0-9a-f]{32})\b",

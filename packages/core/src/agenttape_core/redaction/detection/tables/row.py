@@ -13,6 +13,7 @@ Patterns are linear: each repetition has a bound, and no two that may match the 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.kinds import SECRET
@@ -21,7 +22,7 @@ from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
@@ -41,7 +42,11 @@ _SIGN, _DIGIT_OR_SIGN = Lazy("[!@#$%^&*?]"), Lazy("[0-9!@#$%^&*?]")
 _STANDARD = Lazy(r"[A-Z]{2,8}-?\d{1,5}|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*|\S*(?:://|\.\w{2,4}/)\S*")
 """`RFC-4226`, a date, or an address."""
 _LEAST_DIGITS = 3
+_LEAST_SHARED = 4
+"""A shorter word is in too many others to be looked for."""
 _WORD = re.compile(rb"[a-z0-9_]+")
+_WHOLE_WORD = re.compile(rb"(?<=[\x00-\x2f\x3a-\x5e\x60])[a-z0-9_]+(?=[\x00-\x2f\x3a-\x5e\x60])")
+"""A word with something else on both sides in a literal, so that it's a word of the text, too."""
 
 
 class Row(NamedTuple):
@@ -53,6 +58,7 @@ class Row(NamedTuple):
         before: What stands before the literal, up to its end, within 240 characters; nothing in particular by default.
         is_secret: Whether what was found is a secret. Placeholders never are.
         words: The literals to look for, by the words of which each such text has one.
+        needs: The words that a text must have, all of them, by the literals that are made of more than one word.
         exact: Whether the literals are meant as they are written, in capitals.
         found: A text with the secret in `⟦⟧`.
         kept: A text that looks like it, and has none.
@@ -63,27 +69,30 @@ class Row(NamedTuple):
     before: Lazy | None
     is_secret: Callable[[str], bool]
     words: Mapping[bytes, frozenset[bytes]]
+    needs: Mapping[bytes, frozenset[bytes]]
     exact: bool
     found: str
     kept: str
 
-    def near(self, words: Iterable[bytes]) -> list[bytes]:
+    def near(self, words: frozenset[bytes]) -> list[bytes]:
         """Return the literals that a text may have that has some words."""
-        known = frozenset().union(*(self.words[word] for word in words if word in self.words))
-        return [literal for literal in self.literals if literal in known]
+        known = frozenset().union(*(self.words[word] for word in words & self.words.keys()))
+        return [literal for literal in self.literals if literal in known and self.needs[literal] <= words]
 
-    def find(self, view: View, literals: Iterable[bytes]) -> Iterator[Finding]:
+    def find(self, view: View, literals: Iterable[bytes], at: Mapping[bytes, Sequence[int]] = {}) -> Iterator[Finding]:
         """Find the secrets of this row in a text.
 
         Args:
             view: The text.
             literals: Those of the row's literals that are looked for.
+            at: Where they are, as far as that is known.
         """
         for literal in literals:
             done = 0
-            for at in places(view.raw if self.exact else view.low, literal):
-                behind = self.after.match(view.text, at + len(literal)) if at >= done else None
-                span = None if behind is None else self._secret(view.text, at, behind)
+            found = at[literal] if literal in at else places(view.raw if self.exact else view.low, literal)
+            for start in found:
+                behind = self.after.match(view.text, start + len(literal)) if start >= done else None
+                span = None if behind is None else self._secret(view.text, start, behind)
                 if behind is None or span is None:
                     continue
                 secret = view.text[slice(*span)]
@@ -123,7 +132,8 @@ def row(
         kept: Likewise.
         before: Likewise, as a regular expression.
         is_secret: Likewise; whatever stands there by default.
-        words: Words of which each such text has one, separated by blanks; by default the longest of each literal.
+        words: Words of which each such text has one, or signs, separated by blanks; by default the longest word of
+            each literal.
         exact: As in `Row`.
     """
     literals = (literals,) if isinstance(literals, str) else literals
@@ -132,9 +142,9 @@ def row(
     for literal in () if words else encoded:
         word = max(_WORD.findall(literal.lower()), key=len)
         of_word[word] = of_word.get(word, frozenset()) | {literal}
-    return Row(
-        encoded, Lazy(after), Lazy(before + r"\Z") if before else None, is_secret or is_any, of_word, exact, found, kept
-    )
+    needs = {literal: frozenset(_WHOLE_WORD.findall(literal.lower())) for literal in encoded}
+    before_it = Lazy(before + r"\Z") if before else None
+    return Row(encoded, Lazy(after), before_it, is_secret or is_any, of_word, needs, exact, found, kept)
 
 
 class Tables:
@@ -146,19 +156,20 @@ class Tables:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = tuple(rows)
+        self._shared = _shared_words(self.rows)
         self._of_word: dict[bytes, list[Row]] = {}
         for each in self.rows:
             for word in each.words:
                 self._of_word.setdefault(word, []).append(each)
-        self._words = frozenset(self._of_word)
+        self._signs = [word for word in self._of_word if not _WORD.fullmatch(word)]
+        self._words = frozenset(self._of_word).union(*(need for each in self.rows for need in each.needs.values()))
 
     def near(self, view: View) -> Iterator[tuple[Row, list[bytes]]]:
         """Yield the rows of which a text has a word, with the literals that it may have."""
-        if self._words.isdisjoint(view.words):
-            return
-        known = self._words.intersection(view.words)
-        for each in {id(each): each for word in known for each in self._of_word[word]}.values():
-            yield each, each.near(known)
+        known = self._words.intersection(view.words).union(sign for sign in self._signs if sign in view.raw)
+        for each in {id(each): each for word in known for each in self._of_word.get(word, ())}.values():
+            if literals := each.near(known):
+                yield each, literals
 
     def literals(self, view: View) -> Iterator[bytes]:
         """Yield the literals of all rows that a text may have."""
@@ -167,8 +178,29 @@ class Tables:
 
     def find(self, view: View) -> Iterator[Finding]:
         """Find the secrets of all rows in a text."""
+        of_word: dict[bytes, Sequence[int]] = {}
         for each, literals in self.near(view):
-            yield from each.find(view, literals)
+            at = {literal: self._places(view, literal, each, of_word) for literal in literals}
+            yield from each.find(view, literals, at)
+
+    def _places(self, view: View, literal: bytes, row: Row, of_word: dict[bytes, Sequence[int]]) -> Sequence[int]:
+        """Return where a literal is in a text: where a word of it is that other rows look for, too."""
+        word = self._shared.get(literal)
+        searched = view.raw if row.exact else view.low
+        if word is None:
+            return places(searched, literal)
+        if word not in of_word:
+            of_word[word] = places(view.low, word)
+        offset = literal.lower().index(word)
+        return [at - offset for at in of_word[word] if at >= offset and searched.startswith(literal, at - offset)]
+
+
+def _shared_words(rows: Iterable[Row]) -> dict[bytes, bytes]:
+    """Return a word of each literal that so many others have, too, that it's better looked for once."""
+    words = {literal: set(_WORD.findall(literal.lower())) for each in rows for literal in each.literals}
+    counts = Counter(word for found in words.values() for word in found if len(word) >= _LEAST_SHARED)
+    best = {literal: max(found, key=lambda word: (counts[word], word)) for literal, found in words.items() if found}
+    return {literal: word for literal, word in best.items() if counts[word] > 1}
 
 
 def is_any(_: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agenttape_core.redaction.detection.tables.row import Row, has_digit_or_sign, is_said, row
+from agenttape_core.redaction.detection.tables.row import Row, has_digit_or_sign, is_made_up, is_said, row
+from agenttape_core.redaction.detection.values import is_type_name
+from agenttape_core.redaction.detection.vocabulary import STATES
 
 _CODE = r"(?P<secret>\d{3}[ -]\d{3}|\d{4,8})"
 _NO_CODES = (
@@ -14,6 +16,17 @@ _PAIR = (
     r"""[*_`"']{0,3}[ ]?(?:is|are|:|=)[ ]{0,2}[*_`"']{0,3}[\w.@+-]{1,64}[ ]?[/:|][ ]?(?P<secret>[^\s"'`<>,;]{4,64})"""
 )
 _WORDS = r"[a-z]{3,8}(?:[ ,]{1,2}[a-z]{3,8}){11,23}"
+_LOGIN = (
+    r"""(?i:s?(?:[ ](?:details|data|info|credentials))?)[*_`"']{0,3}(?:(?:[ ](?:is|are))?[ ]?:|[ ](?:is|are))"""
+    rf"""[*_`"' ]{{1,6}}(?!(?:{"|".join(sorted(STATES))})\b)[A-Za-z][\w.@+-]{{1,63}}"""
+)
+"""The user behind `Credentials:`, up to what parts it from the password."""
+
+
+def _is_apart(secret: str) -> bool:
+    has_letter = any(map(str.isalpha, secret))
+    return has_letter and has_digit_or_sign(secret) and not is_type_name(secret)
+
 
 SENTENCES: tuple[Row, ...] = (
     row(
@@ -48,6 +61,22 @@ SENTENCES: tuple[Row, ...] = (
         is_secret=is_said,
     ),
     row(
+        ("credential", "creds", "login", "log-in"),
+        _LOGIN + r"""[ ][/|][ ](?P<secret>[^\s"'`<>,;:/()]{6,64}?)(?=\.?(?:[^\w:/.]|\Z))""",
+        "Credentials: bob / ⟦x7Yz9kP2⟧",
+        "login: success / failure2",
+        words="credential credentials creds login logins log",
+        is_secret=_is_apart,
+    ),
+    row(
+        ("credential", "creds", "login", "log-in"),
+        _LOGIN + r"""[:/](?P<secret>[^\s"'`<>,;:/()]{6,64}?)(?=\.?(?:[^\w:/.]|\Z))""",
+        "login: bob:⟦x7Yz9kP2⟧",
+        "login: pending/2024-01",
+        words="credential credentials creds login logins log",
+        is_secret=lambda secret: is_made_up(secret) and not is_type_name(secret),
+    ),
+    row(
         ("user/pass", "login/pass", "username/pass"),
         r"(?:word)?" + _PAIR,
         "user/pass: admin/⟦Zebra4471⟧",
@@ -70,6 +99,12 @@ SENTENCES: tuple[Row, ...] = (
         "Use code ⟦482913⟧ to log in to Acme. Never share it.",
         "exit code 4829 for signals",
         before=r"(?:\A|[\s\"'(>:])(?<!exit )(?<!error )(?<!status )",
+    ),
+    row(
+        "use ",
+        r"(?P<secret>\d{3}[ -]?\d{3})[ ](?:to|for)[ ](?:log|sign|verif|confirm|authenticat)",
+        "Use ⟦482913⟧ to verify your account",
+        "Use 4096 to verify the key",
     ),
     row(
         ("igungscode", "heitscode", "code de v\xe9rif", "digo de verif", "codice di verifica", "digo de seguran"),

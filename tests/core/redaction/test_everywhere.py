@@ -1,0 +1,165 @@
+"""A secret that was found once in a run is replaced everywhere in it, whatever the order of its branches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import CassetteMissError, boundary, open_cassette, use_cassette
+from agenttape_core.redaction.everywhere import is_telling
+
+NUMBER, WORD = "1234567890", "Kx9tundra77"
+
+
+@boundary("tool")
+def login(name: str) -> dict[str, str]:
+    """Give a number and a word away under the names of secrets."""
+    return {"user": name, "session_token": NUMBER, "password": WORD}
+
+
+@boundary("tool")
+def lookup(key: str) -> Any:
+    """Return what holds the secrets where nothing tells of them."""
+    return {WORD: [key, int(NUMBER), f"see {WORD}!"], "note": f"line {NUMBER}"}
+
+
+@boundary("chat")
+def ask(prompt: str) -> str:
+    """Answer anything."""
+    return "yes"
+
+
+def told_first() -> list[Any]:
+    """Log in, then use what came back."""
+    found = login("ada")
+    return [ask("\n".join(f"{key}: {value}" for key, value in found.items())), ask(f"hello {found['password']}, go")]
+
+
+def told_last() -> list[Any]:
+    """Use the secrets before anything gives them away."""
+    return [ask(f"hello {WORD}, go"), ask(f"x {NUMBER} y"), lookup("a")["note"], login("ada")["user"]]
+
+
+@pytest.mark.parametrize("run", [told_first, told_last])
+def test_no_secret_is_left_and_the_run_replays(tmp_path: Path, run: Callable[[], list[Any]]) -> None:
+    """Texts, keys, numbers and requests hold no secret that the run shows elsewhere, and its replay finds them all."""
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        run()
+    text = path.read_text(encoding="utf-8")
+    assert NUMBER not in text
+    assert WORD not in text
+    with use_cassette(path, mode="none"):
+        run()
+
+
+def test_a_cassette_holds_the_fingerprints_of_what_it_holds(tmp_path: Path) -> None:
+    """A replay that reads the secrets from the cassette finds the same calls."""
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        told_last()
+    requests = [each.request["arguments"] for each in open_cassette(path).interactions() if each.kind == "chat"]
+    with use_cassette(path, mode="none", on_unused="ignore"):
+        for arguments in requests:
+            assert ask(**arguments) == "yes"
+
+
+@pytest.mark.parametrize("first", ["login", "ask"])
+@pytest.mark.parametrize("then", ["login", "ask"])
+def test_branches_may_come_in_another_order(tmp_path: Path, first: str, then: str) -> None:
+    """A request matches, whichever of two branches comes first in the recording and in the replay."""
+    path = tmp_path / "c.yaml"
+    calls: dict[str, Callable[[], object]] = {
+        "login": lambda: login("ada"),
+        "ask": lambda: ask(f"I am {WORD} at {NUMBER}."),
+    }
+
+    def run(order: str) -> None:
+        for name in sorted(calls, key=lambda name: name != order):
+            calls[name]()
+
+    with use_cassette(path, mode="all"):
+        run(first)
+    assert WORD not in path.read_text(encoding="utf-8")
+    with use_cassette(path, mode="none"):
+        run(then)
+
+
+def test_threads_that_share_a_secret_replay(tmp_path: Path) -> None:
+    """Of two threads, one gives a secret away and the other asks with it; each replay finds both calls."""
+    path = tmp_path / "c.yaml"
+
+    def run() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            each = [pool.submit(login, "ada"), pool.submit(ask, f"I am {WORD}.")]
+            assert [one.result() for one in each][1] == "yes"
+
+    with use_cassette(path, mode="all"):
+        run()
+    for _ in range(3):
+        with use_cassette(path, mode="none"):
+            run()
+
+
+@pytest.mark.parametrize("late", ["login", "ask"])
+def test_parallel_tasks_may_come_in_another_order(tmp_path: Path, late: str) -> None:
+    """A request matches, whichever of two tasks comes first in the replay."""
+    path = tmp_path / "c.yaml"
+
+    @boundary("tool")
+    async def alogin() -> dict[str, str]:
+        return {"password": WORD}
+
+    @boundary("chat")
+    async def aask(prompt: str) -> str:
+        return "yes"
+
+    async def run(order: str) -> None:
+        async def one(name: str) -> None:
+            await asyncio.sleep(0)
+            if name == order:
+                await asyncio.sleep(0)
+            await (alogin() if name == "login" else aask(f"it is {WORD}, well"))
+
+        await asyncio.gather(one("login"), one("ask"))
+
+    with use_cassette(path, mode="all"):
+        asyncio.run(run("ask"))
+    with use_cassette(path, mode="none"):
+        asyncio.run(run(late))
+
+
+def test_another_secret_is_a_miss(tmp_path: Path) -> None:
+    """A request with another text in the place of a secret has no recording."""
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        told_last()
+    with pytest.raises(CassetteMissError), use_cassette(path, mode="none", on_unused="ignore"):
+        ask("hello Kx9tundra78, go")
+
+
+def test_tags_and_metadata_hold_none(tmp_path: Path) -> None:
+    """The tags of a session have the pseudonym of a secret that a call gives away."""
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all", tags=[f"run-{WORD}", "nightly"]):
+        login("ada")
+    tags = open_cassette(path).header.tags
+    assert "nightly" in tags
+    assert WORD not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("secret", ["Paris", "true", "20000", "200000", "not available", "hunter", "1111111"])
+def test_what_may_be_there_by_chance_stays(secret: str) -> None:
+    """Words, sentences and round numbers are no telling secrets: they're replaced only where a name gives them away."""
+    assert not is_telling(secret)
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "1234567890", "482913", "correct-horse-battery", "Zebra-4471"])
+def test_what_is_special_is_telling(secret: str) -> None:
+    """Letters with digits, long words and varied numbers are nowhere by chance."""
+    assert is_telling(secret)
