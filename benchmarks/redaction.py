@@ -59,7 +59,7 @@ def speed(_folder: Path, scale: Scale = FULL) -> Iterator[Row]:
 
 
 def quality(_folder: Path, _scale: Scale = FULL) -> Iterator[Row]:
-    """Measure recall and precision on the held-out half of the corpus of configurations."""
+    """Measure recall and precision on the held-out halves of the corpora of configurations and of families."""
     sys.path.insert(0, str(_ROOT / "tests" / "core" / "redaction"))
     import test_quality
 
@@ -69,3 +69,7 @@ def quality(_folder: Path, _scale: Scale = FULL) -> Iterator[Row]:
     total = found.planted.total()
     yield Row("secrets found in configurations, held out", f"{found.caught.total()} of {total}")
     yield Row("harmless texts changed, held out", f"{found.changed} of {found.negatives}")
+    cases = conftest.Maker().cases("families_held_out")
+    for family in dict.fromkeys(case.category for case in cases):
+        found = test_quality.Quality([case for case in cases if case.category == family], [])
+        yield Row(f"secrets found in {family}, held out", f"{found.caught.total()} of {found.planted.total()}")
