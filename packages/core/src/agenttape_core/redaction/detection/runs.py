@@ -31,6 +31,7 @@ _BEFORE_RUN, _OF_RUN = 80, 120
 """The reach around the start of a run in which its literal is looked for."""
 _BACKSLASH, _PERCENT, _U = b"\\%u"
 _MARKS = b"-_"
+_HEX = b"0123456789abcdef-"
 _WORDS = Lazy(r"(?:(?:[A-Z]?[a-z]{0,15}|[A-Z]{1,15})\d{0,3}[_-]{0,2}){1,6}", re.ASCII)
 """Words that a key may be glued to: `key_AKIA…`, `xsk-proj-…`. A key in front of another one is none."""
 _LONGEST_WORDS = 40
@@ -73,7 +74,7 @@ def find_keys(view: View) -> Iterator[Finding]:
         if view.is_varied(at):
             yield from _around(view, at)
         end = _end(view, at)
-        if view.shape.find(b"0", at, end) >= 0:
+        if view.raw[at:end].strip(_HEX) and view.shape.find(b"0", at, end) >= 0:  # no hash or UUID
             yield from _glued(view, at, end)
         if view.raw[end : end + 1] in _MAY_BREAK or view.raw[at - 1 : at] in _MAY_BREAK:
             yield from _wrapped(view, at)

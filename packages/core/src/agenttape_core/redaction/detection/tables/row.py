@@ -42,7 +42,7 @@ _SIGN, _DIGIT_OR_SIGN = Lazy("[!@#$%^&*?]"), Lazy("[0-9!@#$%^&*?]")
 _STANDARD = Lazy(r"[A-Z]{2,8}-?\d{1,5}|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*|\S*(?:://|\.\w{2,4}/)\S*")
 """`RFC-4226`, a date, or an address."""
 _LEAST_DIGITS = 3
-_LEAST_SHARED = 4
+_LEAST_SHARED = 6
 """A shorter word is in too many others to be looked for."""
 _WORD = re.compile(rb"[a-z0-9_]+")
 _WHOLE_WORD = re.compile(rb"(?<=[\x00-\x2f\x3a-\x5e\x60])[a-z0-9_]+(?=[\x00-\x2f\x3a-\x5e\x60])")
