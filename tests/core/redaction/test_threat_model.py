@@ -51,7 +51,7 @@ TABLE = {
     "- `redact=False`": "core/session/test_surroundings.py::test_no_redaction",
     "[`agenttape cassette redact`]": f"{REDACT}::test_each_kind",
     "- **Names stay**": f"{REDACT}::test_what_is_left_is_told",
-    "- **What equals a secret": f"{REDACT}::test_an_equal_text_is_told",
+    "- **What equals a short or common secret": f"{REDACT}::test_an_equal_text_is_replaced_too",
     "- **Journals** of recordings": f"{REDACT}::test_journals_are_told",
     "- **What cannot be read**": f"{REDACT}::test_a_journal_that_is_damaged",
     "A value that was given": f"{REDACT}::test_a_value_of_a_variable",
