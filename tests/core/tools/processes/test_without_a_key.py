@@ -121,9 +121,10 @@ def test_a_command_says_so(
     said = ended.out if kind == "test_it" else ended.err  # of a test, it's in the failure
     assert ended.code == 1
     assert said.lower().count(ADVICE.lower()) == 1, said
-    assert "any text will do" not in agenttape("record", "--cassette", "c", "--", *words).err
-    monkeypatch.setenv("SHOP_API_KEY", "no-key")
-    assert agenttape("replay", "--cassette", "c", "--", *words).code == 0
+    if kind == "command":
+        assert "any text will do" not in agenttape("record", "--cassette", "c", "--", *words).err
+        monkeypatch.setenv("SHOP_API_KEY", "no-key")
+        assert agenttape("replay", "--cassette", "c", "--", *words).code == 0
 
 
 @pytest.mark.parametrize("at_startup", [True, False])
