@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,23 @@ def test_parallel_tasks_may_come_in_another_order(tmp_path: Path, late: str) -> 
         asyncio.run(run("ask"))
     with use_cassette(path, mode="none"):
         asyncio.run(run(late))
+
+
+def test_a_secret_in_the_chunks_of_a_stream(tmp_path: Path) -> None:
+    """A stream that says a secret in pieces, where nothing tells of it, holds its pseudonym."""
+    path = tmp_path / "c.yaml"
+
+    @boundary("chat")
+    def stream(prompt: str) -> Iterator[str]:
+        yield from ("it is ", WORD[:4], WORD[4:], ", well")
+
+    with use_cassette(path, mode="all"):
+        list(stream("which?"))
+        login("ada")
+    assert WORD[4:] not in path.read_text(encoding="utf-8")
+    with use_cassette(path, mode="none"):
+        assert "".join(stream("which?")).startswith("it is ")
+        login("ada")
 
 
 def test_another_secret_is_a_miss(tmp_path: Path) -> None:

@@ -67,10 +67,12 @@ class ReplacedEverywhere:
     def _interaction(self, item: Interaction) -> Interaction:
         before = item.model_dump(include=set(_OF_CALL))
         after = self._secrets.value(before)
-        if after is before:
+        if chunks := item.outcome.chunks:
+            after = {**after, "outcome": {**after["outcome"], "chunks": self._secrets.chunks(chunks)}}
+        if after == before:
             return item
         changed = Interaction.model_validate({**item.model_dump(exclude=set(_OF_CALL)), **after})
-        if after["request"] is before["request"]:
+        if after["request"] == before["request"]:
             return changed
         old, new = (recorded_request(item.kind, item.name, body["request"], self._ignored) for body in (before, after))
         ids = [*new.ids, *item.ids[len(old.ids) :]]

@@ -28,6 +28,8 @@ _IN_AUTHORITY = ("@", ":")
 class UrlWriter:
     """Percent-encodes the pseudonyms in the authority of URLs; it goes through data as the redactor does."""
 
+    looks_at_numbers = False
+
     def __init__(self) -> None:
         self.harmless_keys: set[str] = set()
 

@@ -11,13 +11,20 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
+from agenttape_core.redaction.detection.data import Data
 from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.spans import Span
 from agenttape_core.redaction.forms import is_pseudonym
 from agenttape_core.redaction.pseudonyms import PSEUDONYM, number_of
+from agenttape_core.redaction.streams import redact_chunks
+from agenttape_core.redaction.walk import redact_value
+
+if TYPE_CHECKING:
+    from agenttape_core.schema import Plain
 
 T = TypeVar("T")
 Replacement = Callable[[str, str], str]
@@ -61,38 +68,66 @@ class Everywhere:
             if is_telling(form)
         }
         longest_first = sorted(self._forms, key=lambda form: (-len(form), form))
+        self.harmless_keys: set[str] = set()
         self._pattern = re.compile("|".join(map(_bordered, longest_first)) or r"(?!)")
+
+    looks_at_numbers = True
+    """True for what replaces numbers that no name tells of."""
 
     def __bool__(self) -> bool:
         return bool(self._forms)
 
     def are_in(self, lines: bytes) -> bool:
-        """Return True if lines of JSON in ASCII hold one of the secrets."""
-        if not self._forms:
-            return False
+        """Return True if lines of JSON in ASCII may hold one of the secrets: as it is, or in the chunks of a stream."""
+        if not self._forms or b'"chunks":' in lines:
+            return bool(self._forms)
         words = set(_WORD.findall(lines))
         encoded = (json.dumps(form)[1:-1].encode() for form in self._forms)
         return any(words.issuperset(_WORD.findall(form)[1:-1]) and lines.find(form) >= 0 for form in encoded)
 
     def value(self, plain: T) -> T:
         """Return plain data with all of them replaced; the very same object where there is none."""
-        replaced: Any = plain
-        if isinstance(plain, str):
-            replaced = self._text(plain)
-        elif isinstance(plain, dict):
-            pairs = [(self._text(key), self.value(item)) for key, item in plain.items()]
-            same = all(key is old and item is was for (key, item), (old, was) in zip(pairs, plain.items(), strict=True))
-            replaced = plain if same else dict(pairs)
-        elif isinstance(plain, list):
-            items = [self.value(item) for item in plain]
-            replaced = plain if all(item is old for item, old in zip(items, plain, strict=True)) else items
-        elif isinstance(plain, int | float) and not isinstance(plain, bool):
-            made = self._forms.get(repr(plain), "")
-            replaced = number_of(made) if _NUMBER.fullmatch(made) else made or plain
-        return replaced  # type: ignore[no-any-return]
+        return cast("T", redact_value(plain, self)) if self._forms else plain
 
-    def _text(self, text: str) -> str:
+    def chunks(self, chunks: list[Plain]) -> list[Plain]:
+        """Return the chunks of a stream with all of them replaced, those that are split between chunks, too."""
+        return redact_chunks(chunks, self) if self._forms else chunks
+
+    # -- as the way through plain data takes it ------------------------------------------------------------------
+
+    def kind_of(self, name: str) -> None:
+        """Return `None`: a name tells nothing that isn't known already."""
+
+    def text(self, text: str) -> str:
+        """Return a text with all of them replaced; the same object where there is none."""
         return self._pattern.sub(lambda found: self._forms[found[0]], text) if self._pattern.search(text) else text
+
+    def whole(self, text: str, kind: str) -> str:  # noqa: ARG002 - see `kind_of`
+        """Return the same."""
+        return self.text(text)
+
+    def number(self, number: float) -> Any:
+        """Return a number, or the pseudonym of one that is a secret."""
+        made = self._forms.get(repr(number))
+        return number if made is None else number_of(made) if _NUMBER.fullmatch(made) else made
+
+    def scalar(self, tag: str, body: str, kind: str) -> Any:  # noqa: ARG002 - see `kind_of`
+        """Return a typed value with all of them replaced."""
+        return {tag: self.text(body)}
+
+    def base64(self, body: str) -> str:
+        """Return bytes in base64 with all of them replaced; the same object where there is none."""
+        data = Data.of(body)
+        replaced = self.text(data.text) if data else ""
+        return body if data is None or replaced == data.text else data.encoded(replaced)
+
+    def spans(self, text: str, *, strict: bool = False) -> list[Span]:  # noqa: ARG002 - of the protocol
+        """Return what is replaced in a text."""
+        return [Span(*found.span(), self._forms[found[0]]) for found in self._pattern.finditer(text)]
+
+    def contains_secret(self, text: str) -> bool:
+        """Return True if there is one in a text."""
+        return self._pattern.search(text) is not None
 
 
 def _written(secret: str) -> Iterator[str]:

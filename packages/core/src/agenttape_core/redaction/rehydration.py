@@ -47,6 +47,8 @@ class Rehydrator:
         kind_of: The kind of the values under a name.
     """
 
+    looks_at_numbers = False
+
     def __init__(
         self,
         pseudonyms: Pseudonyms,

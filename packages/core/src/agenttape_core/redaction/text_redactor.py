@@ -61,6 +61,8 @@ class TextRedactor:
             in brackets, and examples are secrets.
     """
 
+    looks_at_numbers = False
+
     def __init__(
         self,
         key: str,

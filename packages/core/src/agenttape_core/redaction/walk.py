@@ -70,6 +70,8 @@ _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 class Replacer(Protocol):
     """A maker of replacements for secrets or for their pseudonyms: a redactor, or a rehydrator."""
 
+    looks_at_numbers: bool
+    """True if numbers are replaced that stand under no denied name."""
     harmless_keys: set[str]
     """Keys of which it is known that they and their values need no look of their own."""
 
@@ -110,6 +112,8 @@ def redact_value(plain: Plain, redactor: Replacer) -> Plain:
         return _redact_dict(plain, redactor)
     if isinstance(plain, list):
         return _redact_list(plain, redactor)
+    if redactor.looks_at_numbers and isinstance(plain, int | float) and not isinstance(plain, bool):
+        return redactor.number(plain)
     return _redact_card(plain, redactor) if type(plain) is int and plain > _LEAST_CARD else plain
 
 
