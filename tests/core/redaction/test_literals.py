@@ -7,9 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.redaction.detection.literals import holds, places
 from agenttape_core.redaction.detection.normal import Normal
-from agenttape_core.redaction.detection.views import LONG, View
+from agenttape_core.redaction.detection.views import LONG, View, holds, places
 
 FEW = st.text("ab", max_size=30).map(str.encode)
 

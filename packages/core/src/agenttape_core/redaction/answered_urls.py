@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from agenttape_core.redaction.detection.findings import Span, render
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.spans import Span, render
 from agenttape_core.redaction.pseudonyms import MARK
 
 if TYPE_CHECKING:

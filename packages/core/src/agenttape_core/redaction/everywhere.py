@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
 from agenttape_core.redaction.detection.data import Data
+from agenttape_core.redaction.detection.findings import Span
 from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.spans import Span
 from agenttape_core.redaction.forms import is_pseudonym
-from agenttape_core.redaction.pseudonyms import PSEUDONYM, number_of
+from agenttape_core.redaction.pseudonyms import FORMED, PSEUDONYM, number_of
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.walk import redact_value
 
@@ -36,8 +36,7 @@ _ANYWHERE = 16
 """So long a secret is replaced within a longer word, too."""
 _NUMBER = Lazy(r"-?\d+(?:\.\d+)?")
 _WORD = re.compile(rb"[A-Za-z0-9_]+")
-_FORMED = r"(?<![\w.])0{8}-0000-[1-9a-f]000-[89ab]000-[0-9a-f]{12}(?!\w)|(?<![\w-])(?<!\d\.)-?9[0-9]{3,199}(?!\w|\.\d)"
-_HELD = Lazy(re.sub(r"\(\?P<\w+>", "(?:", PSEUDONYM.pattern) + "|" + _FORMED)
+_HELD = Lazy(re.sub(r"\(\?P<\w+>", "(?:", PSEUDONYM.pattern) + "|" + FORMED)
 """A pseudonym in a recorded request that the detectors may not have found the secret of."""
 _MOST_PSEUDONYMS, _MOST_ENDS, _LONGEST = 200, 16, 4_096
 

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.anchors import without_anchors
 from agenttape_core.redaction.detection.assignments import find_assignments
 from agenttape_core.redaction.detection.blocks import find_pem, find_schemes, find_url_passwords
-from agenttape_core.redaction.detection.credentials import find_signatures
 from agenttape_core.redaction.detection.encoded import find_encoded
-from agenttape_core.redaction.detection.fields import find_fields
+from agenttape_core.redaction.detection.fields import find_fields, find_tags
 from agenttape_core.redaction.detection.findings import Finding, without_overlaps
 from agenttape_core.redaction.detection.inserted import find_inserted
 from agenttape_core.redaction.detection.kinds import BASE64
-from agenttape_core.redaction.detection.literals import holds
 from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
 from agenttape_core.redaction.detection.runs import find_keys
 from agenttape_core.redaction.detection.tables import TABLES
-from agenttape_core.redaction.detection.tags import find_tags
-from agenttape_core.redaction.detection.views import LONG, View
+from agenttape_core.redaction.detection.views import LONG, View, holds
 from agenttape_core.redaction.memo import Memo
 
 if TYPE_CHECKING:
@@ -107,7 +104,7 @@ class Scanner:
         if named := self._by_name(view):
             yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
             yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own), met)
-        if found := [*find_signatures(view), *TABLES.find(view)]:
+        if found := list(TABLES.find(view)):
             yield from self._unspared(text, found, met)
         if len(view.text) >= LONG and view.long_runs:
             yield from self._encoded(view, met)

@@ -11,7 +11,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.detection.data import BYTES, Data
-from agenttape_core.redaction.detection.spans import Span, render
+from agenttape_core.redaction.detection.findings import Span, render
 from agenttape_core.redaction.tokens import are_tokens, cut, token_of
 from agenttape_core.redaction.walk import FIELDS, denied_kind, kind_below, redact_denied, redact_value, with_tokens
 from agenttape_core.schema.plain import Path, place_below_tag, place_in_list

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 from agenttape_core.locks import cached_property
 from agenttape_core.redaction.detection.data import Data
 from agenttape_core.redaction.detection.encoded import decode, encode_like
-from agenttape_core.redaction.detection.findings import without_overlaps
+from agenttape_core.redaction.detection.findings import Span, render, without_overlaps
 from agenttape_core.redaction.detection.kinds import BASE64, NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import demand_of
 from agenttape_core.redaction.detection.normal import Normal
-from agenttape_core.redaction.detection.spans import Span, render
 from agenttape_core.redaction.detection.values import is_placeholder
 from agenttape_core.redaction.detection.views import View
 from agenttape_core.redaction.forms import form_of, is_example, is_pseudonym

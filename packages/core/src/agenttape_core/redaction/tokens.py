@@ -9,12 +9,12 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.redaction.detection.spans import render
+from agenttape_core.redaction.detection.findings import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from agenttape_core.redaction.detection.spans import Span
+    from agenttape_core.redaction.detection.findings import Span
     from agenttape_core.schema import Plain
 
 Place = dict[str, Any] | list[Any]

@@ -32,7 +32,7 @@ from agenttape_core.redaction.tokens import are_tokens, cut, token_of, with_toke
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agenttape_core.redaction.detection.spans import Span
+    from agenttape_core.redaction.detection.findings import Span
     from agenttape_core.schema import Plain
 
 _COLLECTIONS = frozenset({"$tuple", "$set", "$frozenset", "$deque"})

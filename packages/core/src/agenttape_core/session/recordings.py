@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from agenttape_core.engine import Decision, Policy, Serve, StepInto, decide
 from agenttape_core.matching import STRICT, CanonicalRequest, RecordingIndex, recorded_request
 from agenttape_core.matching import Candidate as Match
+from agenttape_core.redaction.rehydration import tells_secret
 from agenttape_core.scheduling import Ending
 from agenttape_core.schema import Plain, Timing
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import ATTEMPTS, Edited, original
+
+_MOST_ALIGNED = 100
+"""The most recorded requests that one without a recording is compared with."""
 
 
 def only_replays(setup: Setup) -> bool:
@@ -36,7 +42,7 @@ class Recordings:
         self._source = source = setup.source
         self._timings = setup.timings
         self._redactor, self._ignored = setup.redactor, setup.ignored
-        self._requests: dict[tuple[str, str], list[dict[str, Plain]]] = {}
+        self._requests: dict[tuple[str, str], list[tuple[str, dict[str, Plain]]]] = {}
         self._addresses: dict[int, str] | None = None
         self.has_changed = False
         """True once a change has landed: the program may make calls again that were served already."""
@@ -74,7 +80,7 @@ class Recordings:
             return decide(policy, kind, name, None, address=address, is_tried=is_tried)
         while True:
             found = self._find(policy, request, address)
-            if found is None and (aligned := self._aligned(request)) is not None:
+            if found is None and (aligned := self._aligned(request, address)) is not None:
                 found = self._find(policy, aligned, address)
             decision = decide(policy, kind, name, found, address=address, is_idempotent=is_idempotent)
             if not isinstance(decision, Serve | StepInto):
@@ -99,26 +105,27 @@ class Recordings:
             return self.index.again(request, self._has_returned)
         return found
 
-    def _aligned(self, request: CanonicalRequest) -> CanonicalRequest | None:
+    def _aligned(self, request: CanonicalRequest, address: str) -> CanonicalRequest | None:
         """Return a request that has no recording with the secrets replaced that one of the recorded requests tells of.
 
         The recorded run found them elsewhere, perhaps later. This one may not have come to that yet, or never does.
         """
-        body = request.body
-        for recorded in self._recorded_requests(request.kind, request.name):
-            aligned = self._redactor.aligned(recorded, body)
-            if aligned is not body and isinstance(aligned, dict):
+        for recorded in self._with_pseudonyms(request.kind, request.name, address):
+            aligned = self._redactor.aligned(recorded, request.body)
+            if isinstance(aligned, dict) and aligned is not request.body:
                 found = recorded_request(request.kind, request.name, aligned, self._ignored)
                 if self.index.numbers(found.fingerprint):
                     return found
         return None
 
-    def _recorded_requests(self, kind: str, name: str) -> list[dict[str, Plain]]:
-        """Return the requests that were recorded of a boundary, each once."""
+    def _with_pseudonyms(self, kind: str, name: str, address: str) -> Iterator[dict[str, Plain]]:
+        """Yield the recorded requests of a boundary that have pseudonyms, those of an address first."""
         if (kind, name) not in self._requests:
-            rows = {row.fingerprint: row.number for row in self._source.entries if (row.kind, row.name) == (kind, name)}
-            self._requests[kind, name] = [self._source.interaction(number).request for number in rows.values()]
-        return self._requests[kind, name]
+            rows = {row.fingerprint: row for row in self._source.entries if (row.kind, row.name) == (kind, name)}
+            held = ((row.address, self._source.interaction(row.number).request) for row in rows.values())
+            self._requests[kind, name] = [(place, request) for place, request in held if tells_secret(request)]
+        nearest_first = sorted(self._requests[kind, name], key=lambda held: held[0] != address)
+        return (request for _, request in nearest_first[:_MOST_ALIGNED])
 
     def _once_more(self, policy: Policy, request: CanonicalRequest) -> Match | None:
         found, source = self.index.again(request, self._has_returned), self._source

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.assignments import may_be_given
 from agenttape_core.redaction.detection.columns import may_head_column
 from agenttape_core.redaction.detection.endings import holds_foreign, last_words
+from agenttape_core.redaction.detection.fields import TAGS
 from agenttape_core.redaction.detection.inserted import COPY, INTO
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import holds, places
 from agenttape_core.redaction.detection.normal import Normal, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.runs import may_be_key
 from agenttape_core.redaction.detection.tables import TABLES
-from agenttape_core.redaction.detection.tags import ANCHORS as TAGS
-from agenttape_core.redaction.detection.views import View
+from agenttape_core.redaction.detection.views import View, holds, places
 from agenttape_core.redaction.detection.vocabulary import STEMS
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ _FOLDED = (
     (b"0+=", b"basic"),
 )
 """Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
-_ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=", *TAGS)
+_ASSIGNED = (b"form-data; name=", b"input_value=", *TAGS)
 _SHAPES = (b"0000", b"AA00")
 _THREE = b"AAA"
 _CAPITALS, _CAPITAL_STEM = re.compile(b"A+"), re.compile(b"|".join(stem.upper() for stem in STEMS))

@@ -18,10 +18,10 @@ from agenttape_core.redaction.detection.endings import last_words
 from agenttape_core.redaction.detection.indented import find_indented
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
 from agenttape_core.redaction.detection.nested import Nested
 from agenttape_core.redaction.detection.values import is_alternating, is_opaque
+from agenttape_core.redaction.detection.views import places
 from agenttape_core.redaction.detection.vocabulary import HEADERS, MARKS, PASSWORDS, STEMS
 
 if TYPE_CHECKING:

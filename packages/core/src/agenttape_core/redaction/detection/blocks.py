@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.detector import BEFORE
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import matches_at, places
 from agenttape_core.redaction.detection.values import is_placeholder
+from agenttape_core.redaction.detection.views import matches_at, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

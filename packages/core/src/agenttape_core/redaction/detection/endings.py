@@ -11,8 +11,8 @@ import operator
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.normal import beyond_ascii
+from agenttape_core.redaction.detection.views import places
 from agenttape_core.redaction.detection.vocabulary import FOREIGN, NO_PINS
 
 if TYPE_CHECKING:

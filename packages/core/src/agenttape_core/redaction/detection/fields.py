@@ -1,4 +1,7 @@
-"""Secrets in the field of a form, `form-data; name="password"`, or of a model: pydantic quotes what is not valid."""
+"""Secrets in a field of a form (`form-data; name="password"`), of a model that pydantic quotes, or of a page.
+
+`<input value=x name=password>`, `<meta name="csrf-token" content="x">`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.values import is_placeholder, satisfies
+from agenttape_core.redaction.detection.views import places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +30,16 @@ _INVALID = Lazy(r"""input_value=(?P<quote>\\{0,3}['"])(?P<secret>[^\n]{1,512}?)(
 _ABOVE = Lazy(rf"(?:\A|{_BREAK})(?P<name>[\w.\[\]-]{{1,128}}){_BREAK}[ ]{{2}}[^\n]{{0,300}}?\[type=\w{{1,64}},[ ]\Z")
 _REACH = 512
 _NAME = re.compile(r"[^\W\d][\w-]*")
+TAGS = (b"<input", b"<meta", b"<param")
+_ATTRIBUTE = Lazy(
+    r"""(?x) (?:[\s/]|\\{1,7}[nrt]){0,64}+ (?P<name>[A-Za-z][\w:.-]{0,40}+)
+    (?:[ ]{0,4}=[ ]{0,4} (?:(?P<quote>\\{0,7}["'])(?P<quoted>[^"'<>\\]{0,4096}+)(?P=quote)
+      |(?P<bare>[^\s"'<>=`\\]{1,4096}+)))?"""
+)
+"""An attribute of a tag (HTML, 13.1.2.3), also within a text of JSON."""
+_CALLED = frozenset({"name", "id", "property", "autocomplete"})
+_GIVEN = frozenset({"value", "content"})
+_MOST_ATTRIBUTES = 40
 
 
 def find_fields(view: View, names: Names) -> Iterator[Finding]:
@@ -54,3 +67,33 @@ def _is_secret(value: str, place: str, names: Names) -> bool:
     name = next(iter(reversed(_NAME.findall(place))), "")
     demand = names.demand_of(name)
     return demand is not None and not is_placeholder(value) and satisfies(value, demand)
+
+
+def find_tags(view: View, names: Names) -> Iterator[Finding]:
+    """Find the values of fields of passwords, and of fields whose names are denied."""
+    for anchor in TAGS:
+        for at in places(view.low, anchor):
+            yield from _of_tag(view, at + len(anchor), names)
+
+
+def _of_tag(view: View, at: int, names: Names) -> Iterator[Finding]:
+    text, values, called, is_password = view.text, [], [], False
+    for _ in range(_MOST_ATTRIBUTES):
+        attribute = _ATTRIBUTE.match(text, at)
+        if attribute is None:
+            break
+        at = attribute.end()
+        name = attribute["name"].lower()
+        group = "quoted" if attribute["quote"] else "bare"
+        if attribute[group] is None:
+            continue
+        if name in _GIVEN:
+            values.append(attribute.span(group))
+        elif name in _CALLED:
+            called.append(attribute[group])
+        is_password |= name == "type" and attribute[group].lower() == "password"
+    demands = [demand for demand in map(names.demand_of, called) if demand is not None]
+    for start, end in values:
+        value = text[start:end]
+        if not is_placeholder(value) and (is_password or any(satisfies(value, demand) for demand in demands)):
+            yield view.finding(start, end, SECRET)

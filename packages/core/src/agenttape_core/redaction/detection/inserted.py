@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.names import Demand, words_of
 from agenttape_core.redaction.detection.values import is_placeholder, satisfies
+from agenttape_core.redaction.detection.views import places
 
 if TYPE_CHECKING:
     import re

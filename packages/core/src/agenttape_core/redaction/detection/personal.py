@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import holds, places
+from agenttape_core.redaction.detection.views import holds, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

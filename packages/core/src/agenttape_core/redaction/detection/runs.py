@@ -10,11 +10,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.blocks import find_discord, may_be_discord
-from agenttape_core.redaction.detection.credentials import find_aws_secrets, may_be_aws_id
 from agenttape_core.redaction.detection.encoded import may_be_encoded
+from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import holds
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.detection.values import is_random
+from agenttape_core.redaction.detection.views import holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,10 @@ _BEFORE_RUN, _OF_RUN = 80, 120
 """The reach around the start of a run in which its literal is looked for."""
 _BACKSLASH, _PERCENT, _U = b"\\%u"
 _MARKS = b"-_"
+_AWS_SECRET = Lazy(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])", re.ASCII)
+_AWS_ID = Lazy(r"[^A]{0,2}A[KS]IA")
+_ID_HEAD = 6
+_NEAR_KEY = 300
 _HEX = b"0123456789abcdef-"
 _WORDS = Lazy(r"(?:(?:[A-Z]?[a-z]{0,15}|[A-Z]{1,15})\d{0,3}[_-]{0,2}){1,6}", re.ASCII)
 """Words that a key may be glued to: `key_AKIA…`, `xsk-proj-…`. A key in front of another one is none."""
@@ -224,3 +229,20 @@ def _candidates(raw: bytes, at: int) -> tuple[Detector, ...]:
         skip += raw[at + skip : at + skip + 1] == b"-"
         found += _HEADS.get(raw[at + skip : at + skip + _HEAD], ())
     return found
+
+
+def find_aws_secrets(view: View) -> Iterator[Finding]:
+    """Find secret access keys of AWS near the id of one: forty characters of base64 are no form of their own."""
+    done = 0
+    for at in view.long_runs:
+        if at < done or not may_be_aws_id(view, at):
+            continue
+        first, done = max(0, at - _NEAR_KEY), at + _NEAR_KEY
+        for secret in _AWS_SECRET.finditer(view.text[first:done]):
+            if is_random(secret[0]):
+                yield view.finding(first + secret.start(), first + secret.end(), SECRET)
+
+
+def may_be_aws_id(view: View, at: int) -> bool:
+    """Return True if the id of a key of AWS may start at a long run, or right behind its start."""
+    return view.raw.find(b"IA", at, at + _ID_HEAD) >= 0 and _AWS_ID.match(view.text, at) is not None

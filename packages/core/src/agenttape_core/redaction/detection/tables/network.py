@@ -165,6 +165,14 @@ DEVICES: tuple[Row, ...] = (
 
 URLS: tuple[Row, ...] = (
     row(
+        ("sig=", "signature="),
+        r"(?a:(?P<secret>(?=[^&\s]{0,64}\d)[\w%+/=.~-]{16,2048}))",
+        "https://x.blob.core.windows.net/c?se=2024&sig=⟦k3x9pz2v7w8qm4nb6cd5⟧",
+        "https://example.org/?sig=no",
+        before=r"(?i:(?:[?&;]|u0026)(?:x-(?:amz|goog|ms)-)?)",
+        words="sig signature u0026sig u0026signature",
+    ),
+    row(
         "outlook.office.com/webhook/",
         r"(?P<secret>[0-9a-f-]{36}@[\w-]{1,36}/IncomingWebhook/[0-9a-z]{32}/[\w-]{1,36})",
         "https://outlook.office.com/webhook/⟦8f3c9a1d-27b7-4e4c-9f9a-552b6d80e1f4@8f3c9a1d-27b7-4e4c-9f9a-552b6d80e1f4"

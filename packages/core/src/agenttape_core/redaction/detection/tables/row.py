@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.literals import places
 from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
+from agenttape_core.redaction.detection.views import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
