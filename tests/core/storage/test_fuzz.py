@@ -89,6 +89,44 @@ def test_large_hostile_files_are_refused(tmp_path: Path, name: str) -> None:
         _ = list(open_cassette(path).interactions())
 
 
+_CALL = b'}\n{"interaction":1,"kind":"a","name":"b","address":"c","fingerprint":"d","request":{},'
+WRONG = [
+    b',"volatile":{"schedule":[' + b"{}," * 330_000 + b"1]}}\n",
+    b',"volatile":{"turns":[' + b"0," * 500_000 + b"1]}}\n",
+    b',"volatile":{"packages":{' + b",".join(b'"%d":0' % number for number in range(90_000)) + b"}}}\n",
+    _CALL + b'"acts":[' + b"{}," * 330_000 + b'1],"outcome":{"status":"returned"}}\n',
+    _CALL + b'"outcome":{"status":"returned","effects":[' + b"0," * 500_000 + b"1]}}\n",
+]
+"""Files of 1 MB in which as many values as possible are wrong."""
+_READS = """
+import resource, sys, time
+from agenttape_core.storage import open_cassette
+from agenttape_core.errors import CassetteFormatError
+for path in sys.argv[1:]:
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    try:
+        list(open_cassette(path).records())
+    except CassetteFormatError as error:
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        print(error.line is not None, grown // 1024, time.process_time() - began)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is told in kilobytes there")
+def test_many_errors_cost_no_more_than_one(tmp_path: Path) -> None:
+    """A file of 1 MB in which everything is wrong is refused with its line in less than 300 MB and 2 s."""
+    for number, middle in enumerate(WRONG):
+        data = b'{"agenttape":1,"name":"x"' + middle + b'{"end":true}\n'
+        (tmp_path / f"{number}.jsonl").write_bytes(data)
+    paths = [str(tmp_path / f"{number}.jsonl") for number in range(len(WRONG))]
+    child = subprocess.run([sys.executable, "-c", _READS, *paths], capture_output=True, text=True, check=True)
+    told = [line.split() for line in child.stdout.splitlines()]
+    assert [has_line for has_line, _, _ in told] == ["True"] * len(WRONG)
+    assert max(int(grown) for _, grown, _ in told) < 300
+    assert max(float(seconds) for _, _, seconds in told) < 2
+
+
 @pytest.mark.parametrize("suffix", [".yaml", ".jsonl", ".jsonl.gz"])
 def test_random_bytes_are_refused(tmp_path: Path, suffix: str) -> None:
     """Files that never were cassettes are refused on opening."""

@@ -47,7 +47,7 @@ An address is in small letters, in capitals, or in both, and so is its kind.
 FORMED = r"(?<![\w.])0{8}-0000-[1-9a-f]000-[89ab]000-[0-9a-f]{12}(?!\w)|(?<![\w-])(?<!\d\.)-?9[0-9]{3,199}(?!\w|\.\d)"
 """A number or a UUID that may be a pseudonym."""
 OF_SECRET = Lazy(rf"\[REDACTED:(?!(?:{'|'.join(sorted(KINDS_OF_PLACES))}):)|{FORMED}")
-"""The pseudonym of a secret that another one may be found by: not that of a folder, nor of an address or a phone number."""
+"""The pseudonym of a secret that another one may be found by: not that of a folder or an address."""
 _NAMED = {"number": NUMBER, "uuid": SECRET}
 """The kinds of secrets that have a form and that only their names give away, by their form."""
 _MAIL_MARKS = (MAIL_MARK, MAIL_MARK.title(), MAIL_MARK.upper())

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from agenttape_core.schema.interaction import Timing
-from agenttape_core.schema.record import Record
+from agenttape_core.schema.record import Items, Record
 from agenttape_core.schema.schedule import Admissions, Scheduled, of_ends
 from agenttape_core.schema.step import StepTiming
 
@@ -21,7 +21,7 @@ _READINGS = r"^(?:@\d+|\d+(?:\.\d+)?(?:\*\d+)?)(?: (?:@\d+|\d+(?:\.\d+)?(?:\*\d+
 class Freeze(Record):
     """The facts that the session kept fixed, so that a replay can fix them to the same values."""
 
-    kinds: list[str] = Field(default_factory=list)
+    kinds: Items[str] = Field(default_factory=list)
     """Any of `clock` or `clock:ticking`, `uuid`, `random`, `numpy`, `env`."""
     seed: str = ""
     """The seed of ids and random numbers."""
@@ -34,9 +34,9 @@ class Redaction(Record):
 
     key: str | None = None
     """Hex of the HMAC key; `None` if the key is kept in the environment."""
-    rules: list[str] = Field(default_factory=list)
+    rules: Items[str] = Field(default_factory=list)
     """The names of the user's own rules that were in force."""
-    off: list[str] = Field(default_factory=list)
+    off: Items[str] = Field(default_factory=list)
     """The kinds of secrets that were not looked for."""
     forms: bool = False
     """True if pseudonyms have the form of what they stand for; older cassettes have all of them in brackets."""
@@ -75,10 +75,10 @@ class Volatile(Record):
     """The hash seed of the process, if it was given one."""
     packages: dict[str, str] = Field(default_factory=dict)
     """Versions of the distributions that shaped the recording."""
-    turns: list[list[str]] = Field(default_factory=list)
+    turns: Items[Items[str]] = Field(default_factory=list)
     """Groups of addresses of calls that overlapped, each in the order in which they ended: of observed runs. A stream
     that was read in an event loop stands there for each of its chunks, and for its end."""
-    schedule: list[Scheduled] = Field(default_factory=list)
+    schedule: Items[Scheduled] = Field(default_factory=list)
     """The order of all that event loops waited for, where a replay would have another one without it."""
     readings: dict[str, Annotated[str, Field(pattern=_READINGS)]] = Field(default_factory=dict)
     """The moments at which interleaved strands read the frozen clock, by strand and package."""
@@ -107,14 +107,14 @@ class Header(Record):
     """The cassette that this one was derived from, by a replay with something live."""
     origin: Any = None
     """The changes that made this run of that one, as plain data: the place of the fork, and what was changed."""
-    tags: list[str] = Field(default_factory=list)
+    tags: Items[str] = Field(default_factory=list)
     input: Any = None
     """The inbound input of the run as plain data, so that it can be started again without the test."""
     payload: Literal["full", "none"] = "full"
     """`none` if the calls were recorded without their content: such a cassette cannot be replayed."""
     freeze: Freeze = Freeze.model_construct()
     redaction: Redaction = Redaction.model_construct()
-    ignore: list[str] = Field(default_factory=list)
+    ignore: Items[str] = Field(default_factory=list)
     """The paths of requests that the fingerprints of this file leave out."""
     http: bool = False
     """True if requests of HTTP clients were taped that the user had not taped; a replay then does the same."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from agenttape_core.schema.outcome import Outcome
-from agenttape_core.schema.record import Record
+from agenttape_core.schema.record import Items, Record
 
 Fidelity = Literal["exact", "lossy", "missing"]
 """The completeness of a record: all that happened; an approximation; only the fact that it happened."""
@@ -37,16 +37,16 @@ class Interaction(Record):
     """The hash of the canonical request."""
     parent: int | None = None
     """The number of the interaction that was executing around this one."""
-    ids: list[str] = Field(default_factory=list)
+    ids: Items[str] = Field(default_factory=list)
     """The run-specific ids of the request, in order of first appearance."""
-    tags: list[str] = Field(default_factory=list)
+    tags: Items[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
     """The program's own facts about the call, as plain data; no part of the request."""
     fidelity: Literal["exact", "lossy"] = "exact"
     """True if its outcome is what came back. A lossy one is not served unless the session is told to."""
     fidelity_note: str = ""
     """The part that is lost, and the reason; empty for an exact one."""
-    acts: list[Act] | None = None
+    acts: Items[Act] | None = None
     """The things that its code did outside the process by itself, not inside other calls; empty if it did none, and
     `None` where nobody watched."""
     request: dict[str, Any]
@@ -61,7 +61,7 @@ class Timing(Record):
     """The start of the call, in milliseconds after that of the recording. `None` if not known: for a call that was
     recorded by another tool, was added to an earlier recording, or was served and written once more."""
     duration_ms: float
-    offsets_ms: list[float] = Field(default_factory=list)
+    offsets_ms: Items[float] = Field(default_factory=list)
     """For a stream: the arrival of each chunk, in milliseconds after the call began. The first one is the TTFT."""
     moment: float | None = None
     """The moment at which the code of a tool began, by its own clock, in seconds since the epoch."""

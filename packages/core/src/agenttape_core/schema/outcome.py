@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from agenttape_core.schema.record import Record
+from agenttape_core.schema.record import Items, Record
 
 
 class RecordedError(Record):
@@ -20,7 +20,7 @@ class RecordedError(Record):
     """The encoded `error.args`."""
     attributes: dict[str, Any] = Field(default_factory=dict)
     """The encoded instance attributes that could be encoded."""
-    bases: list[str] = Field(default_factory=list)
+    bases: Items[str] = Field(default_factory=list)
     """The classes it derives from, nearest first, so that a replay without the type still fits `except` clauses."""
 
 
@@ -57,7 +57,7 @@ class Outcome(Record):
     ended: Literal["exhausted", "closed", "raised"] | None = None
     error: RecordedError | None = None
     usage: Usage | None = None
-    effects: list[Effect] = Field(default_factory=list)
+    effects: Items[Effect] = Field(default_factory=list)
     arguments: dict[str, Any] = Field(default_factory=dict)
     given_up: int | None = None
     """The number of chunks that had arrived (0 but for a stream) when the program gave up the thread of the call: a

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
-from agenttape_core.schema.record import Record
+from agenttape_core.schema.record import Items, Record
 
 Sender = Literal["call", "cancelled", "timer", "job", "answer", "post"]
 """The origin of a delivery: an awaited call that answered or was cancelled, a timer of the program, a thread that
@@ -57,7 +57,7 @@ class Delivery(NamedTuple):
 class Admissions(Record):
     """The order in which all that came from outside was admitted to the program: see decision 133."""
 
-    origins: list[str]
+    origins: Items[str]
     """The origins of what came: the addresses of calls, labels of threads, the timers of loops."""
     order: str = Field(default="", max_length=_MOST, pattern=r"^(?:\d+(?:@\d+)?(?:\*\d+)?(?: |$))*$")
     """The places of the origins in that list: `0` is the next arrival of the first one, `0@3` the third, `0*2` two."""
@@ -66,7 +66,7 @@ class Admissions(Record):
 class Scheduled(Record):
     """Calls that overlapped in an event loop, and the order of all that was delivered meanwhile."""
 
-    calls: list[str]
+    calls: Items[str]
     """The addresses of the calls, in the order in which they began."""
     job: str = Field(default="", pattern=r"^(?:[1-9]\d{0,8}\.a?[1-9]\d{0,8})?$")
     """The job of a thread with which the group began: `1.2` is the second of the program in its first loop, `1.a2` the
@@ -107,7 +107,7 @@ def parsed(order: str) -> list[Delivery]:
     Raises:
         ValueError: If it is none that `written` writes.
     """
-    found: list[Delivery] = []
+    found: Items[Delivery] = []
     for token in order.split(" ") if order else ():
         match = _TOKEN.fullmatch(token)
         if match is None:

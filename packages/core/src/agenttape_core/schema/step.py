@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agenttape_core.schema.interaction import Fidelity
 from agenttape_core.schema.outcome import RecordedError
-from agenttape_core.schema.record import Record
+from agenttape_core.schema.record import Items, Record
 
 
 class Step(Record):
@@ -25,7 +25,7 @@ class Step(Record):
     """The name of the chain, the node, the event."""
     address: str
     """The address in the run tree; for a step without a place of its own, that of the run around it."""
-    tags: list[str] = Field(default_factory=list)
+    tags: Items[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
     """The program's own facts about it, as plain data, without those that it inherited."""
     status: Literal["ended", "failed", "open"] = "ended"
