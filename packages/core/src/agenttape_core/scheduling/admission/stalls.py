@@ -5,6 +5,9 @@ Only such a one loses the turn. One that computes keeps it, however long: nothin
 
 from __future__ import annotations
 
+import sys
+
+from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.scheduling.holder import call_of, is_shared, place_of, spent_by
 from agenttape_core.scheduling.strands import Strand
 
@@ -15,6 +18,21 @@ _LOCKED = 1.0
 _SPINS = 2.0
 """Seconds of processor time after which code that goes on while others wait counts as waiting for them."""
 _LONGEST = 10.0
+
+
+def is_of_library(participant: Strand) -> bool:
+    """Return whether a thread of a library has no code of the program on its stack, as a writer of logs that waits.
+
+    What it does next is in no order, but nothing of the program.
+    """
+    if not (participant.is_of_library and participant.is_thread):
+        return False
+    frame = sys._current_frames().get(participant.thread)  # noqa: SLF001 - the way to look at other threads
+    while frame is not None:
+        if not (is_library(frame.f_code.co_filename) or is_own(frame)):
+            return False
+        frame = frame.f_back
+    return True
 
 
 class Stall:

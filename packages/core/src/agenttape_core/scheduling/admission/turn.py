@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from agenttape_core.locks import freed_by_fork
-from agenttape_core.scheduling.admission.stalls import Stall
+from agenttape_core.scheduling.admission.stalls import Stall, is_of_library
 from agenttape_core.scheduling.strands import AWAY, BLOCKING, NEW, OVER, RUNNING, SLEEPING, WAITING, Strand
 from agenttape_core.scheduling.turns import OwnLock
 
@@ -240,7 +240,8 @@ class Turn:
                 if self.ready and not running.is_held and self._is_stalled(running, now):
                     running.state = AWAY
                     self.running = None
-                    self.stalled(running.labels[0])
+                    if not is_of_library(running):
+                        self.stalled(running.labels[0])
                     self._admit()
                 return
             self._admit()
