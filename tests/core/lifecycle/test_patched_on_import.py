@@ -24,7 +24,7 @@ def test_several_functions_of_one_module(
     with ExitStack() as stack:
         for number in order:
             patched = PatchedOnImport("late_shop", f"f{number}", lambda real: lambda: real() + 10)
-            stack.enter_context(patched())
+            stack.enter_context(patched)
         shop = import_module("late_shop")
         assert [shop.f0(), shop.f1(), shop.f2()] == [10, 11, 12]
     assert [shop.f0(), shop.f1(), shop.f2()] == [0, 1, 2]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import Context
 from functools import partial
 from typing import Any, TypeVar
@@ -69,7 +69,7 @@ from agenttape_langchain.configurables import atelling, noting, telling
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.run_tree import RunTree as OurTree
 from agenttape_langchain.session_tree import tree_of
-from agenttape_langchain.tape import LATE, OTHERS, RUNNABLES, late_family
+from agenttape_langchain.tape import LATE, RUNNABLES, late_family
 
 # -- Rate limiters, which wait as a part of the calls that they let through.
 
@@ -116,18 +116,11 @@ def _result(recorded: dict[str, Any]) -> Any:
     return sys.modules[_SHELL_TOOL].CommandExecutionResult(**recorded)
 
 
-_OF_SHELLS = (
+SHELLS_TAPED = (
     PatchedOnImport(_SHELL_TOOL, "ShellSession.start", _starting),
     PatchedOnImport(_SHELL_TOOL, "ShellSession.execute", _executing),
 )
-
-
-@contextmanager
-def shells_taped() -> Iterator[None]:
-    """Record what is done in such shells, while inside."""
-    start, execute = _OF_SHELLS
-    with start(), execute():
-        yield
+"""While inside, what is done in such shells is recorded."""
 
 
 # -- Begin a recorded chain or agent again, as `agenttape replay --source` does.
@@ -214,15 +207,19 @@ for module, functions in BACKOFFS.items():
     register_backoff(module, functions)
 register_tracer(tracing.hosts)
 configured_chains.follow()
-_LATE = [ConnectedOnImport(module, lambda found: wrapping(late_family(found.__name__))) for module in LATE]
+_LATE = ConnectedOnImport(*LATE, connect=lambda module: _late(module.__name__))
 register_restart(restart)
 
 
+@functools.cache
+def _late(module: str) -> AbstractContextManager[None]:
+    return wrapping(late_family(module))
+
+
 def _install(wrappers: Wrappers) -> None:
-    for family in (*RUNNABLES, *OTHERS, LIMITERS):
+    for family in (*RUNNABLES, LIMITERS):
         wrappers.enter(wrapping(family))
-    for late in _LATE:
-        wrappers.enter(late)
+    wrappers.enter(_LATE)
     # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
     wrappers.patch(ContextThreadPoolExecutor, "map", _of_pools)
     for manager in MERGING:
@@ -242,8 +239,8 @@ def _install(wrappers: Wrappers) -> None:
     for name in ("post", "patch"):
         wrappers.patch(RunTree, name, tracing.posting)
     wrappers.hold(partial(forking_pools, ContextThreadPoolExecutor))
-    wrappers.hold(record_managers_in_order)
-    wrappers.hold(shells_taped)
+    for patched in (record_managers_in_order, *SHELLS_TAPED):
+        wrappers.enter(patched)
 
 
 _wrappers = Wrappers(_install)

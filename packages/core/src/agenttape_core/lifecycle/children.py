@@ -62,7 +62,7 @@ def inherited(opened: Opened) -> Iterator[None]:
         return
     opened.session.extend(_OPENED, opened)
     del opened  # this may last for as long as something holds the session
-    with _preparing():
+    with _preparing:
         yield
 
 

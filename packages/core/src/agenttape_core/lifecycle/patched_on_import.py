@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import reduce
 from types import ModuleType
-from typing import Any, Self
+from typing import Any
 
 from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.guard.patching import Wrappers
@@ -15,32 +15,30 @@ from agenttape_core.locks import RLock
 
 
 class ConnectedOnImport:
-    """A module, to be connected. Reference-counted, thread-safe.
+    """Modules, connected while inside; it may be entered again in the midst of it. Reference-counted, thread-safe.
 
     Args:
-        module: The name of the module, which is never imported for this.
-        connect: Connects the module, until the context that it returns is left.
+        *modules: The names of the modules, which are never imported for this.
+        connect: Connects a module, until the context that it returns is left.
     """
 
-    def __init__(self, module: str, connect: Callable[[ModuleType], AbstractContextManager[object]]) -> None:
-        self._module = module
+    def __init__(self, *modules: str, connect: Callable[[ModuleType], AbstractContextManager[object]]) -> None:
+        self._modules = modules
         self._connect = connect
         self._uses = 0
         self._lock = RLock()
-        self._connected: ModuleType | None = None
-        self._finder = ImportFinder(module.__eq__, self._imported)
+        self._connected: dict[str, ModuleType] = {}
+        self._finder = ImportFinder(frozenset(modules).__contains__, self._imported)
         self._undo = ExitStack()
-
-    def __call__(self) -> Self:
-        """Return this, which keeps the module connected while inside; it may be entered again in the midst of it."""
-        return self
 
     def __enter__(self) -> None:
         with self._lock:
             self._uses += 1
-            if self._module in sys.modules:
-                self._enter()
-            elif self._finder not in sys.meta_path:
+            loaded = sys.modules
+            for name in self._modules:
+                if name in loaded:
+                    self._enter(name)
+            if len(self._connected) < len(self._modules) and self._finder not in sys.meta_path:
                 sys.meta_path.insert(0, self._finder)
 
     def __exit__(self, *_: object) -> None:
@@ -48,22 +46,22 @@ class ConnectedOnImport:
             self._uses -= 1
             if self._uses:
                 return
-            if self._connected is not None:
+            if self._connected:
                 self._undo.close()
-                self._connected = None
+                self._connected = {}
             if self._finder in (sys.meta_path or ()):  # there is none while Python ends
                 sys.meta_path.remove(self._finder)
 
-    def _imported(self, _: str) -> None:
+    def _imported(self, name: str) -> None:
         with self._lock:
             if self._uses:
-                self._enter()
+                self._enter(name)
 
-    def _enter(self) -> None:
-        module = sys.modules[self._module]  # another one than before where a test tool forgets what a run has imported
-        if module is not self._connected:
+    def _enter(self, name: str) -> None:
+        module = sys.modules[name]  # another one than before where a test tool forgets what a run has imported
+        if module is not self._connected.get(name):
             self._undo.enter_context(self._connect(module))
-            self._connected = module
+            self._connected[name] = module
 
 
 class PatchedOnImport(ConnectedOnImport):
@@ -83,4 +81,4 @@ class PatchedOnImport(ConnectedOnImport):
             wrappers.patch(reduce(getattr, outer, found), last, wrap)
             return wrappers
 
-        super().__init__(module, connect)
+        super().__init__(module, connect=connect)

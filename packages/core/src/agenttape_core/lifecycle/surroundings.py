@@ -75,7 +75,7 @@ class Surroundings:
         lasting.enter_context(REMEMBERED_THREADS)
         lasting.enter_context(remembering_pools())
         lasting.enter_context(session.scheduler.following())
-        lasting.enter_context(carrying_halts())
+        lasting.enter_context(carrying_halts)
         self._membership = session.extension(PRESENCE).enter()
         around.callback(session.extension(PRESENCE).leave)
         if session.is_replay:

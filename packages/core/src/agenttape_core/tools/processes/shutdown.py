@@ -36,7 +36,7 @@ def register_exit_hooks(process: Process) -> None:
     sys.excepthook = _short(sys.excepthook)
     threading.excepthook = _noting(process, threading.excepthook)
     noting = PatchedOnImport("multiprocessing.process", "BaseProcess.run", partial(_running, process))
-    _to_the_end.enter_context(noting())
+    _to_the_end.enter_context(noting)
     os._exit = leave
     if hasattr(os, "register_at_fork"):
         # After the hooks of file locks, which were registered first.
