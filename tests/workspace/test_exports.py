@@ -67,7 +67,8 @@ def test_all_is_complete(name: str) -> None:
     public = {
         name
         for name, value in vars(module).items()
-        if not name.startswith("_") and (getattr(value, "__module__", "") or "").partition(".")[0] == "agenttape_core"
+        if not (name.startswith("_") or inspect.ismodule(value))
+        and (getattr(value, "__module__", "") or "").partition(".")[0] == "agenttape_core"
     }
     others = set(module.__all__) - public
     assert public <= set(module.__all__)

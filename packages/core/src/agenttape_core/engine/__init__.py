@@ -1,8 +1,18 @@
-"""The decision on a call: serve, run through, execute or refuse. Pure: it reads nothing and marks nothing."""
+"""The decision on a call: serve, run through, execute or refuse. Pure: it reads nothing and marks nothing.
 
-from agenttape_core.engine.decide import Decision, Execute, Refuse, Serve, StepInto, decide
-from agenttape_core.engine.mode import Mode, parse_mode
-from agenttape_core.engine.policy import IDEMPOTENT, Lossy, OnMiss, Policy, parse_match_on
+A module is imported when something of it is: a command that shows a cassette needs few of them.
+"""
+
+import sys
+from typing import TYPE_CHECKING
+
+from agenttape_core.on_demand import LatePackage
+from agenttape_core.schema.late_names import late_names
+
+if TYPE_CHECKING:
+    from agenttape_core.engine.decide import Decision, Execute, Refuse, Serve, StepInto, decide
+    from agenttape_core.engine.mode import Mode, parse_mode
+    from agenttape_core.engine.policy import IDEMPOTENT, Lossy, OnMiss, Policy, parse_match_on
 
 __all__ = [
     "IDEMPOTENT",
@@ -19,3 +29,14 @@ __all__ = [
     "parse_match_on",
     "parse_mode",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        ".decide": ("Decision", "Execute", "Refuse", "Serve", "StepInto", "decide"),
+        ".mode": ("Mode", "parse_mode"),
+        ".policy": ("IDEMPOTENT", "Lossy", "OnMiss", "Policy", "parse_match_on"),
+    },
+)
+
+sys.modules[__name__].__class__ = LatePackage  # `decide` is a submodule, too

@@ -1,34 +1,44 @@
-"""Files: opening, writing and recovering cassettes. The format is docs/design/0001-cassette-format.md."""
+"""Files: opening, writing and recovering cassettes. The format is docs/design/0001-cassette-format.md.
 
-from agenttape_core.format.assembly import Retaken
-from agenttape_core.format.limits import (
-    MAX_DEPTH,
-    MAX_FILE_BYTES,
-    MAX_INT_DIGITS,
-    MAX_RECORD_BYTES,
-    MAX_VALUES,
-    MIN_ASSET_BYTES,
-)
-from agenttape_core.storage.cassette import Cassette, open_cassette
-from agenttape_core.storage.file_kind import is_cassette, read_cassette
-from agenttape_core.storage.journal import Carried, Journal
-from agenttape_core.storage.left_over import LeftOver, left_over
-from agenttape_core.storage.location import CassetteUrl, Location, location_of
-from agenttape_core.storage.lock import real_location, recording_process
-from agenttape_core.storage.names import (
-    GOLDEN,
-    SUFFIXES,
-    cassette_path,
-    derived_path,
-    in_its_format,
-    is_pending,
-    pending_path,
-    stem_of,
-    waits_for,
-    with_infix,
-)
-from agenttape_core.storage.recovery import is_replaceable, leftover_journals, put_aside, recover, target_of
-from agenttape_core.storage.writer import convert, pieces_of, write_cassette
+A module is imported when something of it is: a command that shows a cassette needs few of them.
+"""
+
+import sys
+from typing import TYPE_CHECKING
+
+from agenttape_core.on_demand import LatePackage
+from agenttape_core.schema.late_names import late_names
+
+if TYPE_CHECKING:
+    from agenttape_core.format.assembly import Retaken
+    from agenttape_core.format.limits import (
+        MAX_DEPTH,
+        MAX_FILE_BYTES,
+        MAX_INT_DIGITS,
+        MAX_RECORD_BYTES,
+        MAX_VALUES,
+        MIN_ASSET_BYTES,
+    )
+    from agenttape_core.storage.cassette import Cassette, open_cassette
+    from agenttape_core.storage.file_kind import is_cassette, read_cassette
+    from agenttape_core.storage.journal import Carried, Journal
+    from agenttape_core.storage.left_over import LeftOver, left_over
+    from agenttape_core.storage.location import CassetteUrl, Location, location_of
+    from agenttape_core.storage.lock import real_location, recording_process
+    from agenttape_core.storage.names import (
+        GOLDEN,
+        SUFFIXES,
+        cassette_path,
+        derived_path,
+        in_its_format,
+        is_pending,
+        pending_path,
+        stem_of,
+        waits_for,
+        with_infix,
+    )
+    from agenttape_core.storage.recovery import is_replaceable, leftover_journals, put_aside, recover, target_of
+    from agenttape_core.storage.writer import convert, pieces_of, write_cassette
 
 __all__ = [
     "GOLDEN",
@@ -70,3 +80,40 @@ __all__ = [
     "with_infix",
     "write_cassette",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "agenttape_core.format.assembly": ("Retaken",),
+        "agenttape_core.format.limits": (
+            "MAX_DEPTH",
+            "MAX_FILE_BYTES",
+            "MAX_INT_DIGITS",
+            "MAX_RECORD_BYTES",
+            "MAX_VALUES",
+            "MIN_ASSET_BYTES",
+        ),
+        ".cassette": ("Cassette", "open_cassette"),
+        ".file_kind": ("is_cassette", "read_cassette"),
+        ".journal": ("Carried", "Journal"),
+        ".left_over": ("LeftOver", "left_over"),
+        ".location": ("CassetteUrl", "Location", "location_of"),
+        ".lock": ("real_location", "recording_process"),
+        ".names": (
+            "GOLDEN",
+            "SUFFIXES",
+            "cassette_path",
+            "derived_path",
+            "in_its_format",
+            "is_pending",
+            "pending_path",
+            "stem_of",
+            "waits_for",
+            "with_infix",
+        ),
+        ".recovery": ("is_replaceable", "leftover_journals", "put_aside", "recover", "target_of"),
+        ".writer": ("convert", "pieces_of", "write_cassette"),
+    },
+)
+
+sys.modules[__name__].__class__ = LatePackage  # `left_over` is a submodule, too
