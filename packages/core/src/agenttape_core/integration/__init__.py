@@ -44,11 +44,10 @@ conversation and its input (compared `without_ids`), and an address for one that
 beside them, do to each other between calls. `register_lazy_stream` names a stream that works while it is read.
 `Lock` and `RLock` are those of `threading`, but free in a forked child.
 
-**Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
-recorded chunks in `CallPiece`s, `register_drawing` a `Drawing` of its programs with each `EventType` of theirs, for
-coverage, `register_result_attribute` an attribute of its errors. `value_codec`, `plain_value`
-and `record_error` encode; `class_name` and `loaded_class` name classes without importing one. `note_text` and
-`recorded_text` keep the text of a value that another process would write in another way, such as that of a set.
+**Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_result_attribute` an attribute
+of its errors. `value_codec` and `plain_value` encode; `class_name` and `loaded_class` name classes without importing
+one. `note_text` and `recorded_text` keep the text of a value that another process would write in another way, such as
+that of a set. Readers of recorded chunks and drawings of programs have a face of their own, `agenttape_core.readers`.
 
 **Damages.** `register_damage` says how faults damage the answers of the framework; a `Damage` gets the way (`How`).
 
@@ -146,9 +145,7 @@ from agenttape_core.scheduling import (
     taking_part,
     visible,
 )
-from agenttape_core.schema import UNAVAILABLE, Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
-from agenttape_core.schema.drawings import Drawing, EventType, register_drawing
-from agenttape_core.schema.readers import CallPiece, register_reader
+from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.session import (
     Boundary,
     CandidateModel,
@@ -180,7 +177,6 @@ from agenttape_core.session import (
     passing_on,
     plain_value,
     program_call,
-    record_error,
     record_step,
     refuse_tools,
     register_address_reader,
@@ -202,19 +198,15 @@ __all__ = [
     "MODEL_SETTINGS",
     "SEARCH_SETTINGS",
     "STORE_SETTINGS",
-    "UNAVAILABLE",
     "Boundary",
     "Branch",
     "Call",
-    "CallPiece",
     "CandidateModel",
     "ConnectedOnImport",
     "Cross",
     "Crossing",
     "Describe",
     "DescribeLeaf",
-    "Drawing",
-    "EventType",
     "ExecutedCall",
     "Family",
     "FirstInput",
@@ -294,7 +286,6 @@ __all__ = [
     "plain_value",
     "program_call",
     "public_fields",
-    "record_error",
     "record_step",
     "recorded_text",
     "refuse_tools",
@@ -303,11 +294,9 @@ __all__ = [
     "register_candidates",
     "register_codecs",
     "register_damage",
-    "register_drawing",
     "register_lazy_stream",
     "register_packages",
     "register_position",
-    "register_reader",
     "register_restart",
     "register_result_attribute",
     "register_run_ids",

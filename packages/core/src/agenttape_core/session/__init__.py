@@ -20,14 +20,12 @@ When an answer reaches the program, and which session code belongs to, is decide
 """
 
 from agenttape_core.session import runs
-from agenttape_core.session.acting import note_act, recording_acts, watching_acts
-from agenttape_core.session.acts_of_call import ActsOfCall
+from agenttape_core.session.acting import note_act, recording_acts
 from agenttape_core.session.answered_call import AnsweredCall
 from agenttape_core.session.began_with import Begun, FirstInput
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import stop_watching, watch_answers, watch_crossings
 from agenttape_core.session.candidates import (
-    Candidate,
     CandidateModel,
     Candidates,
     candidate_of,
@@ -48,7 +46,6 @@ from agenttape_core.session.context import (
     passing_on,
 )
 from agenttape_core.session.crossing import Crossing
-from agenttape_core.session.drift import Drift
 from agenttape_core.session.events import Event, Events, EventSink
 from agenttape_core.session.executed_call import (
     IN_THREADS,
@@ -84,7 +81,6 @@ from agenttape_core.session.report import (
     Departure,
     Landed,
     Report,
-    ServedTool,
     not_as_recorded,
     served_not_run,
     why_not_run,
@@ -102,17 +98,14 @@ __all__ = [
     "IN_THREADS",
     "NAMES",
     "RUNNING",
-    "ActsOfCall",
     "AnsweredCall",
     "Begun",
     "Boundary",
-    "Candidate",
     "CandidateModel",
     "Candidates",
     "Crossed",
     "Crossing",
     "Departure",
-    "Drift",
     "Edited",
     "Event",
     "EventSink",
@@ -126,7 +119,6 @@ __all__ = [
     "RecordedCall",
     "RecordedRuns",
     "Report",
-    "ServedTool",
     "Session",
     "Setup",
     "Sink",
@@ -189,7 +181,6 @@ __all__ = [
     "value_codec",
     "watch_answers",
     "watch_crossings",
-    "watching_acts",
     "why_not_run",
     "without_ids",
     "zone_at",
