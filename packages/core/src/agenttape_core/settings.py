@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
@@ -275,30 +275,27 @@ def given_cassette_dir(start: Path, otherwise: Path) -> str | None:
 
 
 def _from_pyproject(start: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    for above, path in _files_above(start):
-        if os.path.isfile(path):  # noqa: PTH113 - in text: this is done for each session, up to the root of the disk
+    folder, below = os.path.realpath(start), ""
+    while folder != below:  # in text: this is done for each session, up to the root of the disk
+        path = os.path.join(folder, "pyproject.toml")  # noqa: PTH118 - as above
+        if os.path.isfile(path):  # noqa: PTH113 - as above
             try:
                 table = _table(Path(path).read_text(encoding="utf-8"))
             except ValueError as error:  # the base of the errors of TOML and of UTF-8
                 raise ConfigurationError(f"{path}: not valid TOML: {error}") from None
-            if table is None:  # a package of a workspace: the settings are those of the whole
-                continue
-            if secret := _ENVIRONMENT_ONLY & table.keys():
-                raise ConfigurationError(f"{path}: {', '.join(secret)} belongs in the environment, not in a file")
-            values = {"cassette_dir": Settings.model_fields["cassette_dir"].default, **table}
-            origins = {key: f"{path}: [tool.agenttape] {key}" for key in table}
-            return {
-                key: _from(Path(above), value) if key in _PATHS else value for key, value in values.items()
-            }, origins
+            if table is not None:  # a package of a workspace has none: the settings are those of the whole
+                return _of_table(table, folder, path)
+        folder, below = os.path.dirname(folder), folder  # noqa: PTH120 - as above
     return {}, {}
 
 
-def _files_above(start: Path) -> Iterator[tuple[str, str]]:
-    """Yield a folder and all above it, each with its file of settings, whether or not there is one."""
-    folder, below = os.path.realpath(start), ""
-    while folder != below:
-        yield folder, os.path.join(folder, "pyproject.toml")  # noqa: PTH118 - as above
-        folder, below = os.path.dirname(folder), folder  # noqa: PTH120 - as above
+def _of_table(table: Mapping[str, Any], folder: str, path: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of our table in a file of a folder, and where each is from."""
+    if secret := _ENVIRONMENT_ONLY & table.keys():
+        raise ConfigurationError(f"{path}: {', '.join(secret)} belongs in the environment, not in a file")
+    values = {"cassette_dir": Settings.model_fields["cassette_dir"].default, **table}
+    origins = {key: f"{path}: [tool.agenttape] {key}" for key in table}
+    return {key: _from(Path(folder), value) if key in _PATHS else value for key, value in values.items()}, origins
 
 
 def _from(folder: Path, value: Any) -> Any:

@@ -18,7 +18,7 @@ from agenttape_core.freeze.streams import Stream
 from agenttape_core.freeze.struct_time import TIME_ORDERED, VERSIONS, uuid_from
 from agenttape_core.freeze.time_machine import travelled_time
 from agenttape_core.locks import RLock
-from agenttape_core.schema.freeze_kinds import TICKING, check_kinds, family
+from agenttape_core.schema.freeze_kinds import TICKING, families
 
 if TYPE_CHECKING:
     import uuid
@@ -100,9 +100,8 @@ class Frozen:
         place: str = "",
         was_observed: bool = False,
     ) -> None:
-        check_kinds(kinds)
         self.was_observed = was_observed
-        self.kinds = frozenset(map(family, kinds))
+        self.kinds = families(tuple(kinds))
         self.seed = seed
         self.environment = environment
         self._skips_backoff = skips_backoff

@@ -140,10 +140,10 @@ class MethodReference:
     def __init__(self, method: Any, stand_in: Callable[..., Any], keeps_real: KeepsReal) -> None:
         found = _function_of(method)
         make = _SIGNATURES.get(found[1].flags & ~_CLASS) if found is not None else None
-        self._entry = found[1] if found is not None and make is not None else None
+        self.entry = found[1] if found is not None and make is not None else None
         if found is None or make is None:
             return
-        self._real = _Entry(found[1].name, found[1].address, found[1].flags, found[1].doc)
+        self.actual = _Entry(found[1].name, found[1].address, found[1].flags, found[1].doc)
 
         def choosing(cls: type, *given: Any) -> Any:
             args, kwargs = _arguments(*given)
@@ -153,27 +153,16 @@ class MethodReference:
 
         self._choosing = make(choosing)
         ctypes.pythonapi.Py_IncRef(_OBJECT(self._choosing))  # C may go on calling it while Python clears its modules
-        self._address = ctypes.cast(self._choosing, _Address).value
+        self.address = ctypes.cast(self._choosing, _Address).value
 
     @property
     def is_understood(self) -> bool:
         """True if it can be exchanged."""
-        return self._entry is not None
+        return self.entry is not None
 
     def real(self, cls: type) -> Any:
         """Return the real method, bound to a class, whatever is in its place."""
-        return _bound(self._real, cls)
-
-    def swap_in(self) -> None:
-        """Let all references call the stand-in."""
-        if self._entry is not None and self._entry.address != self._address:
-            self._real.address = self._entry.address  # perhaps that of another tool by now
-            self._entry.address = self._address
-
-    def swap_out(self) -> None:
-        """Let all references call the method again, unless it is somebody else's by now."""
-        if self._entry is not None and self._entry.address == self._address:
-            self._entry.address = self._real.address
+        return _bound(self.actual, cls)
 
 
 class References:
@@ -187,20 +176,24 @@ class References:
         self._kept = tuple(references)  # with what C calls
         functions = (each.slots for each in self._kept if isinstance(each, FunctionReference))
         self._slots = [slots for slots in functions if slots is not None]
-        self._methods = [each for each in self._kept if isinstance(each, MethodReference)]
+        methods = (each for each in self._kept if isinstance(each, MethodReference))
+        self._methods = [(method, method.entry) for method in methods if method.entry is not None]
 
     def swap_in(self) -> None:
         """Let all of them call their stand-ins."""
         for slots, real, ours in self._slots:
             if slots[:] == real:
                 slots[:] = ours
-        for method in self._methods:
-            method.swap_in()
+        for method, entry in self._methods:
+            if entry.address != method.address:
+                method.actual.address = entry.address  # perhaps that of another tool by now
+                entry.address = method.address
 
     def swap_out(self) -> None:
         """Let all of them call the functions that they are."""
         for slots, real, ours in self._slots:
             if slots[:] == ours:
                 slots[:] = real
-        for method in self._methods:
-            method.swap_out()
+        for method, entry in self._methods:
+            if entry.address == method.address:  # else it is somebody else's by now
+                entry.address = method.actual.address

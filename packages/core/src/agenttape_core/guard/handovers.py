@@ -353,10 +353,10 @@ def _using_interpreter(verb: str, real: Callable[..., Any]) -> Callable[..., Any
 
 def _children(*, is_alive: bool = False) -> list[Any]:
     """Return the processes that this one has started; those that have ended are left out on request."""
-    modules = filter(None, (sys.modules.get(f"{family}.process") for family in _FAMILIES))
     found: list[Any] = []
-    for module in modules:
-        if module._children:  # noqa: SLF001 - the only list; the function below waits for those that have ended
+    for family in _FAMILIES:
+        module: Any = sys.modules.get(f"{family}.process")
+        if module is not None and module._children:  # noqa: SLF001 - the only list; the function below waits for those that have ended
             found += module.active_children() if is_alive else list(module._children)  # noqa: SLF001
     return found
 

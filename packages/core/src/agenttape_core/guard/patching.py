@@ -172,7 +172,7 @@ def _put_in(steps: Iterable[_Step]) -> None:
         if found is step.ours:  # somebody has put it back, whose time was over later than ours
             step.returns()
             continue
-        if found is not step.before or found is _ABSENT:
+        if found is not step.before or (found is _ABSENT and getattr(step.owner, step.name) is not step.inherited):
             step.look()
         if step.is_left:
             step.returns()

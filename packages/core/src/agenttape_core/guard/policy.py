@@ -57,7 +57,7 @@ class Guard:
         self.owns_caller = owns_caller
         entries = [parsed(entry) for entry in allow_hosts]
         self._named = _Hosts(entry for entry in entries if not entry.is_of_program)
-        self._of_program = _Hosts([*(one for one in entries if one.is_of_program), *map(parsed, besides)])
+        self._of_program = _Hosts([*[one for one in entries if one.is_of_program], *map(parsed, besides)])
         self._background = _Hosts(map(parsed, background))
         self._in_background = in_background
         self._is_live = is_live

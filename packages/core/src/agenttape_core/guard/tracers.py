@@ -55,7 +55,7 @@ def register_tracer(hosts: Callable[[], Collection[str]]) -> None:
 
 def tracer_hosts() -> frozenset[str]:
     """Return all of them."""
-    return frozenset(host for hosts in _providers for host in hosts())
+    return frozenset([host for hosts in _providers for host in hosts()])
 
 
 def in_telemetry() -> bool:

@@ -90,15 +90,6 @@ class _Found(NamedTuple):
     named: list[Any]
     methods: list[tuple[type, str, Any, Any]]
 
-    def holds(self, classes: list[type]) -> bool:
-        """Return whether nothing has changed since."""
-        return (
-            self.classes == classes
-            and self.declared == len(DECLARED)
-            and list(map(len, self.names)) == self.sizes
-            and all(map(is_, [get(name) for get, name in self.getters], self.named))
-        )
-
 
 _Method: TypeAlias = tuple[type, str, Any]
 _found: WeakKeyDictionary[Family, _Found] = WeakKeyDictionary()
@@ -125,13 +116,6 @@ class Wrapped:
         self._followed: Any = None
 
     def __enter__(self) -> None:
-        try:
-            self._wrap_all()
-        except BaseException:
-            self.__exit__()
-            raise
-
-    def _wrap_all(self) -> None:
         base = self._family.base
         below: dict[type, None] = {}
         unseen: list[type] = [base]
@@ -142,27 +126,39 @@ class Wrapped:
             unseen += new
         lasting = [cls for cls in below if "<locals>" not in cls.__qualname__]  # the others would never be freed
         found = _found.get(self._family)
-        if found is None or not found.holds(lasting):
+        if (
+            found is None
+            or found.classes != lasting
+            or found.declared != len(DECLARED)
+            or list(map(len, found.names)) != found.sizes
+            or not all(map(is_, [get(name) for get, name in found.getters], found.named))
+        ):
             found = _found[self._family] = self._look_at(lasting)
-        if _left.any:
-            for cls, name, real, _ in found.methods:
-                self._wrap(cls, name, real)
-        else:
-            for cls, name, _, ours in found.methods:
-                self._before.append((cls, name, ours, vars(cls).get(name, _MISSING)))
-                setattr(cls, name, ours)
-        if len(lasting) < len(below):
-            local = [cls for cls in below if "<locals>" in cls.__qualname__]
-            for method in self._of_classes(local, _mro_of(local)):
-                self._wrap(*method)
-        # From here on methods are wrapped as soon as their class is defined.
-        before = vars(base).get("__init_subclass__", _MISSING)
-        if self._following is None or before is not self._followed:
-            self._following, self._followed = self._follower(before), before
-        self._before.append((base, "__init_subclass__", self._following, before))
-        base.__init_subclass__ = self._following  # type: ignore[method-assign]
-        if self._interface is not None:
-            INTERFACES.setdefault(base, []).append(self._interface)
+        try:
+            if _left.any:
+                for cls, name, real, _ in found.methods:
+                    self._wrap(cls, name, real)
+            else:
+                for cls, name, _, ours in found.methods:
+                    self._before.append((cls, name, ours, vars(cls).get(name, _MISSING)))
+                    setattr(cls, name, ours)
+            if len(lasting) < len(below):
+                self._wrap_local([cls for cls in below if "<locals>" in cls.__qualname__])
+            # From here on methods are wrapped as soon as their class is defined.
+            before = vars(base).get("__init_subclass__", _MISSING)
+            if self._following is None or before is not self._followed:
+                self._following, self._followed = self._follower(before), before
+            self._before.append((base, "__init_subclass__", self._following, before))
+            base.__init_subclass__ = self._following  # type: ignore[method-assign]
+            if self._interface is not None:
+                INTERFACES.setdefault(base, []).append(self._interface)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _wrap_local(self, classes: list[type]) -> None:
+        for method in self._of_classes(classes, _mro_of(classes)):
+            self._wrap(*method)
 
     def __exit__(self, *_: object) -> None:
         """Put every method back, the last one first, unless someone else has replaced ours and will restore it.

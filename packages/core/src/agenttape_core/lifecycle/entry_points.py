@@ -65,8 +65,10 @@ class Integrations:
 
         An integration may have imported it, or something has put back the finders of before, such as a test tool.
         """
-        for module in [module for module in self._waiting if _is_imported(module)]:
-            self._imported(module)
+        modules = sys.modules
+        for module in [module for module in self._waiting if module in modules]:
+            if _is_imported(module):
+                self._imported(module)
         self._watch()
 
     def _watch(self) -> None:

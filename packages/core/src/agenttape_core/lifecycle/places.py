@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from agenttape_core.lifecycle.running_test import this_test
@@ -35,7 +35,7 @@ def places_of_run(given: Mapping[str, str], prior: Header | None) -> Places:
     project = _project_root(str(test.folder) if test is not None else working)
     if project != home:
         _add(found, PROJECT, project)
-    if not any(_is_below(working, place) for place in found.values()):
+    if not _is_below(working, found.values()):
         _add(found, WORKING, working)
     _add(found, HOME, home)
     return Places(found)
@@ -46,8 +46,8 @@ def _add(found: dict[str, str], name: str, path: str) -> None:
         found.setdefault(name, path)
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
+def _is_below(path: str, folders: Collection[str]) -> bool:
+    return path in folders or path.startswith(tuple([f"{folder}/" for folder in folders]))
 
 
 @lru_cache(maxsize=64)

@@ -60,7 +60,9 @@ class TestCassette:
         self.session = session
         """The session, for everything else."""
         self.served_by_models: Sequence[Interaction] = ()
-        """The served recordings of calls that are billed; known when the test has ended."""
+        """The served recordings of calls that are billed by tokens that were counted; known when the test has ended."""
+        self.uncounted = 0
+        """The number of the others that are billed."""
         self.saved_seconds = 0.0
         """The recorded duration of the served calls; known when the test has ended."""
         self.nodeid = nodeid
@@ -229,7 +231,10 @@ class TestCassette:
         if self.report.executed:
             self._happened = runs.happened(self.session)  # else it can be read from the cassette at any time
         source, served = self.session.source, self.report.served
-        self.served_by_models = [source.interaction(crossed.number) for crossed in served if crossed.kind in MODELS]
+        billed = [crossed.number for crossed in served if crossed.kind in MODELS]
+        counted = [number for number in billed if source.outcome(number).usage is not None]
+        self.served_by_models = list(map(source.interaction, counted))
+        self.uncounted = len(billed) - len(counted)
         timings = [self.session.recordings.timing_of(crossed.number) for crossed in served]
         self.saved_seconds = sum(timing.duration_ms for timing in timings if timing is not None) / 1000
 

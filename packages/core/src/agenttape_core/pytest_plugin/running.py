@@ -304,15 +304,21 @@ class Running:
             self._is_recorded = error is None and is_written
         finally:
             if judges:
-                session, served, seconds = cassette.session, cassette.served_by_models, cassette.saved_seconds
                 config = self._item.config
-                prices = prices_of(config, settings)
-                verdict = Verdict.of(session, served, seconds, config.rootpath, prices=prices, failed=has_failed)
+                verdict = Verdict.of(
+                    cassette.session,
+                    cassette.served_by_models,
+                    cassette.saved_seconds,
+                    config.rootpath,
+                    uncounted=cassette.uncounted,
+                    prices=prices_of(config, settings),
+                    failed=has_failed,
+                )
                 _keep(verdict, self._item)
                 if self.plans:
                     from agenttape_core.pytest_plugin.planning import keep_plan
 
-                    keep_plan(self._item, named(self._item), session)
+                    keep_plan(self._item, named(self._item), cassette.session)
 
 
 def plainly(work: Callable[[], Result], item: pytest.Item) -> Result:

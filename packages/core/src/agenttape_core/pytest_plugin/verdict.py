@@ -81,6 +81,7 @@ class Verdict:
         seconds: float,
         root: Path,
         *,
+        uncounted: int = 0,
         prices: Prices | None = None,
         failed: bool = False,
     ) -> Verdict:
@@ -88,9 +89,10 @@ class Verdict:
 
         Args:
             session: The session.
-            served: The served recordings, as far as they are billed.
+            served: The served recordings, as far as they are billed by tokens that were counted.
             seconds: Their recorded duration.
             root: The folder that paths are shown from.
+            uncounted: The number of the other calls that are billed.
             prices: The prices of models; by default those of the project.
             failed: Whether the test has failed.
         """
@@ -102,7 +104,8 @@ class Verdict:
             "drifted": len(report.drift),
             "unused": 0 if updates else len(report.unused),
         }
-        costs = _costs(served, prices or load_prices(project_settings().prices))
+        prices = prices or load_prices(project_settings().prices)
+        costs = _costs(served, prices)
         return cls(
             path=_relative(session.path, root),
             word=_word(counts, session, failed=failed),
@@ -113,7 +116,7 @@ class Verdict:
             executed=len(report.executed),
             seconds=round(seconds, 3),
             dollars=round(sum(cost for cost in costs if cost is not None), 6),
-            unpriced=costs.count(None),
+            unpriced=costs.count(None) + (uncounted if prices.are_there else 0),
             missed=counts["missed"],
             blocked=counts["blocked"],
             drifted=counts["drifted"],

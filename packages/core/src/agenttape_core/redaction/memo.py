@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_PUTTING = Lock()
+"""One lock for all: what is new takes far longer to compute than to keep."""
+
+
 class Memo:
     """Remembers one string per string, in two generations.
 
@@ -26,7 +30,6 @@ class Memo:
         """The hot half, open to the one caller that must not pay for a call."""
         self._old: dict[str, str] = {}
         self._size = 0
-        self._lock = Lock()
 
     def get(self, text: str) -> str | None:
         """Return what was kept for a text."""
@@ -41,7 +44,7 @@ class Memo:
 
     def put_all(self, texts: Iterable[str], result: str) -> None:
         """Keep one result for some texts."""
-        with self._lock:
+        with _PUTTING:
             for text in texts:
                 # A fixed share for each entry, or millions of empty strings would cost nothing.
                 self._size += len(text) + 64

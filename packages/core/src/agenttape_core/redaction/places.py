@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
@@ -88,11 +89,13 @@ class Places:
     def __init__(self, paths: Mapping[str, str], *, is_plain: bool = False) -> None:
         self.paths = dict(paths)
         self.is_plain = is_plain
-        longest_first = sorted(paths.items(), key=lambda place: -len(place[1]))
-        self.writings = [each for name, path in longest_first for each in _writings(name, path)[: is_plain or None]]
+        found = [_writings(name, path)[: is_plain or None] for name, path in paths.items()]
+        by_length = [(len(writings[0].text), writings) for writings in found]
+        by_length.sort(key=itemgetter(0), reverse=True)
+        self.writings = [each for _, writings in by_length for each in writings]
         self._pairs = frozenset(self.writings)
         self._searched = {written.text: written.named for written in reversed(self.writings)}
-        self._in_order = sorted(self._searched.items(), key=lambda place: -len(place[0]))
+        self._in_order = [(text, self._searched[text]) for text in sorted(self._searched, key=len, reverse=True)]
 
     def __bool__(self) -> bool:
         """Return True if there is any."""

@@ -103,7 +103,7 @@ class Redactor(TextRedactor):
 
     def with_places(self, plain: Plain) -> Plain:
         """Return plain data with the paths of this run in the place of their pseudonyms, and all secrets replaced."""
-        if not (self.enabled and self.places):
+        if not (plain and self.enabled and self.places.paths):
             return plain
         return Redactor(self.key, places=self.places).restored(plain)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
 from agenttape_core.errors import ConfigurationError
@@ -34,6 +35,17 @@ def check_kinds(kinds: Collection[str]) -> None:
             f"cannot freeze both clock and {TICKING}, which are two clocks\n"
             f"  choose clock (passes only with sleeps) or {TICKING} (runs on from the recorded moment)"
         )
+
+
+@lru_cache(maxsize=16)
+def families(kinds: tuple[str, ...]) -> frozenset[str]:
+    """Return the kinds that stand-ins ask for. Remembered, as each session asks.
+
+    Raises:
+        ConfigurationError: As `check_kinds` does.
+    """
+    check_kinds(kinds)
+    return frozenset(map(family, kinds))
 
 
 def family(kind: str) -> str:

@@ -26,9 +26,9 @@ def only_replays(setup: Setup) -> bool:
     policy, source = setup.policy, setup.source
     if not policy.offline or policy.replay_only or policy.step_into or policy.executable is not None:
         return False
-    rare = (setup.candidates, setup.pace, setup.events, setup.sink)
-    differs = setup.notes_departures or isinstance(source, Edited) or setup.scheduler.is_chosen
-    return policy.lossy == "refuse" and not differs and all(each is None for each in rare)
+    if setup.notes_departures or isinstance(source, Edited) or setup.scheduler.is_chosen or policy.lossy != "refuse":
+        return False
+    return setup.candidates is None and setup.pace is None and setup.events is None and setup.sink is None
 
 
 class Recordings:

@@ -210,9 +210,9 @@ class Report:
 
         A retriever is one of them if its code had side effects beside the calls that it made.
         """
-        tools = sorted((crossed for crossed in self._served if crossed.kind in _WITH_CODE), key=_number)
-        served = (ServedTool(crossed.name, self._why_served(crossed)) for crossed in tools)
-        return tuple(dict.fromkeys(tool for tool in served if tool.why))
+        tools = sorted([crossed for crossed in self._served if crossed.kind in _WITH_CODE], key=_number)
+        served = [ServedTool(crossed.name, self._why_served(crossed)) for crossed in tools]
+        return tuple(dict.fromkeys([tool for tool in served if tool.why]))
 
     @property
     def executed(self) -> tuple[Crossed, ...]:
@@ -227,7 +227,7 @@ class Report:
     @property
     def judged(self) -> tuple[Crossed, ...]:
         """The unused interactions that a replay fails for: all but those of pure kinds (embeddings)."""
-        return tuple(crossed for crossed in self._unused if crossed.kind not in PURE_KINDS)
+        return tuple([crossed for crossed in self._unused if crossed.kind not in PURE_KINDS])
 
     @property
     def missed(self) -> tuple[str, ...]:
