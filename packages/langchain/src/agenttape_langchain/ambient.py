@@ -207,13 +207,15 @@ for module, functions in BACKOFFS.items():
     register_backoff(module, functions)
 register_tracer(tracing.hosts)
 configured_chains.follow()
-_LATE = ConnectedOnImport(*LATE, connect=lambda module: _late(module.__name__))
-register_restart(restart)
 
 
 @functools.cache
 def _late(module: str) -> AbstractContextManager[None]:
     return wrapping(late_family(module))
+
+
+_LATE = ConnectedOnImport(*LATE, connect=lambda module: _late(module.__name__))
+register_restart(restart)
 
 
 def _install(wrappers: Wrappers) -> None:
