@@ -42,7 +42,7 @@ def candidates(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
         suites.run(_OURS, folder / "ours", server.base_url, _OURS.recording)
         plain = suites.run(_PLAIN, folder / "plain", server.base_url)[1]
         tried = (f"--cassette-lab=model:openai:{name}" for name in names)
-        options = ("--cassette-samples=1", "--cassette-baseline=0", *tried)
+        options = ("--cassette-samples=1/0", *tried)
         ours = suites.run(_OURS, folder / "ours", server.base_url, *options)[1]
     samples = _TESTS * _CANDIDATES
     more, answers = ours - plain, samples * _ASKED * _SECONDS

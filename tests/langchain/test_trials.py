@@ -152,7 +152,7 @@ def single(suite: pytest.Pytester) -> pytest.Pytester:
 
 def settled(pytester: pytest.Pytester, options: str = "") -> None:
     """Write the options of all runs."""
-    always = f"addopts = -p no:randomly --cassette-prove=false {options}"
+    always = f"addopts = -p no:randomly {options}"
     pytester.makefile(".ini", pytest=f"[pytest]\n{always}\nasyncio_default_fixture_loop_scope = function\n")
 
 
@@ -166,7 +166,10 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
     """Other runs are told apart from failing ones, those that leave the recording do not count; no tool runs."""
     tree = sorted(path.name for path in (suite.path / "cassettes").rglob("*"))
     result = suite.runpytest_inprocess(
-        "--cassette-lab=model:openai:new", "--cassette-samples=3", "--fail-under=0.7", "--cassette-report=report.json"
+        "--cassette-lab=model:openai:new",
+        "--cassette-samples=3",
+        "--cassette-fail-under=0.7",
+        "--cassette-report=report.json",
     )
     result.assert_outcomes(passed=6, errors=2)
     found = trials(suite.path)
@@ -240,7 +243,9 @@ def priced(suite: pytest.Pytester, **prices: float) -> None:
 def test_the_plan(single: pytest.Pytester, models: Models) -> None:
     """A plan says what the samples would take, test by test, and asks nobody; several candidates share a baseline."""
     priced(single, old=1.0, new=2.0)
-    result = single.runpytest_inprocess(CANDIDATE, "--cassette-lab=model:openai:newer", "--cassette-plan=plan.json")
+    result = single.runpytest_inprocess(
+        CANDIDATE, "--cassette-lab=model:openai:newer", "--cassette-dry-run", "--cassette-report=plan.json"
+    )
     result.assert_outcomes(passed=1, deselected=5)
     result.stdout.fnmatch_lines(
         [
@@ -257,7 +262,7 @@ def test_the_plan(single: pytest.Pytester, models: Models) -> None:
         {"baseline": 0, "candidate": 20},
     ]
     assert (plan["calls"], plan["all_priced"]) == (60, False)
-    assert single.runpytest_inprocess(CANDIDATE, "--cassette-plan").ret == 0
+    assert single.runpytest_inprocess(CANDIDATE, "--cassette-dry-run").ret == 0
     assert models.asked == {}
 
 
@@ -309,15 +314,14 @@ BAD = [
         "excludes --rerecord and a --cassette-mode that records",
     ),
     (("--cassette-lab=model:openai:new", "--rerecord"), "excludes --rerecord and a --cassette-mode that records"),
-    (("--cassette-lab=model:openai:new", "--fail-under=80"), "--fail-under=80: expected a share"),
+    (("--cassette-lab=model:openai:new", "--cassette-fail-under=80"), "--cassette-fail-under=80: expected a share"),
     (
         ("--cassette-lab=model:openai:new", "--cassette-resume=none.json"),
         "no trials of candidates that could be resumed",
     ),
-    (("--cassette-lab=model:openai:new", "--cassette-plan=test_shop.py"), "no file for a plan"),
     (("--cassette-lab=model:openai:new", "--cassette-max-usd=-1"), "expected a limit in US dollars"),
     (("--cassette-resume=report.json",), "--cassette-resume needs --cassette-lab=model"),
-    (("--cassette-plan=plan.json",), "--cassette-plan needs --rerecord=plan or --cassette-lab=model"),
+    (("--cassette-lab=model:openai:new", "--cassette-samples=0"), "expected a number from 1"),
 ]
 
 

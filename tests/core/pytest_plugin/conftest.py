@@ -23,7 +23,7 @@ for each in (  # runs in this process forget what only they have imported
 
 INI = """
 [pytest]
-addopts = -p no:benchmark -p no:codspeed -p no:recording -p no:socket -p no:syrupy -p no:randomly --cassette-prove=false
+addopts = -p no:benchmark -p no:codspeed -p no:recording -p no:socket -p no:syrupy -p no:randomly
 asyncio_mode = strict
 asyncio_default_fixture_loop_scope = function
 filterwarnings = error
@@ -98,4 +98,5 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     """Give an empty project, whose runs load few plugins, and those that are asked for."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", ",".join(LOADED))
+    monkeypatch.setenv("AGENTTAPE_PROVE", "false")
     return Project(pytester)

@@ -154,7 +154,7 @@ def test_recording(recording: Project) -> None:
     result.assert_outcomes(passed=3)
     assert recording.cassettes() == ["agent.yaml", *(f"test_it/test_{n}.yaml" for n in ("agent", "both", "http"))]
     recording.go_offline()
-    recording.run("--fail-on-orphans", "--block-network").assert_outcomes(passed=3)
+    recording.run("--cassette-strict=orphans", "--block-network").assert_outcomes(passed=3)
     recording.run("--disable-recording", "-k", "agent").assert_outcomes(passed=1, deselected=2)
 
 
@@ -257,8 +257,8 @@ def test_xdist(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},xdist.plugin")
     project.tests(DRAWS)
     project.tests(DRAWS, "test_other")
-    proving = ("--cassette-mode=once", "--cassette-prove=true")
-    result = project.pytester.runpytest_subprocess(*proving, "-n2", "--dist=worksteal")
+    monkeypatch.setenv("AGENTTAPE_PROVE", "true")
+    result = project.pytester.runpytest_subprocess("--cassette-mode=once", "-n2", "--dist=worksteal")
     result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(["0 calls served, 6 executed; 6 recordings proved"])
     assert len(project.cassettes()) == 6

@@ -56,7 +56,7 @@ def test_none():
 def recorded(project: Project) -> Project:
     """A project with recorded tests."""
     project.tests(SUITE)
-    project.run("-q", "--cassette-prove=false").assert_outcomes(passed=6)
+    project.run("-q").assert_outcomes(passed=6)
     return project
 
 

@@ -130,7 +130,7 @@ def test_golden_values(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
     (path,) = (project.path / "cassettes").rglob("*.golden.yaml")
     assert path.name == "test_it.plan.golden.yaml"
     assert key not in path.read_text()
-    project.run("--fail-on-orphans").assert_outcomes(passed=1)
+    project.run("--cassette-strict=orphans").assert_outcomes(passed=1)
     monkeypatch.setenv("WHAT", "three")
     result = project.run()
     result.assert_outcomes(failed=1)

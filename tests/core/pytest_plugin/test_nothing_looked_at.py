@@ -15,25 +15,25 @@ JUDGING = {
     "--cassette-lab=faults": "",
     "--cassette-lab=orders": "",
     "--cassette-lab=mutants": "",
-    "--rerecord": "=plan",
+    "--cassette-dry-run": "",
 }
 """The options that give a verdict on cassettes, each with a value."""
 
 NOT_JUDGING = {
     **dict.fromkeys(
-        ("--cassette-max-age", "--fail-on-orphans", "--cassette-prove"),
+        ("--cassette-max-age", "--cassette-strict"),
         "a rule for what is there: projects put it into addopts, which hold for tests without a cassette, too",
     ),
     **dict.fromkeys(
-        ("--cassette-mode", "--force-record", "--cassette-pending", "--cassette-pace", "--cassette-order"),
+        ("--cassette-mode", "--rerecord", "--cassette-review", "--cassette-pace", "--cassette-order"),
         "it chooses how tests run, and they give the verdict",
     ),
     **dict.fromkeys(
-        ("--cassette-max-usd", "--cassette-plan", "--cassette-samples", "--cassette-baseline", "--fail-under"),
+        ("--cassette-max-usd", "--cassette-samples", "--cassette-fail-under"),
         "it is a part of an option that judges",
     ),
     "--cassette-resume": "likewise",
-    **dict.fromkeys(("--cassette-artifacts", "--cassette-report", "--cassette-summary"), "it writes a file"),
+    **dict.fromkeys(("--cassette-artifacts", "--cassette-report"), "it writes a file"),
 }
 """The other options, each with the reason why a run without a cassette may pass with it."""
 
@@ -42,7 +42,7 @@ def test_each_option_is_listed() -> None:
     """A new option says here what it does where there is nothing to judge."""
     parser = pytest.Parser(_ispytest=True)
     add_options(parser)
-    names = [name for option in parser.getgroup("agenttape").options for name in option.names()]
+    names = [name for group in parser._groups for option in group.options for name in option.names()]
     assert sorted(names) == sorted([*{name.partition("=")[0] for name in JUDGING}, *NOT_JUDGING])
 
 

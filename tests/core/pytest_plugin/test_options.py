@@ -23,12 +23,12 @@ def test_b():
 """
 
 
-def test_force_record(project: Project) -> None:
-    """`--force-record` records all selected tests anew, as `--rerecord` does."""
+def test_rerecord(project: Project) -> None:
+    """`--rerecord` records all selected tests again, and excludes a mode."""
     project.tests(SEVERAL)
     project.record()
-    project.run("--force-record", "-k", "test_a").stdout.fnmatch_lines(["recorded  cassettes/test_it/test_a.yaml*"])
-    result = project.run("--force-record", "--cassette-mode=none")
+    project.run("--rerecord", "-k", "test_a").stdout.fnmatch_lines(["recorded  cassettes/test_it/test_a.yaml*"])
+    result = project.run("--rerecord", "--cassette-mode=none")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["*--rerecord and --cassette-mode exclude each other*"])
 
@@ -235,21 +235,21 @@ def test_a_broken_cassette_is_recorded_anew(project: Project, how: tuple[str, ..
     result.stdout.fnmatch_lines(["recorded *test_b.yaml*; the unreadable file is kept as test_b.yaml.broken"])
     assert path.with_name("test_b.yaml.broken").read_text() == broken
     project.go_offline()
-    project.run("--fail-on-orphans").assert_outcomes(passed=2)
+    project.run("--cassette-strict=orphans").assert_outcomes(passed=2)
 
 
 def test_orphans(project: Project) -> None:
     """Cassettes of tests that are gone fail the run on request, those of tests that were only not selected do not."""
     project.tests(SEVERAL)
     project.record()
-    assert project.run("--fail-on-orphans", "-k", "test_a").ret == 0
-    assert project.run("--fail-on-orphans", "test_it.py::test_a").ret == 0
+    assert project.run("--cassette-strict=orphans", "-k", "test_a").ret == 0
+    assert project.run("--cassette-strict=orphans", "test_it.py::test_a").ret == 0
     project.tests(SEVERAL.replace("test_b", "test_c"))
     for folder in ("test_gone", "incidents", "test_run.processes"):
         cassette = project.path / "cassettes" / folder / "x.yaml"
         cassette.parent.mkdir()
         cassette.touch()
-    result = project.run("--fail-on-orphans", "-k", "test_a")
+    result = project.run("--cassette-strict=orphans", "-k", "test_a")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         ["*cassettes of no test*", "cassettes/test_gone/x.yaml", "cassettes/test_it/test_b.yaml"], consecutive=True

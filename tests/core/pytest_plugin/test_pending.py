@@ -1,4 +1,4 @@
-"""`--cassette-pending`: new recordings of tests wait for review, and are proved where they wait."""
+"""`--cassette-review`: new recordings of tests wait for review, and are proved where they wait."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def edited(project: Project) -> Project:
 def test_a_recording_waits_and_is_proved(edited: Project) -> None:
     """A test that records again passes and is proved, its cassette and golden value stay; accepted, it replays."""
     before = {name: (edited.path / "cassettes" / name).read_bytes() for name in edited.cassettes()}
-    result = edited.run("--rerecord=changed", "--cassette-pending", "--cassette-prove=fail")
+    result = edited.run("--rerecord=changed", "--cassette-review", "--cassette-strict=replay-check")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
@@ -70,25 +70,25 @@ def test_a_recording_waits_and_is_proved(edited: Project) -> None:
 
 def test_what_waits_belongs_to_its_test(edited: Project) -> None:
     """A recording that waits is no orphan, and no cassette of a renamed test."""
-    edited.run("--rerecord", "--cassette-pending")
+    edited.run("--rerecord", "--cassette-review")
     assert "test_it/test_b.pending.yaml" in edited.cassettes()
-    result = edited.run("--cassette-mode=none", "--fail-on-orphans", "-k", "test_b")
+    result = edited.run("--cassette-mode=none", "--cassette-strict=orphans", "-k", "test_b")
     assert result.ret == 0, result.stdout.str()
 
 
 def test_a_session_of_a_fixture_waits_too(edited: Project) -> None:
     """A session that a test or a fixture opens itself follows the command line."""
-    edited.run("--rerecord", "--cassette-pending", "-k", "test_c")
+    edited.run("--rerecord", "--cassette-review", "-k", "test_c")
     assert "shelf.pending.yaml" not in edited.cassettes()  # its mode is its own
     edited.tests(f"WORD = 'one'\n{TESTS}".replace(', mode="once"', ""))
-    edited.run("--rerecord", "--cassette-pending", "-k", "test_c").assert_outcomes(passed=1, deselected=2)
+    edited.run("--rerecord", "--cassette-review", "-k", "test_c").assert_outcomes(passed=1, deselected=2)
     assert "shelf.pending.yaml" in edited.cassettes()
 
 
 def test_a_failing_test_leaves_nothing_waiting(edited: Project) -> None:
     """A test that fails while it records leaves nothing to review."""
     edited.tests(f"WORD = 'one'\n{TESTS}".replace('startswith("then")', 'startswith("else")'))
-    edited.run("--rerecord", "--cassette-pending", "-k", "test_a").assert_outcomes(failed=1, deselected=2)
+    edited.run("--rerecord", "--cassette-review", "-k", "test_a").assert_outcomes(failed=1, deselected=2)
     assert not [name for name in edited.cassettes() if "pending" in name]
 
 

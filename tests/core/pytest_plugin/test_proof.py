@@ -79,7 +79,7 @@ def test_unmarked():
 def test_what_replays(project: Project) -> None:
     """Tests of every kind are run again with fixtures of their own, and leave no trace in the report."""
     project.tests(SAME)
-    result = project.run("--cassette-mode=once", "--cassette-prove=fail", "-s", "--junitxml=junit.xml")
+    result = project.run("--cassette-mode=once", "--cassette-strict=replay-check", "-s", "--junitxml=junit.xml")
     result.assert_outcomes(passed=7)
     result.stdout.fnmatch_lines(
         ["*the life of fixtures: wide own gone own gone end", "0 calls served, 8 executed; 6 recordings proved"]
@@ -90,7 +90,7 @@ def test_what_replays(project: Project) -> None:
     project.go_offline()
     (path,) = (project.path / "cassettes").rglob("test_function.yaml")
     assert "read [REDACTED:tmp_path:" in path.read_text("utf-8")
-    again = project.run("--cassette-prove=fail")  # temporary folders have other names in each run
+    again = project.run("--cassette-strict=replay-check")  # temporary folders have other names in each run
     again.assert_outcomes(passed=6, failed=1)  # the unmarked one: nothing was executed
     again.stdout.no_fnmatch_line("*proved*")
 
@@ -155,10 +155,11 @@ def test_unmarked():
 """
 
 
-def test_what_does_not(project: Project) -> None:
+def test_what_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test that differs has a verdict and a cause; it stays passed, and nothing was executed twice."""
+    monkeypatch.setenv("AGENTTAPE_PROVE", "true")
     project.tests(DIFFER)
-    result = project.run("--cassette-mode=all", "--cassette-prove=true", "-p", "no:randomly")
+    result = project.run("--cassette-mode=all", "-p", "no:randomly")
     result.assert_outcomes(passed=8)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -201,8 +202,7 @@ def test_what_does_not(project: Project) -> None:
 def test_a_difference_as_a_failure(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `fail`, from a setting or a variable, a difference is an error of the test; the cassette stays."""
     project.tests(DIFFER)
-    ini = project.path / "pytest.ini"
-    ini.write_text(ini.read_text("utf-8").replace(" --cassette-prove=false", ""), encoding="utf-8")
+    monkeypatch.delenv("AGENTTAPE_PROVE")
     (project.path / "pyproject.toml").write_text('[tool.agenttape]\nprove = "fail"\n')
     result = project.run("--cassette-mode=once", "-x", "-k", "drawn or once")
     result.assert_outcomes(passed=1, errors=1, deselected=6)
@@ -221,7 +221,7 @@ def test_a_difference_as_a_failure(project: Project, monkeypatch: pytest.MonkeyP
     project.run("--cassette-mode=all", "-k", "drawn").stdout.fnmatch_lines(["*prove='perhaps': expected true, false *"])
 
 
-def test_a_failing_teardown_is_not_lost(project: Project) -> None:
+def test_a_failing_teardown_is_not_lost(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a wider fixture raises at its end is an error of the test as ever, and a failing own one ends the proof."""
     project.tests("""
 @pytest.fixture(scope="module")
@@ -242,10 +242,11 @@ def test_wide(wide):
 def test_own(wide, own):
     assert ask("ho")
 """)
-    wide = project.run("--cassette-mode=once", "--cassette-prove=true", "-k", "wide")
+    monkeypatch.setenv("AGENTTAPE_PROVE", "true")
+    wide = project.run("--cassette-mode=once", "-k", "wide")
     wide.assert_outcomes(passed=1, errors=1, deselected=1)
     wide.stdout.fnmatch_lines(["*ValueError: wide", "*1 recording proved"])
-    own = project.run("--cassette-mode=once", "--cassette-prove=true")
+    own = project.run("--cassette-mode=once")
     own.assert_outcomes(passed=2, errors=1)
     own.stdout.fnmatch_lines(["*ValueError: own", "*ValueError: wide"])
     own.stdout.no_fnmatch_line("*proved*")

@@ -48,7 +48,7 @@ def reported(project: Project) -> Project:
 @pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["here", "xdist"])
 def test_files(reported: Project, workers: list[str]) -> None:
     """Each form names the tests with a cassette and the finding of a check at its line, also with workers."""
-    result = reported.run(*workers, *(f"--cassette-summary={name}" for name in REPORTS))
+    result = reported.run(*workers, *(f"--cassette-report={name}" for name in REPORTS))
     result.assert_outcomes(passed=1, failed=3)
     text = (reported.path / "out/report.md").read_text()
     assert text.startswith("### AgentTape: 3 runs, 6 checks: 2 runs failed\n")
@@ -85,11 +85,11 @@ def test_bad_names(project: Project) -> None:
     """A suffix that is no form ends the run before it begins; a file that cannot be written fails it at the end."""
     project.tests("@pytest.mark.cassette\ndef test_it():\n    ask('a')")
     project.record()
-    result = project.run("--cassette-summary=a.html")
+    result = project.run("--cassette-report=a.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--cassette-summary=a.html: the suffix is the form*", "*.md, .sarif, .trx, .xml"])
+    result.stderr.fnmatch_lines(["*--cassette-report=a.html: the suffix is the form*", "*.md, .sarif, .trx, .xml"])
     (project.path / "a.md").mkdir()
-    result = project.run("--cassette-summary=a.md")
+    result = project.run("--cassette-report=a.md")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stdout.fnmatch_lines(["*reports that are missing*", "a.md cannot be written: *"])
 
@@ -97,5 +97,5 @@ def test_bad_names(project: Project) -> None:
 def test_no_test_with_a_cassette(project: Project) -> None:
     """A run without cassettes has an empty report."""
     project.tests("def test_it():\n    pass")
-    project.run("--cassette-summary=a.md")
+    project.run("--cassette-report=a.md")
     assert (project.path / "a.md").read_text().startswith("### AgentTape: 0 runs, 0 checks: all passed")

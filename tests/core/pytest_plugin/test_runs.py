@@ -166,7 +166,7 @@ def test_it(n):
     project.record()
     project.go_offline()
     (project.path / "cassettes" / "test_it" / "old.yaml").touch()
-    result = project.pytester.runpytest_subprocess("-n", "2", "--fail-on-orphans")
+    result = project.pytester.runpytest_subprocess("-n", "2", "--cassette-strict=orphans")
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["4 calls served, 0 executed*", "*cassettes of no test*", "cassettes/test_it/old.yaml"])
     assert result.ret == 1

@@ -1,4 +1,4 @@
-"""`--rerecord=plan` and `--rerecord=changed`: what has changed is named first, and only that is executed."""
+"""`--cassette-dry-run` and `--rerecord=changed`: what has changed is named first, and only that is executed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_plan(dirty: Project) -> None:
     """A plan names what has changed and skips a test that old answers make fail; nothing is executed or written."""
     before = files(dirty)
     dirty.go_offline()
-    result = dirty.run("--rerecord=plan", "--cassette-plan=plan.json")
+    result = dirty.run("--cassette-dry-run", "--cassette-report=plan.json")
     result.assert_outcomes(passed=1, skipped=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
@@ -79,7 +79,7 @@ def test_dirty(dirty: Project) -> None:
     assert [name for name, content in files(dirty).items() if content != before[name]] == ["test_it/test_a.yaml"]
     dirty.go_offline()
     dirty.run().assert_outcomes(passed=2)
-    clean = dirty.run("--rerecord=plan")
+    clean = dirty.run("--cassette-dry-run")
     clean.assert_outcomes(passed=2)
     assert clean.ret == 0
 
@@ -87,7 +87,7 @@ def test_dirty(dirty: Project) -> None:
 def test_a_missing_cassette_is_new(project: Project) -> None:
     """A test without a cassette is planned: all of it is new."""
     edit(project, "one")
-    result = project.run("--rerecord=plan", "-k", "test_b")
+    result = project.run("--cassette-dry-run", "-k", "test_b")
     result.stdout.fnmatch_lines(["cassettes/test_it/test_b.yaml: 0 of 0 calls changed, 1 new, and what follows*"])
     assert not Path(project.path / "cassettes").exists()
 
@@ -127,7 +127,7 @@ def test_sessions_of_their_own(project: Project) -> None:
     project.record()
     project.tests(f"WORD = 'two'\n{OWN}")
     before = files(project)
-    result = project.run("--rerecord=plan", "--cassette-plan=plan.json")
+    result = project.run("--cassette-dry-run", "--cassette-report=plan.json")
     result.assert_outcomes(passed=4, skipped=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.no_fnmatch_line("*misses by cause*")
@@ -147,13 +147,13 @@ def test_sessions_of_their_own(project: Project) -> None:
     project.run("--rerecord=changed").assert_outcomes(passed=5)
     project.go_offline()
     project.run().assert_outcomes(passed=5)
-    assert project.run("--rerecord=plan").ret == 0
+    assert project.run("--cassette-dry-run").ret == 0
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cassette-plan=x.json"], "--cassette-plan needs --rerecord=plan"),
+        (["--cassette-dry-run", "--rerecord=all"], "--cassette-dry-run shows what --rerecord=changed or *"),
         (["--cassette-max-usd=1"], "--cassette-max-usd needs --rerecord=changed"),
         (["--rerecord=changed", "--cassette-max-usd=-1"], "*expected a limit in US dollars, 0 or more; found -1.0"),
     ],

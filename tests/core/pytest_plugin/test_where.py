@@ -59,7 +59,7 @@ def test_the_folder_of_marked_tests(
     project.record()
     assert files(project) == sorted([own, named])
     project.go_offline()
-    project.run("--fail-on-orphans").assert_outcomes(passed=2)
+    project.run("--cassette-strict=orphans").assert_outcomes(passed=2)
 
 
 def test_modules_of_one_name_stay_apart(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_modules_of_one_name_stay_apart(project: Project, monkeypatch: pytest.Mo
     project.record()
     assert files(project) == ["kept/a/test_it/test_city.yaml", "kept/b/test_it/test_city.yaml"]
     (project.path / "a" / "test_it.py").write_text("def test_other():\n    pass\n")
-    result = project.run("--fail-on-orphans")
+    result = project.run("--cassette-strict=orphans")
     result.stdout.fnmatch_lines(["*cassettes of no test*", "kept/a/test_it/test_city.yaml"], consecutive=True)
     assert result.ret == 1
     result.stdout.no_fnmatch_line("kept/b/test_it/test_city.yaml")
@@ -114,7 +114,7 @@ def test_marked_tests_find_their_cassettes_in_every_format(suffix: str, project:
     result.assert_outcomes(passed=2)
     assert files(project) == converted
     project.go_offline()
-    project.run("--fail-on-orphans").assert_outcomes(passed=2)
+    project.run("--cassette-strict=orphans").assert_outcomes(passed=2)
     Path("cassettes/test_it/test_own.yaml").write_text("agenttape: 1\n")
     result = project.run()
     result.stdout.fnmatch_lines(["*test_own is the name of 2 cassettes:*"])

@@ -184,7 +184,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             item.path.parent,
             started_in,
             mode_of,
-            option.cassette_pending,
+            option.cassette_review,
             places,
             pace=option.cassette_pace,
             order=option.cassette_order,
@@ -195,7 +195,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
         if wants_changes(item) or item.config.stash.get(KEEPS_SESSIONS, False):
             test = replace(test, sessions=[])
-        if option.rerecord == "plan":
+        if option.cassette_plans:
             from agenttape_core.pytest_plugin.planning import OPTIONS
 
             test = replace(test, sessions=[], options=OPTIONS)
@@ -357,7 +357,7 @@ def _show_ours(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Te
     if call.when != "teardown" and call.excinfo is not None:
         ours = ours_in(call.excinfo.value)
         item.user_properties[:] = keep_miss(item.user_properties, ours)
-        if ours is not None and item.config.option.rerecord == "plan":
+        if ours is not None and item.config.option.cassette_plans:
             from agenttape_core.pytest_plugin.planning import keep_refusal
             from agenttape_core.pytest_plugin.running import named
 
@@ -385,7 +385,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     running = item.stash.get(RUNNING, None)
     _note_missing_key(item, call, running)
     report = yield
-    if item.config.option.rerecord == "plan":
+    if item.config.option.cassette_plans:
         _note_plans(item, report, running)
     if hasattr(report, "wasxfail") and _may_be_ours(call):
         from agenttape_core.pytest_plugin.failures import fail_for_miss

@@ -158,9 +158,7 @@ def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
     if again == "all" or (again == "failed" and item.nodeid in failed_last_time(item.config)):
         return Mode.ALL
     if again == "changed":
-        return Mode.UPDATE
-    if again == "plan":
-        return Mode.NONE
+        return Mode.NONE if option.cassette_plans else Mode.UPDATE
     if again == "stale" and too_old(path, option.cassette_max_age) is not None:
         return Mode.ALL
     return parse_mode(mode) if mode is not None else None

@@ -87,7 +87,7 @@ class Misses:
             lines += [f"{counted(len(tests), 'test')}, first {tests[0]}", *cause.lines()]
         return [
             *lines,
-            f"to see what it would take to execute only what has changed:  {again('--rerecord=plan')}",
+            f"to see what it would take to execute only what has changed:  {again('--cassette-dry-run')}",
             f"to do so:  {again('--rerecord=changed')}",
         ]
 

@@ -5,7 +5,7 @@ This module is imported at the start of every run of pytest, so it imports nothi
 
 from __future__ import annotations
 
-from pathlib import Path
+import argparse
 
 import pytest
 
@@ -14,45 +14,35 @@ _REPLAYING = (None, "none", "replay", "once")
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the options."""
-    group = parser.getgroup("agenttape", "AgentTape cassettes")
+    group = parser.getgroup("agenttape", "AgentTape")
     group.addoption(
         "--cassette-mode",
         metavar="MODE",
-        help="open the cassettes of all tests in this mode: none (replay), once, new_episodes, update, all (record)",
+        help="open the cassettes of all tests in this mode: replay, once, add, update, record",
     )
     group.addoption(
         "--rerecord",
         nargs="?",
         const="all",
-        choices=["all", "failed", "stale", "changed", "plan"],
-        help="record anew: all selected tests; those that failed in the last run; those older than --cassette-max-age; "
-        "changed: only those calls that have changed; plan: nothing, and say what changed would take",
+        choices=["all", "failed", "stale", "changed"],
+        help="record again: all selected tests; those that failed in the last run; those older than "
+        "--cassette-max-age; or only the calls that changed",
     )
-    group.addoption("--force-record", dest="rerecord", action="store_const", const="all", help="the same as --rerecord")
     group.addoption(
-        "--cassette-pending",
+        "--cassette-dry-run",
         action="store_true",
-        help="let new recordings of what is recorded already wait for `agenttape review`, beside their cassettes",
-    )
-    group.addoption(
-        "--cassette-pace",
-        metavar="PACE",
-        help="the time that replays take: none, recorded, a factor of it, or virtual, which nobody waits for",
+        help="make no call, and show the calls that --rerecord=changed or --cassette-lab=model would make",
     )
     group.addoption(
         "--cassette-max-usd",
         metavar="DOLLARS",
         type=float,
-        help="with --rerecord=changed or --cassette-lab=model:MODEL: make no call of a model that would cost more "
-        "than is left of this",
+        help="with --rerecord=changed or --cassette-lab=model: make no call of a model that may cost more than is left",
     )
     group.addoption(
-        "--cassette-plan",
-        metavar="FILE",
-        nargs="?",
-        const="",
-        help="with --rerecord=plan: write what it would take to a file, as JSON; with --cassette-lab=model: ask no "
-        "model, and say what it would take",
+        "--cassette-review",
+        action="store_true",
+        help="keep new recordings next to the cassettes, for agenttape review",
     )
     group.addoption(
         "--cassette-max-age",
@@ -60,13 +50,27 @@ def add_options(parser: pytest.Parser) -> None:
         help="fail tests whose cassette is older than so many days (90, 90d), hours (12h) or weeks (6w)",
     )
     group.addoption(
-        "--fail-on-orphans", action="store_true", help="fail if there are cassettes that belong to no collected test"
+        "--cassette-strict",
+        metavar="WHAT",
+        type=_strictness,
+        default=(),
+        help="fail for cassettes of no test (orphans), or for recordings that don't replay (replay-check); "
+        "separate several by commas",
+    )
+    group.addoption(
+        "--cassette-report",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="write a report on tests with a cassette: .md, .sarif, .trx, or .xml for JUnit; or all of "
+        "it, or the result of a dry run or an experiment, as .json; repeatable",
     )
     group.addoption(
         "--cassette-artifacts",
         metavar="DIR",
         help="keep the report of a failing test, its cassette, and its new recording",
     )
+    group = parser.getgroup("agenttape-experiments", "AgentTape experiments")
     group.addoption(
         "--cassette-lab",
         metavar="NAME[:key=value,...]",
@@ -77,51 +81,47 @@ def add_options(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--cassette-samples",
-        metavar="N",
-        type=int,
-        default=10,
-        help="try a candidate at most so often on each test, and less often where the verdict is clear before (10)",
+        metavar="N[/N]",
+        type=_samples,
+        default=(10, 10),
+        help="try a model at most N times on each test, and after the slash the test's own model; fewer if the verdict "
+        "is clear before (10/10)",
     )
     group.addoption(
-        "--cassette-baseline",
-        metavar="N",
-        type=int,
-        help="compare with at most so many samples of the test's own model; by default as many as of a candidate",
-    )
-    group.addoption(
-        "--fail-under",
+        "--cassette-fail-under",
         metavar="SHARE",
         type=float,
-        help="also fail a test if it is certain that a candidate passes less often than this share, such as 0.8",
-    )
-    group.addoption(
-        "--cassette-report",
-        metavar="FILE",
-        help="write the result of the experiment to a file: .json, .md; of faults also .sarif, .trx, or .xml (JUnit)",
+        help="fail a test if it is certain that a model passes less often than this share, such as 0.8",
     )
     group.addoption(
         "--cassette-resume",
         metavar="FILE",
-        help="go on with the candidates of an earlier run, whose --cassette-report this is: its samples are kept",
+        help="continue from the JSON --cassette-report of an earlier run, and keep its samples",
     )
     group.addoption(
-        "--cassette-summary",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="write a report on the tests with a cassette: .md, .sarif, .trx, or .xml for JUnit; repeatable",
+        "--cassette-pace",
+        metavar="PACE",
+        help="the time that replays take: none, recorded, a factor of it, or virtual, which takes no time",
     )
     group.addoption(
         "--cassette-order",
         metavar="ORDER",
         help="answer these calls first where several wait, in this order, such as 5,3; as a finding of orders says",
     )
-    group.addoption(
-        "--cassette-prove",
-        metavar="HOW",
-        choices=["true", "false", "fail"],
-        help="replay a test at once that has recorded: true (report a difference), fail (fail for it), false (do not)",
-    )
+
+
+def _strictness(text: str) -> tuple[str, ...]:
+    found = tuple(text.split(","))
+    if unknown := sorted({*found} - {"orphans", "replay-check"}):
+        raise argparse.ArgumentTypeError(f"expected orphans or replay-check, found {unknown[0]!r}")
+    return found
+
+
+def _samples(text: str) -> tuple[int, int]:
+    candidate, slash, own = text.partition("/")
+    if not candidate.isdigit() or int(candidate) < 1 or (slash and not own.isdigit()):
+        raise argparse.ArgumentTypeError(f"expected a number from 1, and after a slash one from 0; found {text!r}")
+    return int(candidate), int(own if slash else candidate)
 
 
 EXPERIMENTS = {
@@ -184,55 +184,51 @@ def _number(text: str, value: str) -> int:
 
 
 def refuse(config: pytest.Config) -> None:
-    """Refuse options that say nothing, or that do not go together.
+    """Refuse options that have no effect, or exclude each other.
 
     Raises:
         pytest.UsageError: If there are such options.
     """
     choose_experiments(config)
-    if config.option.faults is not None or (config.option.cassette_report and not config.option.cassette_candidate):
+    option = config.option
+    if option.faults is not None:
         from agenttape_core.pytest_plugin.faulting import refuse_unknown as refuse_unknown_faults
 
         refuse_unknown_faults(config)
-    if config.option.rerecord == "stale" and config.option.cassette_max_age is None:
+    if option.rerecord == "stale" and option.cassette_max_age is None:
         raise pytest.UsageError(
             "--rerecord=stale needs --cassette-max-age: the age that a cassette may have, for example 90d"
         )
-    _refuse_plan(config.option.cassette_plan, config)
-    if config.option.cassette_drift and (config.option.cassette_candidate or config.option.rerecord is not None):
+    _choose_plan(option)
+    if option.cassette_drift and (option.cassette_candidate or option.rerecord is not None):
         raise pytest.UsageError("--cassette-lab=live excludes --cassette-lab=model and --rerecord")
     _refuse_candidates(config)
-    if config.option.cassette_samples < 1 or (config.option.cassette_baseline or 0) < 0:
-        raise pytest.UsageError("--cassette-samples takes a number from 1, --cassette-baseline one from 0")
-    if config.option.cassette_max_usd is not None:
-        if config.option.rerecord != "changed" and not config.option.cassette_candidate:
+    if option.cassette_max_usd is not None:
+        if option.rerecord != "changed" and not option.cassette_candidate:
             raise pytest.UsageError("--cassette-max-usd needs --rerecord=changed or --cassette-lab=model:MODEL")
         from agenttape_core.pytest_plugin.planning import keep_to
 
-        keep_to(config.option.cassette_max_usd, config)
-    _refuse_pace(config.option.cassette_pace)
-    _refuse_edits(config.option.adequacy)
-    if config.option.explore is not None or config.option.cassette_order is not None:
+        keep_to(option.cassette_max_usd, config)
+    _refuse_pace(option.cassette_pace)
+    _refuse_edits(option.adequacy)
+    if option.explore is not None or option.cassette_order is not None:
         from agenttape_core.pytest_plugin.exploring import refuse_unknown as refuse_unknown_orders
 
         refuse_unknown_orders(config)
-    if config.option.cassette_summary:
+    if option.cassette_report:
         from agenttape_core.pytest_plugin.reporting import refuse_unknown
 
-        refuse_unknown(config.option.cassette_summary)
+        refuse_unknown(config)
 
 
-def _refuse_plan(file: str | None, config: pytest.Config) -> None:
-    if file is None:
+def _choose_plan(option: argparse.Namespace) -> None:
+    """Set whether the run only plans: a dry run of what changed, unless a model is tried."""
+    option.cassette_plans = option.cassette_dry_run and not option.cassette_candidate
+    if not option.cassette_plans:
         return
-    if config.option.rerecord != "plan" and not config.option.cassette_candidate:
-        raise pytest.UsageError("--cassette-plan needs --rerecord=plan or --cassette-lab=model:MODEL")
-    if not file and config.option.rerecord == "plan":
-        raise pytest.UsageError("--cassette-plan needs a file with --rerecord=plan: --cassette-plan=plan.json")
-    if file and (Path(file).is_dir() or "::" in file or file.endswith(".py")):
-        raise pytest.UsageError(
-            f"--cassette-plan={file}: no file for a plan; write --cassette-plan=FILE, or put it last"
-        )
+    if option.rerecord not in {None, "changed"}:
+        raise pytest.UsageError("--cassette-dry-run shows what --rerecord=changed or --cassette-lab=model would do")
+    option.rerecord = "changed"
 
 
 def _refuse_candidates(config: pytest.Config) -> None:
@@ -245,8 +241,10 @@ def _refuse_candidates(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--cassette-lab=model excludes --rerecord and a --cassette-mode that records: it is tried on recordings"
         )
-    if option.fail_under is not None and not 0 <= option.fail_under <= 1:
-        raise pytest.UsageError(f"--fail-under={option.fail_under:g}: expected a share of the samples, from 0 to 1")
+    if option.cassette_fail_under is not None and not 0 <= option.cassette_fail_under <= 1:
+        raise pytest.UsageError(
+            f"--cassette-fail-under={option.cassette_fail_under:g}: expected a share of the samples, from 0 to 1"
+        )
     if option.cassette_resume is not None:
         from agenttape_core.errors import ConfigurationError
         from agenttape_core.experiments.strategies.trials import read_trials

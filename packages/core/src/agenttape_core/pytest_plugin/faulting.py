@@ -40,18 +40,12 @@ _FAULTS = "agenttape.faults"
 
 
 def refuse_unknown(config: pytest.Config) -> None:
-    """Refuse kinds of faults that there are not, and files whose suffix says nothing of their form.
+    """Refuse kinds of faults that don't exist.
 
     Raises:
         pytest.UsageError: If there is one.
     """
     _chosen(_named(config))
-    path = config.option.cassette_report
-    if path is not None and Path(path).suffix not in {".json", *FORMS}:
-        raise pytest.UsageError(
-            f"--cassette-report={path}: the suffix is the form, and this one is not known\n"
-            f"  use one of .json, {', '.join(FORMS)}"
-        )
 
 
 def _named(config: pytest.Config) -> list[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -17,7 +18,7 @@ from agenttape_core.pytest_plugin.replayed import KEEPS_SESSIONS
 
 _KNOWN = "ignore::pytest.PytestAssertRewriteWarning"
 """The warning that we are imported before pytest, which many projects turn into an error."""
-_SAME = ("--assert=plain", "-q", "-W", _KNOWN, "--cassette-prove=false")
+_SAME = ("--assert=plain", "-q", "-W", _KNOWN)
 """Tests are imported as all other files are, so that they can be edited, too."""
 _WITHOUT = ("cacheprovider", "unraisableexception", "threadexception")
 """Plugins that would write, or collect all garbage at the end of a process that is about to end."""
@@ -42,6 +43,7 @@ def run(program: dict[str, Any], *, begin: Callable[[str], object], stops: bool)
     driver = _Driver(begin)
     without = [word for name in _WITHOUT for word in ("-p", f"no:{name}")]
     code: int = pytest.ExitCode.OK
+    os.environ["AGENTTAPE_PROVE"] = "false"  # of this process, which is about to end
     with suppress(_EndedError):
         code = pytest.main([*program["tests"], *_SAME, *without, *(["-x"] if stops else [])], plugins=[driver])
     if not driver.problem and code not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:

@@ -1,4 +1,4 @@
-"""`--rerecord=plan` and `--cassette-max-usd`: what an update of tests would take, and a limit on it."""
+"""`--cassette-dry-run` and `--cassette-max-usd`: what an update of tests would take, and a limit on it."""
 
 from __future__ import annotations
 

@@ -31,20 +31,20 @@ def is_on_github() -> bool:
 
 def is_wanted(config: pytest.Config) -> bool:
     """Return whether anybody reads what checks say, beside the tests themselves."""
-    return bool(config.option.cassette_summary) or is_on_github()
+    return bool(config.option.cassette_report) or is_on_github()
 
 
-def refuse_unknown(paths: Sequence[str]) -> None:
-    """Refuse files whose suffix says nothing of their form.
+def refuse_unknown(config: pytest.Config) -> None:
+    """Refuse reports whose suffix isn't that of a form.
 
     Raises:
         pytest.UsageError: If there is such a file.
     """
-    for path in paths:
-        if Path(path).suffix not in FORMS:
+    for path in config.option.cassette_report:
+        if Path(path).suffix not in {".json", *FORMS}:
             raise pytest.UsageError(
-                f"--cassette-summary={path}: the suffix is the form, and this one is not known\n"
-                f"  use one of {', '.join(FORMS)}"
+                f"--cassette-report={path}: the suffix is the form, and this one is not known\n"
+                f"  use one of .json, {', '.join(FORMS)}"
             )
 
 
@@ -93,7 +93,7 @@ class TestReports:
         """
         checked = list(self._checked.values())
         for path in paths:
-            form = FORMS[Path(path).suffix]
+            form = FORMS.get(Path(path).suffix, _as_json)
             try:
                 text = form(checked)
             except ConfigurationError as error:  # a library is missing
@@ -119,6 +119,10 @@ class TestReports:
         shown = os.path.relpath(path, self._root) if path.is_relative_to(self._root) else str(path)
         phase = "" if report.when == "call" else f"{report.when}: "
         return Finding(f"{phase}{message}", rule=_PASSES.rule, path=Path(shown).as_posix(), line=number)
+
+
+def _as_json(checked: Sequence[Checked]) -> str:
+    return json.dumps({"tests": [each.to_dict() for each in checked]}, indent=2)
 
 
 def _differing(verdict: Verdict) -> Iterator[Finding]:

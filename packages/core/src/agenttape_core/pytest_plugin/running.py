@@ -49,7 +49,7 @@ from agenttape_core.pytest_plugin.naming import FOLDER, safe
 from agenttape_core.pytest_plugin.replayed import REPLAYED
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Report, Session
-from agenttape_core.settings import Prove, prove_of
+from agenttape_core.settings import Prove
 
 Result = TypeVar("Result")
 
@@ -84,7 +84,7 @@ class Running:
         mode = mode_of(item, chosen.path)
         if mode is not Mode.ALL and (old := too_old(chosen.path, item.config.option.cassette_max_age)) is not None:
             raise _TooOldError(_too_old(chosen, old, item))
-        self.plans = item.config.option.rerecord == "plan"
+        self.plans = item.config.option.cassette_plans
         """True if the test is replayed to see what it would take to update its cassette."""
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
         if item.config.option.cassette_candidate:
@@ -246,10 +246,8 @@ class Running:
 
     def _chosen_proof(self) -> Prove:
         """Return the treatment of the recording: the marker knows the test, so it wins over the command line."""
-        given = self._item.config.option.cassette_prove
-        if given is None or "prove" in self._chosen.options:
-            return self._block.in_use.settings.prove
-        return prove_of(given)
+        is_strict = "replay-check" in self._item.config.option.cassette_strict
+        return "fail" if is_strict and "prove" not in self._chosen.options else self._block.in_use.settings.prove
 
     def tear_down(self) -> None:
         """Refuse what the fixtures of the test ask for while they are torn down: it is not part of the recording."""
@@ -332,7 +330,7 @@ def plainly(work: Callable[[], Result], item: pytest.Item) -> Result:
         verdict = Verdict.unopened(_path_of(item), item.config.rootpath, is_there=is_there, renewable=renewable)
         _keep(verdict, item)
         problem = problem.replace(f"{Path.cwd()}{os.sep}", "")
-        if item.config.option.rerecord == "plan":
+        if item.config.option.cassette_plans:
             from agenttape_core.pytest_plugin.planning import keep_refusal
 
             keep_refusal(item, named(item), problem)

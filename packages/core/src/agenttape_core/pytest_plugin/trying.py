@@ -86,8 +86,8 @@ def options_of(item: pytest.Item) -> dict[str, Any]:
 def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
     """Run a test that has passed with each candidate, and with its own model, and keep what came of it in its report.
 
-    With `--cassette-plan`, only what it would take is kept. What was done is kept also if it is interrupted, or at the
-    limit of its cost. A test that asks no model is left alone.
+    With `--cassette-dry-run`, only the plan is kept. The samples that were taken are kept even if the run is
+    interrupted, or reaches the limit of its cost. A test that asks no model is left alone.
 
     Args:
         item: The test. Its own fixtures have been torn down.
@@ -98,7 +98,7 @@ def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.
     try:
         trying = _trying(item, first.session)
         for candidate in trying.candidates if trying is not None else ():
-            if trying is None or item.config.option.cassette_plan is not None:
+            if trying is None or item.config.option.cassette_dry_run:
                 continue
             _try_one(item, nextitem, key, trying, candidate)
     except ConfigurationError as error:
@@ -141,21 +141,20 @@ def _trying(item: pytest.Item, session: Session) -> _Trying | None:
     plans: list[TrialPlan] = []
     for name in option.cassette_candidate:
         chosen = candidates_of(models_by_place(name), path, cassette, Mode.NONE)
-        if option.cassette_plan is None and option.cassette_max_usd is None:
+        if not option.cassette_dry_run and option.cassette_max_usd is None:
             continue
-        counts = {"samples": option.cassette_samples, "baseline": 0 if plans else _baseline(item)}
+        counts = {"samples": option.cassette_samples[0], "baseline": 0 if plans else _baseline(item)}
         plans.append(planned(item.nodeid, cassette, (name, chosen), **counts, prices=prices))
         if option.cassette_max_usd is not None:
             refuse_unpriced(plans[-1], option.cassette_max_usd)
-    if option.cassette_plan is not None:
+    if option.cassette_dry_run:
         item.user_properties.append((_PLANS, json.dumps([asdict(plan) for plan in plans])))
     recorded = trajectory_of(cassette, prices)
     return _Trying(option.cassette_candidate, recorded, prices, {}, _known(item, recorded))
 
 
 def _baseline(item: pytest.Item) -> int:
-    option = item.config.option
-    return int(option.cassette_baseline if option.cassette_baseline is not None else option.cassette_samples)
+    return int(item.config.option.cassette_samples[1])
 
 
 def _known(item: pytest.Item, recorded: Trajectory) -> dict[tuple[str, Lane, int], Sample]:
@@ -183,7 +182,7 @@ def _try_one(
         return known or _sample(item, nextitem, key, (lane, model, number), trying.recorded, trying.prices)
 
     try:
-        most, baseline = item.config.option.cassette_samples, _baseline(item)
+        most, baseline = item.config.option.cassette_samples
         for number in range(1, max(most, baseline) + 1):
             if number <= baseline:
                 if number not in trying.baseline:
@@ -270,7 +269,7 @@ def family_of(item: pytest.Item) -> int:
 def fail_worse(item: pytest.Item) -> None:
     """Fail a test with which a candidate is worse, passes too seldom, or could not be judged."""
     for trial in trials_in(item.user_properties):
-        if failure := trial.failure(family_of(item), item.config.option.fail_under):
+        if failure := trial.failure(family_of(item), item.config.option.cassette_fail_under):
             problems = dict.fromkeys(one.problem for one in trial.lane("candidate") if one.problem)
             pytest.fail("\n  ".join([failure, *problems]), pytrace=False)
 

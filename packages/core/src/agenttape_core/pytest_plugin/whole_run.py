@@ -61,7 +61,7 @@ class WholeRun:
         self._unwritten: list[str] = []
         self._unseen: list[str] = []
         is_worker = hasattr(config, "workerinput")  # the reporting process sees all tests
-        if not is_worker and (config.option.cassette_summary or os.environ.get("GITHUB_ACTIONS") == "true"):
+        if not is_worker and (config.option.cassette_report or os.environ.get("GITHUB_ACTIONS") == "true"):
             from agenttape_core.pytest_plugin.reporting import TestReports
 
             self._reports = TestReports(config.rootpath)
@@ -90,7 +90,7 @@ class WholeRun:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Look for cassettes that belong to no test."""
-        if self._config.option.fail_on_orphans:
+        if "orphans" in self._config.option.cassette_strict:
             from agenttape_core.pytest_plugin import orphans
 
             found = orphans.find([*session.items, *self._deselected], self._config)
@@ -124,7 +124,7 @@ class WholeRun:
             self._verified += verified_in(report.user_properties)
         if report.when == "teardown":
             self._note_further_runs(report, names)
-        if report.when == "teardown" and self._config.option.rerecord == "plan":
+        if report.when == "teardown" and self._config.option.cassette_plans:
             from agenttape_core.pytest_plugin.planning import own_plans_in, plan_in, refusals_in
 
             self._own_plans += own_plans_in(report)
@@ -181,16 +181,13 @@ class WholeRun:
             from agenttape_core.pytest_plugin.verifying import keep_verified
 
             keep_verified(self._config.rootpath, self._verified)
-        if output is None:
-            self._write_tables()
+        summaries = self._write_tables() if output is None else []
         if self._reports is not None:
             verdicts = self._verdicts()
             lines = [_sum(verdicts), *_not_run(verdicts)] if verdicts else []
-            self._unwritten += self._reports.write(self._config.option.cassette_summary, lines)
+            self._unwritten += self._reports.write(summaries, lines)
             if self._unwritten and exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
-        if output is None and self._config.option.cassette_plan is not None:
-            self._write_plans(self._config.option.cassette_plan)
 
     def _is_worse(self) -> bool:
         if not self._trials:
@@ -212,8 +209,8 @@ class WholeRun:
             yield f"--cassette-lab=model was tried on no test {among}: it needs recordings in which a model is asked"
         if option.faults is not None and not any(matrix.cells for matrix in self._matrices):
             yield f"--cassette-lab=faults could make no call fail {among}: it needs tests that pass with recorded calls"
-        if option.rerecord == "plan" and not self._plans and not self._own_plans:
-            yield f"--rerecord=plan found nothing to plan {among}: record first, --cassette-mode=once"
+        if option.cassette_plans and not self._plans and not self._own_plans:
+            yield f"--cassette-dry-run found nothing to update {among}: record first, --cassette-mode=once"
         if option.explore is not None and not self._explored:
             yield f"--cassette-lab=orders tried no order {among}: it needs tests that pass with recorded calls"
         if option.adequacy is not None and not self._passed:
@@ -224,34 +221,41 @@ class WholeRun:
 
         return any(open_cassette(self._config.rootpath / path).entries for path in self._verified)
 
-    def _write_plans(self, path: str) -> None:
-        if self._config.option.rerecord == "plan":
-            from agenttape_core.pytest_plugin.planning import by_cassette, write_plans
-
-            write_plans(path, self._plans, by_cassette(self._own_plans), self._refused)
-        elif path:
-            from agenttape_core.pytest_plugin.trying import write_plans as write_plans_of_trials
-
-            write_plans_of_trials(path, self._trial_plans)
-
-    def _write_tables(self) -> None:
+    def _write_tables(self) -> list[str]:
+        """Write the results of a dry run and of experiments; return the reports that are of the tests themselves."""
         option = self._config.option
         if option.cassette_candidate and "agenttape_core.pytest_plugin.trying" in sys.modules:
             from agenttape_core.pytest_plugin.trying import interrupted_in
 
             self._trials += interrupted_in(self._config)
-        if option.cassette_report is not None and option.cassette_candidate:
-            from agenttape_core.pytest_plugin.trying import write_trials
-
-            write_trials(option.cassette_report, self._trials)
-        if option.cassette_report is not None and not option.cassette_candidate:
-            from agenttape_core.pytest_plugin.faulting import write_matrices
-
-            write_matrices(option.cassette_report, self._matrices)
         if option.adequacy is not None and self._passed:
             from agenttape_core.pytest_plugin.editing import lines_of
 
             self._adequate = lines_of(self._config, self._passed)
+        return [path for path in option.cassette_report if not self._is_written(path)]
+
+    def _is_written(self, path: str) -> bool:
+        """Write the result of a dry run or of an experiment, if it has the form of the suffix."""
+        option, form = self._config.option, f".{path.rpartition('.')[2]}"
+        if option.cassette_plans and form == ".json":
+            from agenttape_core.pytest_plugin.planning import by_cassette, write_plans
+
+            write_plans(path, self._plans, by_cassette(self._own_plans), self._refused)
+        elif option.cassette_candidate and option.cassette_dry_run and form == ".json":
+            from agenttape_core.pytest_plugin.trying import write_plans as write_plans_of_trials
+
+            write_plans_of_trials(path, self._trial_plans)
+        elif option.cassette_candidate and not option.cassette_dry_run and form in {".json", ".md"}:
+            from agenttape_core.pytest_plugin.trying import write_trials
+
+            write_trials(path, self._trials)
+        elif self._matrices or option.faults is not None:
+            from agenttape_core.pytest_plugin.faulting import write_matrices
+
+            write_matrices(path, self._matrices)
+        else:
+            return False
+        return True
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts on the cassettes."""
@@ -272,7 +276,7 @@ class WholeRun:
 
     def _sections(self) -> Iterator[tuple[str, Sequence[str]]]:
         verdicts = self._verdicts()
-        if self._config.option.rerecord == "plan":
+        if self._config.option.cassette_plans:
             from agenttape_core.pytest_plugin.planning import by_cassette, lines_of
 
             own = {name: one.plan for name, one in by_cassette(self._own_plans).items()}

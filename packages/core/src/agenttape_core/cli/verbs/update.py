@@ -173,7 +173,7 @@ class _Tests:
 
         with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
             file = Path(folder) / "plan.json"
-            ended = run_pytest(self._words, ["--rerecord=plan", f"--cassette-plan={file}"], quietly=True)
+            ended = run_pytest(self._words, ["--cassette-dry-run", f"--cassette-report={file}"], quietly=True)
             if ended.returncode not in {OK, FINDINGS} or not file.exists():
                 why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
                 raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
@@ -185,7 +185,7 @@ class _Tests:
     def execute(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
         tests = list(dict.fromkeys(test for name in dirty for test in self._tests[name]))
         limit = [] if max_usd is None else [f"--cassette-max-usd={max_usd}"]
-        waits = ["--cassette-pending"] if self._pending else []
+        waits = ["--cassette-review"] if self._pending else []
         updated = run_pytest(tests, ["--rerecord=changed", *limit, *waits], quietly=self._apart)
         if updated.returncode or _waits(dirty.values()):
             return FINDINGS if updated.returncode else OK  # what waits was proved, and replays once it is accepted
