@@ -679,3 +679,20 @@ def test_a_project_in_a_folder_of_its_repository(
     assert not (project / ".github").exists()
     written = yaml.safe_load((repository.folder / ".github" / "workflows" / "agenttape.yml").read_text())
     assert written["jobs"]["replay"]["defaults"] == {"run": {"working-directory": "packages/agent"}}
+
+
+@pytest.mark.process
+def test_an_example_project(folder: Path, command: Any) -> None:
+    """The example is red without a recording, green with one, red after an edit, and green once updated."""
+    assert command("init", "--example", "shop").code == 0
+    shop = folder / "shop"
+
+    def ended(*options: str) -> int:
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+        return subprocess.run(words, cwd=shop, check=False, capture_output=True).returncode
+
+    assert (ended(), ended("--cassette-mode=once"), ended()) == (1, 0, 0)
+    agent = shop / "support.py"
+    agent.write_text(agent.read_text("utf-8").replace("one sentence", "two sentences"), encoding="utf-8")
+    assert (ended(), ended("--rerecord=changed"), ended()) == (1, 0, 0)
+    assert command("init", "--example", "shop").code == 2

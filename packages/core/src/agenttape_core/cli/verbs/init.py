@@ -27,10 +27,28 @@ _NO_REPOSITORY = (
 )
 
 
+_EXAMPLE = Path(__file__).parents[1] / "example"
+_STEPS = """\
+  cd {folder}
+  pytest                        red: there is no recording
+  pytest --cassette-mode=once   records, with a model on this machine
+  pytest                        green, offline
+edit PROMPT in support.py, and:
+  pytest                        red: a request changed
+  pytest --rerecord=changed     records only what changed"""
+
+
 @verb("agenttape init --ci")
 @click.option("--ci", "automated", is_flag=True, help="Also write a GitHub Actions workflow and pre-commit hooks.")
 @click.option("--generated", is_flag=True, help="Also mark cassettes as generated: forges fold them in a review.")
-def init(*, automated: bool, generated: bool, as_json: bool) -> int:
+@click.option(
+    "--example",
+    metavar="FOLDER",
+    is_flag=False,
+    flag_value="agenttape-example",
+    help="Only write a small project with a model that needs no key, by default to agenttape-example.",
+)
+def init(*, automated: bool, generated: bool, example: str | None, as_json: bool) -> int:
     """Set up git for cassettes, and CI and hooks if you wish.
 
     Git then compares and merges the cassettes of this project by record, and ignores the working files beside them.
@@ -38,6 +56,8 @@ def init(*, automated: bool, generated: bool, as_json: bool) -> int:
     Writes lines to .gitattributes and .gitignore in this folder, and settings to this clone of the repository: run it
     once in each clone. Existing lines are kept. Exits with 1 if a file has to be edited by hand.
     """
+    if example is not None:
+        return _write_example(Path(example), as_json=as_json)
     project = Path()
     root = root_of(project)
     folder = folder_name(shown_path(load_settings().cassette_dir))
@@ -53,6 +73,21 @@ def init(*, automated: bool, generated: bool, as_json: bool) -> int:
         if automated and (told := advice(installed_origins())):
             print_text(told)
     return FINDINGS if any(change.state == "left" for change in changes) else OK
+
+
+def _write_example(folder: Path, *, as_json: bool) -> int:
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(_EXAMPLE.glob("*.txt"))}
+    if folder.is_dir() and any(folder.iterdir()):
+        raise click.UsageError(f"{folder} isn't empty; name another folder: agenttape init --example FOLDER")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    if as_json:
+        print_json({"written": [str(folder / name) for name in texts]})
+    else:
+        print_text("\n".join(f"{folder / name}: written" for name in texts))
+        print_text(_STEPS.format(folder=folder))
+    return OK
 
 
 def _near(root: Path | None) -> Path:
