@@ -65,7 +65,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def verdicts(matrix: FaultMatrix) -> dict[str, str]:
     """Return the verdicts of each kind, a letter for each call that can fail like that."""
-    marks = {"recovered": "r", "silent": "S", "raised": "x", "asks": "a", "did not land": "?"}
+    marks = {"recovered": "r", "silent": "S", "raised": "x", "new_call": "a", "not_reached": "?"}
     found: dict[str, str] = {}
     for cell in matrix.cells:
         found[cell.fault] = found.get(cell.fault, "") + marks[cell.verdict]

@@ -112,13 +112,13 @@ async def test_faults(recorded: dict[bool, Path], streaming: bool) -> None:
     for cell in found.cells:
         marks.setdefault(cell.fault, []).append(cell.verdict)
     assert marks.pop("cut_stream", ["raised"]) == ["raised"]
-    outside = ["raised", "asks", "raised"]
+    outside = ["raised", "new_call", "raised"]
     assert marks == {
         **dict.fromkeys(("rate_limit", "timeout", "connection_reset"), outside),
         "cut_tool_call": ["raised"],
-        "malformed_tool_call": ["asks"],
-        "empty": ["silent", "asks", "silent"],
-        "tool_error": ["asks"],
-        "inject": ["asks"],
-        "note": ["asks"],
+        "malformed_tool_call": ["new_call"],
+        "empty": ["silent", "new_call", "silent"],
+        "tool_error": ["new_call"],
+        "inject": ["new_call"],
+        "note": ["new_call"],
     }

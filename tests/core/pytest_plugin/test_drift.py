@@ -22,7 +22,7 @@ from typing import Any
 def test_city(cassette):
     city = Path("city").read_text()
     ask(city)
-    cassette.assert_matches_golden(look_up(city))
+    cassette.assert_matches_snapshot(look_up(city))
 """
 
 
@@ -189,7 +189,7 @@ import os
 def test_it(cassette):
     ask("hello")
     value = {"answer": [{"text": "fine", "id": os.environ["ID"]}], "words": os.environ["WORDS"]}
-    cassette.assert_matches_golden(value, ignore=%s)
+    cassette.assert_matches_snapshot(value, ignore=%s)
 """
 
 

@@ -283,7 +283,7 @@ def broken():
 
 @pytest.mark.cassette
 def test_wrong(cassette):
-    cassette.assert_matches_golden(ask("wrong"))
+    cassette.assert_matches_snapshot(ask("wrong"))
     assert os.environ.get("RIGHT")
 
 class TestCase(unittest.TestCase):

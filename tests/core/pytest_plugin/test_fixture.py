@@ -71,7 +71,7 @@ def test_what_holds(tested: TestCassette) -> None:
     tested.assert_final_output("Rain? Yes.")
     tested.assert_final_output(contains="Yes")
     if tested.mode == "none":
-        tested.assert_no_new_calls()
+        tested.assert_all_replayed()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_new_calls(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "a.yaml", mode="new_episodes") as session:
         look_up("Paris")
         with pytest.raises(AssertionError, match="tool look_up at look_up"):
-            TestCassette(session, "x", "pytest x").assert_no_new_calls()
+            TestCassette(session, "x", "pytest x").assert_all_replayed()
 
 
 def test_nothing_expected(tested: TestCassette) -> None:
@@ -117,7 +117,7 @@ import os
 @pytest.mark.cassette
 def test_it(cassette):
     ask("hi")
-    cassette.assert_matches_golden({"answer": [1, os.environ.get("WHAT", "two")], "key": os.environ["KEY"]}, "plan")
+    cassette.assert_matches_snapshot({"answer": [1, os.environ.get("WHAT", "two")], "key": os.environ["KEY"]}, "plan")
 """
 
 

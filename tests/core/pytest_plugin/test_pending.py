@@ -14,7 +14,7 @@ from agenttape_core import use_cassette
 @pytest.mark.cassette
 def test_a(cassette):
     first = ask(WORD)
-    cassette.assert_matches_golden(first)
+    cassette.assert_matches_snapshot(first)
     assert ask("then").startswith("then")
 
 @pytest.mark.cassette

@@ -35,7 +35,7 @@ def test_function(own, capsys, cassette, request):
     assert f"read {own}/a.txt" in cassette.interactions[-1].request["arguments"]["question"]
     print("seen")
     assert capsys.readouterr().out == "seen\\n"
-    cassette.assert_matches_golden(ask("golden"))
+    cassette.assert_matches_snapshot(ask("golden"))
 
 @pytest.mark.cassette
 class TestClass:

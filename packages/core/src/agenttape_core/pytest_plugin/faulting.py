@@ -105,7 +105,10 @@ def try_faults(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.Stas
     _keep(item, matrices)
     bad = [cell for matrix in matrices for cell in matrix.failing(refused)]
     if bad:
-        lines = [f"{cell.fault} of {str(cell.target).strip()}: {cell.verdict}, {cell.words}" for cell in bad]
+        lines = [
+            f"{cell.fault} of {str(cell.target).strip()}: {cell.verdict.replace('_', ' ')}, {cell.words}"
+            for cell in bad
+        ]
         first = f"{len(bad)} of {sum(len(matrix.cells) for matrix in matrices)} faults come to what is not allowed"
         pytest.fail("\n  ".join([first, *lines]), pytrace=False)
 

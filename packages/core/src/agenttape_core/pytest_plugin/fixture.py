@@ -206,7 +206,7 @@ class TestCassette:
         if contains is not None:
             assert contains in found, self._differ("final output", f"... {contains} ...", found)
 
-    def assert_matches_golden(self, value: Any, name: str = "", *, ignore: Collection[str] = ()) -> None:
+    def assert_matches_snapshot(self, value: Any, name: str = "", *, ignore: Collection[str] = ()) -> None:
         """Assert that a value is equal to the one when the test was recorded.
 
         It is kept beside the cassette, redacted, as `CASSETTE.golden.yaml` or `CASSETTE.NAME.golden.yaml`. A test that
@@ -220,7 +220,7 @@ class TestCassette:
         __tracebackhide__ = True
         self._golden.compare(value, name, ignore)
 
-    def assert_no_new_calls(self) -> None:
+    def assert_all_replayed(self) -> None:
         """Assert that everything so far was served, and nothing executed."""
         __tracebackhide__ = True
         executed = [f"{crossed.kind} {crossed.name} at {crossed.address}" for crossed in self.report.executed]

@@ -117,18 +117,18 @@ def _target(item: Interaction) -> Target:
     return Target(item.number, item.kind, item.name, item.address)
 
 
-Verdict = Literal["recovered", "silent", "raised", "asks", "assertion", "did not land"]
+Verdict = Literal["recovered", "silent", "raised", "new_call", "assertion", "not_reached"]
 """The end of a run in which one call failed: it *recovered* and did what it did before; it ended well, but otherwise
-(*silent*); it *raised*; it *asks* something that nobody recorded; an *assertion* of the test failed; or the fault did
-not land, so that the run shows nothing."""
+(*silent*); it *raised*; it made a *new call*, which no recording answers; an *assertion* of the test failed; or the
+call was *not reached*, so that the run shows nothing."""
 
 MARKS: dict[Verdict, str] = {
     "recovered": "ok",
     "silent": "SILENT",
     "raised": "raised",
-    "asks": "asks",
+    "new_call": "new call",
     "assertion": "assert",
-    "did not land": "?",
+    "not_reached": "?",
 }
 """The verdicts as the matrix shows them."""
 
@@ -166,9 +166,9 @@ def verdict_of(ended: Ended) -> Verdict:
     """Return the verdict on a cell."""
     report = ended.report
     if report is None or not any(one.number == ended.number for one in report.landed):
-        return "did not land"
+        return "not_reached"
     if report.missed or report.drift:
-        return "asks"
+        return "new_call"
     if ended.how != "passed":
         return ended.how
     if ended.is_same is False or report.departed or report.judged:
@@ -185,11 +185,11 @@ def _landings(report: Report, number: int) -> int:
 def words_of(ended: Ended, verdict: Verdict) -> str:
     """Return in a few words why the verdict is what it is."""
     report = ended.report
-    if report is None or verdict == "did not land":
+    if report is None or verdict == "not_reached":
         return "the run did not make the call again"
-    if verdict == "asks":
+    if verdict == "new_call":
         departed = next((one for one in report.departed if one.what != "moved"), None)
-        return f"asks {departed.kind} {departed.name} at {departed.address} something new" if departed else ""
+        return f"changes the request of {departed.kind} {departed.name} at {departed.address}" if departed else ""
     if verdict == "silent":
         left = len(report.judged)
         return f"ended well, and {left} recorded calls were not made" if left else "ended well with another answer"
@@ -270,7 +270,7 @@ def _judged(matrix: FaultMatrix, cell: Cell) -> Judged:
     if cell.verdict == "recovered" or cell.fault == NOTE.name:
         return Judged("faults", text)
     finding = Finding(
-        f"{cell.fault}: {cell.verdict}",
+        f"{cell.fault}: {cell.verdict.replace('_', ' ')}",
         expected="recovered",
         found=cell.words or cell.verdict,
         level="error" if cell.verdict in FAILING else "warning",
@@ -295,7 +295,7 @@ def summary_of(matrices: Sequence[FaultMatrix]) -> str:
     total: Counter[Verdict] = Counter()
     for matrix in matrices:
         total += matrix.count()
-    parts = [f"{total[verdict]} {verdict}" for verdict in MARKS if total[verdict]]
+    parts = [f"{total[verdict]} {verdict.replace('_', ' ')}" for verdict in MARKS if total[verdict]]
     excluded = sum(bool(matrix.excluded) for matrix in matrices)
     parts += [f"{counted(excluded, 'test')} excluded"] if excluded else []
     return f"{counted(total.total(), 'fault')}: {', '.join(parts) or 'none could be tried'}"
@@ -308,12 +308,14 @@ def _table(matrix: FaultMatrix) -> list[str]:
     targets = list(dict.fromkeys(cell.target for cell in matrix.cells))
     found = {(cell.target, cell.fault): cell for cell in matrix.cells}
     width = max((len(str(target)) for target in targets), default=0)
-    lines = [matrix.test, f"{'':{width}}  {'  '.join(faults)}"] if targets else [matrix.test, "  no call can fail"]
+    shown = {key: MARKS[cell.verdict] for key, cell in found.items()}
+    widths = [max(len(fault), *(len(mark) for key, mark in shown.items() if key[1] == fault)) for fault in faults]
+    heads = [f"{fault:<{columns}}" for fault, columns in zip(faults, widths, strict=True)]
+    lines = (
+        [matrix.test, f"{'':{width}}  {'  '.join(heads)}".rstrip()] if targets else [matrix.test, "  no call can fail"]
+    )
     for target in targets:
-        row = [
-            f"{MARKS[found[target, fault].verdict] if (target, fault) in found else '.':<{len(fault)}}"
-            for fault in faults
-        ]
+        row = [f"{shown.get((target, fault), '.'):<{columns}}" for fault, columns in zip(faults, widths, strict=True)]
         lines.append(f"{target!s:<{width}}  {'  '.join(row)}".rstrip())
     if matrix.left_out:
         lines.append(f"  {matrix.left_out} of {counted(matrix.calls, 'call')} not tried: others stand for them")
