@@ -244,7 +244,7 @@ def test_served_agent(project: Path) -> None:
     """A request that is sent again to an ASGI application does not reach it."""
     injected(project, sys.executable, "ask.py", into="none of them", within=COMMAND)
     (source,) = (project / "runs").glob("*.yaml")
-    words = ("agenttape", "replay", "--source", str(source), "--asgi", "service:app")
+    words = ("agenttape", "replay", "--run", str(source), "--asgi", "service:app")
     found = injected(project, *words, into="agenttape_core.tools.processes.restart_api", within=COMMAND, every=40)
     assert_nothing_ran(found, 7)
 

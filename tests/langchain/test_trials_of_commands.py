@@ -147,7 +147,7 @@ def source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_candidate_may_word_an_answer_otherwise(source: str, capfd: pytest.CaptureFixture[str]) -> None:
     """A server whose candidate words its answer otherwise passes; the lines that differ are reported, redacted."""
-    served = ("replay", "--source", source, "--asgi", "service:app", "--candidate", "openai:new")
+    served = ("replay", "--run", source, "--asgi", "service:app", "--candidate", "openai:new")
     assert run([*served, "--samples", "1", "--baseline", "0", "--to", "kept", "--output", "out.json"]) == 0
     (sample,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["samples"]
     assert (sample["passed"], sample["problem"]) == (True, "")
@@ -166,7 +166,7 @@ def test_a_candidate_may_word_an_answer_otherwise(source: str, capfd: pytest.Cap
 
 def test_a_server_error_fails(source: str, capfd: pytest.CaptureFixture[str]) -> None:
     """A status of 500 fails with a candidate, too: as a sample, and as one run."""
-    served = ("replay", "--source", source, "--asgi", "service:app", "--candidate", "openai:broken")
+    served = ("replay", "--run", source, "--asgi", "service:app", "--candidate", "openai:broken")
     assert run([*served, "--samples", "1", "--baseline", "0", "--output", "out.json"]) == 1
     (sample,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["samples"]
     assert (sample["passed"], sample["differences"][4:6]) == (False, ["-200", "+500"])
@@ -178,7 +178,7 @@ def test_a_strict_replay_fails_on_a_difference(
     source: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Without anything live, a server that answers otherwise than it was recorded still fails."""
-    served = ("replay", "--source", source, "--asgi", "service:app")
+    served = ("replay", "--run", source, "--asgi", "service:app")
     assert run(served) == 0
     monkeypatch.setenv("MORE", " more")
     assert run(served) == 1

@@ -123,7 +123,7 @@ SHELLS_TAPED = (
 """While inside, what is done in such shells is recorded."""
 
 
-# -- Begin a recorded chain or agent again, as `agenttape replay --source` does.
+# -- Begin a recorded chain or agent again, as `agenttape replay --run` does.
 
 
 def restart(app: Any, source: Source) -> Callable[[], Any] | None:

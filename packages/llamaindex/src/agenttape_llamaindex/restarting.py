@@ -1,4 +1,4 @@
-"""Begin a recorded workflow again in the session that is open, as `agenttape replay --source` does.
+"""Begin a recorded workflow again in the session that is open, as `agenttape replay --run` does.
 
 A recording that holds the ticks of the run has the events that came from outside later; another one has the event that
 the run began with.

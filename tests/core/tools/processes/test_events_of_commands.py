@@ -152,7 +152,7 @@ def test_events_of_commands(sink: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_events_of_a_run_that_begins_again(sink: Any, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """`agenttape replay --source` passes its events on: its session opens in the midst of an import."""
+    """`agenttape replay --run` passes its events on: its session opens in the midst of an import."""
     url, told = sink
     import program  # type: ignore[import-not-found]
 
@@ -161,5 +161,5 @@ def test_events_of_a_run_that_begins_again(sink: Any, monkeypatch: pytest.Monkey
         program.weather("Paris")
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     monkeypatch.setenv("AGENTTAPE_EVENTS", url)
-    assert run(["replay", "--source", "run", "--app", "program:weather"]) == 0
+    assert run(["replay", "--run", "run", "--app", "program:weather"]) == 0
     assert names(told) == ["session.started", "call.served", "session.ended"]

@@ -156,8 +156,8 @@ def test_a_server_says_so(
         monkeypatch.delitem(sys.modules, name)
     (run,) = (folder / "runs").iterdir()
     monkeypatch.delenv("SHOP_API_KEY")
-    ended = agenttape("replay", "--source", str(run), "--asgi", "served:app")
+    ended = agenttape("replay", "--run", str(run), "--asgi", "served:app")
     assert ended.code != 0
     assert ended.err.count(ADVICE.removeprefix("agenttape: ")) == 1, ended.err
     monkeypatch.setenv("SHOP_API_KEY", "no-key")
-    assert agenttape("replay", "--source", str(run), "--asgi", "served:app").code == 0
+    assert agenttape("replay", "--run", str(run), "--asgi", "served:app").code == 0

@@ -44,7 +44,7 @@ class TapeInbound:
 
     The application runs as it does without it: nothing is frozen or refused, and nothing that goes wrong with a
     recording reaches it (the logger `agenttape` has it). The header of a cassette holds the request: method, path,
-    query, body and the chosen headers, so `agenttape replay --source FILE --asgi module:app` sends it again. What a
+    query, body and the chosen headers, so `agenttape replay --run FILE --asgi module:app` sends it again. What a
     request has started and that outlives its answer is recorded too, for as long as `patience` says. Within a session,
     such as a replay, the middleware does nothing.
 

@@ -1,4 +1,4 @@
-"""A recorded run that `agenttape replay --source` begins again: which one, and the command that does it."""
+"""A recorded run that `agenttape replay --run` begins again: which one, and the command that does it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def restart_of(asked: Again, *, is_live: bool = False) -> Restart:
     """
     source, app, asgi, thread_id, given, headers = asked
     if (app is None) == (asgi is None):
-        raise click.UsageError("--source needs the program, --app module:graph, or the server, --asgi module:app")
+        raise click.UsageError("--run needs the program, --app module:graph, or the server, --asgi module:app")
     if headers and asgi is None:
         raise click.UsageError("--header is for requests: it needs --asgi")
     found = found_one(source) if _is_named(source) else None

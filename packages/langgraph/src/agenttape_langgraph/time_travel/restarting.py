@@ -1,4 +1,4 @@
-"""Begin a recorded thread again in the session that is open, as `agenttape replay --source` does."""
+"""Begin a recorded thread again in the session that is open, as `agenttape replay --run` does."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from agenttape_core.storage.names import SUFFIXES
 @click.argument("words", nargs=-1, metavar="[--] WORDS...")
 @with_options
 @click.option(
-    "--source", metavar="FILE|RUN_ID", help="A recorded run to begin again from its input, in place of WORDS."
+    "--run", "source", metavar="FILE|RUN_ID", help="Run the program of this recording again from its recorded input."
 )
 @click.option(
     "--app", metavar="NAME", help="Its program, as module:graph: a graph, chain, agent, workflow or function."
@@ -89,7 +89,7 @@ def replay(
     the recorded world, the exit code is 1, unless --drift is report. With --samples, that is done several times, in
     turn with the command's own model, until one is WORSE, BETTER or the SAME; WORSE exits with 1.
 
-    With --source, no command is needed: a graph, chain, agent or workflow runs again from the recorded input, an
+    With --run, no command is needed: a graph, chain, agent or workflow runs again from the recorded input, an
     interrupted LangGraph thread with its recorded answers, a server with the recorded request; the answer is printed.
 
     Exits with 1 for a miss, an unused recording or a refused connection, with 3 if a cassette is missing or broken,
@@ -108,7 +108,7 @@ def replay(
         )
         cassette, command = again.cassette, again.command
     elif source is not None or app or asgi or not words:
-        raise click.UsageError("expected the words of a command, or --source with --app or --asgi")
+        raise click.UsageError("expected the words of a command, or --run with --app or --asgi")
     candidate = chosen.get("candidate")
     trial = (samples, baseline, folder, output, plan or None, max_usd, resume)
     if candidate is None and any(one is not None for one in trial):

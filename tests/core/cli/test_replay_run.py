@@ -1,4 +1,4 @@
-"""`agenttape replay --source`: which recording, which program, and what is refused before anything runs."""
+"""`agenttape replay --run`: which recording, which program, and what is refused before anything runs."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def test_runs_begin_again(folder: Path, recorded: Any, capfd: pytest.CaptureFixt
     """A function runs again by the id of its run, a server gets its request; the answers are as recorded."""
     live, run_id = recorded
     capfd.readouterr()
-    code, told = run(["replay", "--source", run_id, "--app", "program:make"]), capfd.readouterr()
+    code, told = run(["replay", "--run", run_id, "--app", "program:make"]), capfd.readouterr()
     assert (code, json.loads(told.out)) == (0, {"said": live}), told.err
     (request,) = Path("runs").iterdir()
-    code, told = run(["replay", "--source", request.stem, "--asgi", "program:taped"]), capfd.readouterr()
+    code, told = run(["replay", "--run", request.stem, "--asgi", "program:taped"]), capfd.readouterr()
     assert (code, told.out.strip()) == (0, "Rome: sunny None"), told.err
     assert len(list(Path("runs").iterdir())) == 1
 
@@ -102,15 +102,15 @@ def test_what_is_refused(command: Any, recorded: Any) -> None:
     request = next(Path("runs").iterdir())
     app = ("--app", "program:weather")
     cases = [
-        (["--source", "weather", *app], 2, "does not hold the input of its run"),
-        (["--source", "nowhere", *app], 3, "no such"),
-        (["--source", "0123456789abcdef", *app], 3, "no cassette below this folder is the recording of such a run"),
-        (["--source", "run"], 2, "--source needs the program, --app module:graph"),
-        (["--source", "run", "--asgi", "program:app"], 2, "was begun by a program: --app module:graph"),
-        (["--source", request, *app], 2, "was begun by an HTTP request: --asgi module:app"),
-        (["--source", "run", *app, "--input", "{"], 2, "--input is no JSON"),
-        (["--source", "run", *app, "--header", "a: b"], 2, "--header is for requests"),
-        (["--source", "run", *app, "python"], 2, "expected the words of a command"),
+        (["--run", "weather", *app], 2, "does not hold the input of its run"),
+        (["--run", "nowhere", *app], 3, "no such"),
+        (["--run", "0123456789abcdef", *app], 3, "no cassette below this folder is the recording of such a run"),
+        (["--run", "run"], 2, "--run needs the program, --app module:graph"),
+        (["--run", "run", "--asgi", "program:app"], 2, "was begun by a program: --app module:graph"),
+        (["--run", request, *app], 2, "was begun by an HTTP request: --asgi module:app"),
+        (["--run", "run", *app, "--input", "{"], 2, "--input is no JSON"),
+        (["--run", "run", *app, "--header", "a: b"], 2, "--header is for requests"),
+        (["--run", "run", *app, "python"], 2, "expected the words of a command"),
         (["--app", "program:weather"], 2, "expected the words of a command"),
         ([], 2, "expected the words of a command"),
     ]
@@ -123,6 +123,6 @@ def test_what_is_refused(command: Any, recorded: Any) -> None:
 def test_the_program_is_named_before_it_runs(command: Any, recorded: Any) -> None:
     """The recording is not touched by a replay that cannot begin."""
     before = Path("cassettes/run.yaml").read_bytes()
-    ended = command("replay", "--source", "run", "--app", "program")
+    ended = command("replay", "--run", "run", "--app", "program")
     assert (ended.code, Path("cassettes/run.yaml").read_bytes()) == (2, before)
     assert open_cassette("cassettes/run.yaml").header.input == {"city": "Paris"}
