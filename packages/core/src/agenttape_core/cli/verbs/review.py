@@ -5,23 +5,26 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
 
 import click
 
 from agenttape_core.cli.app import OK, USAGE
 from agenttape_core.cli.output import print_json, print_text, progress, verb
-from agenttape_core.cli.reviewing import SAID, chosen, headline, report
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.tools.reading.answer import Answer, joined
 from agenttape_core.tools.reading.prices import Prices, load_prices
-from agenttape_core.tools.review import Pending, PendingCall, accept, pending_in, pending_of, reject
+from agenttape_core.tools.review import Decided, Pending, PendingCall, accept, pending_in, pending_of, reject
 from agenttape_core.tools.review.calls import SORTS
 from agenttape_core.tools.review.deciding import decide
 
+_SORTS = {"path": "another path", "words": "other words", "tokens": "other token counts only"}
+"""The sorts of changes, in words."""
 _KEYS = "[a]ccept  [r]eject  [s]kip  [A]ll of this cassette  [R]eject all of it  [q]uit: "
 _WITHOUT_A_TERMINAL = (
     "agenttape: review needs a terminal\n"
@@ -59,7 +62,7 @@ def review(words: tuple[str, ...], *, everything: bool, as_json: bool) -> int:
     action = words[0] if words and words[0] in _ACTIONS else ""
     rest = words[1:] if action else words
     if decide_one := _DECIDING.get(action):
-        report([decide_one(pending, keys) for pending, keys in chosen(rest, everything=everything)], as_json=as_json)
+        _report([decide_one(pending, keys) for pending, keys in _chosen(rest, everything=everything)], as_json=as_json)
         return OK
     if everything:
         raise click.UsageError("--all needs accept or reject")
@@ -72,9 +75,9 @@ def _list(paths: Sequence[str], *, as_json: bool) -> int:
         print_json({"pending": [one.to_dict() for one in waiting]})
         return OK
     for one in waiting:
-        print_text(headline(one))
+        print_text(_headline(one))
         for call in one.calls:
-            print_text(f"  {call.state:<8} {SAID[call.sort]:<24} {call.key}")
+            print_text(f"  {call.state:<8} {_SORTS[call.sort]:<24} {call.key}")
     calls = sum(len(one.calls) for one in waiting)
     if waiting:
         print_text(f"{counted(len(waiting), 'recording')} to review, {counted(calls, 'changed call')}")
@@ -94,7 +97,7 @@ def _walk(paths: Sequence[str]) -> int:
     if waiting:
         with _keys() as read:
             decisions = walked(waiting, prices, read)
-    report([decide(pending, accepted, rejected) for pending, accepted, rejected in decisions], as_json=False)
+    _report([decide(pending, accepted, rejected) for pending, accepted, rejected in decisions], as_json=False)
     return OK
 
 
@@ -169,7 +172,7 @@ def _rank(pending: Pending) -> tuple[int, str]:
 def _introduction(pending: Pending, prices: Prices) -> Iterator[str]:
     change = pending.change(prices)
     yield ""
-    yield headline(pending)
+    yield _headline(pending)
     yield from (f"  {line}" for line in change.calls[:_TRAJECTORY])
     if len(change.calls) > _TRAJECTORY:
         yield f"  … and {counted(len(change.calls) - _TRAJECTORY, 'line')} more"
@@ -180,7 +183,7 @@ def _introduction(pending: Pending, prices: Prices) -> Iterator[str]:
 
 def _shown(call: PendingCall, place: str, walk: _Walk) -> Iterator[str]:
     yield ""
-    yield f"{place}  {call.state}: {SAID[call.sort]}"
+    yield f"{place}  {call.state}: {_SORTS[call.sort]}"
     yield f"  {call.compared.kind} {call.compared.name} at {call.address}"
     if call.before is None or call.now is None:
         found = call.now or call.before
@@ -260,3 +263,89 @@ def _key(pressed: str) -> str:
     if pressed in {"", "\x03", "\x04"}:  # Ctrl-C, Ctrl-D
         raise click.Abort
     return pressed
+
+
+def _headline(pending: Pending) -> str:
+    """Return the first line about a recording that waits."""
+    worst = next(
+        (_SORTS[sort] for sort in _SORTS if any(call.sort == sort for call in pending.calls)), "nothing changed"
+    )
+    older = "; the cassette has been recorded anew since" if pending.is_older else ""
+    return f"{pending.shown}: {worst}, {counted(len(pending.calls), 'call')}{older}"
+
+
+def _chosen(keys: Sequence[str], *, everything: bool) -> list[tuple[Pending, list[str]]]:
+    """Return what waits with the keys that are meant of it.
+
+    Args:
+        keys: Keys of calls; cassettes and folders, for all in them; addresses, where only one call that waits has it.
+        everything: Whether all that waits below the current folder is meant.
+
+    Raises:
+        UsageError: If a key means nothing, or an address several calls.
+        CassetteError: If a file cannot be read.
+    """
+    if everything == bool(keys):
+        raise click.UsageError(
+            "name the keys of calls, cassettes or folders, or take --all; list them with: agenttape review list"
+        )
+    if everything:
+        return [(one, [call.key for call in one.calls]) for one in map(pending_of, pending_in())]
+    found: dict[Path, tuple[Pending, list[str]]] = {}
+    for key in keys:
+        for pending, named in _meant(key):
+            _, before = found.setdefault(pending.path.resolve(), (pending, []))
+            before += [each for each in named if each not in before]
+    return list(found.values())
+
+
+def _meant(key: str) -> Iterable[tuple[Pending, list[str]]]:
+    path, colons, address = key.partition("::")
+    if not colons and Path(path).exists():
+        waiting = pending_in([path])
+        if not waiting:
+            raise click.UsageError(f"nothing waits for review in {path}; list what does: agenttape review list")
+        return [(one, [call.key for call in one.calls]) for one in map(pending_of, waiting)]
+    everywhere = [pending_of(each) for each in (pending_in([path]) if colons and Path(path).exists() else pending_in())]
+    wanted = address if colons else key
+    fits = [
+        (one, call.key)
+        for one in everywhere
+        for call in one.calls
+        if call.key.partition("::")[2] == wanted and (not colons or one.path.resolve() == Path(path).resolve())
+    ]
+    if len(fits) == 1:
+        ((pending, found),) = fits
+        return [(pending, [found])]
+    if fits:
+        several = "\n  ".join(each for _, each in fits)
+        raise click.UsageError(f"{key!r} means {len(fits)} calls; name one of them:\n  {several}")
+    known = [call.key for one in everywhere for call in one.calls]
+    alike = get_close_matches(key, known, n=1, cutoff=0)
+    meant = f"; did you mean: {alike[0]}" if alike else ""
+    raise click.UsageError(f"no call waits for review under the key {key!r}{meant}\n  list them: agenttape review list")
+
+
+def _report(decided: Sequence[Decided], *, as_json: bool) -> None:
+    """Print what became of recordings that waited."""
+    if as_json:
+        print_json({"decided": [one.to_dict() for one in decided], "left": sum(one.left for one in decided)})
+        return
+    for one in decided:
+        print_text(_said(one))
+        for key in one.along:
+            print_text(f"  with it, since they hang together: {key}")
+        for key in one.needs:
+            print_text(f"  to replay with the program that recorded it, accept too: {key}")
+    if not decided:
+        print_text("nothing waits for review")
+
+
+def _said(one: Decided) -> str:
+    counts = [
+        f"{counted(len(keys), 'call')} {word}"
+        for keys, word in ((one.accepted, "accepted"), (one.rejected, "rejected"))
+        if keys
+    ]
+    left = [f"{one.left} still pending"] if one.left else []
+    return f"{one.path}: {', '.join([*counts, *left]) or 'nothing had changed'}"
