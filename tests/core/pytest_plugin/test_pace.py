@@ -32,7 +32,7 @@ def test_own():
 def test_it_reaches_marked_tests_and_sessions_of_their_own(project: Project) -> None:
     """Replays take the time of the recording, also those of sessions that a test opens by itself."""
     project.tests(SUITE)
-    run = "-q"
+    run = ("-q",)
     project.run(*run).assert_outcomes(passed=2)
     project.run(*run, "--cassette-pace=virtual").assert_outcomes(passed=2)
 
