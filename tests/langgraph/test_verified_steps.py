@@ -81,7 +81,7 @@ def test_a_sound_replay(program: Callable[[], None], tmp_path: Path, monkeypatch
 
 def test_an_agent_within_a_tool_that_is_served_as_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps of an agent are missed where the tool that runs it is served, although no answer is another."""
-    monkeypatch.setattr(Policy, "runs_through", lambda *_: False)
+    monkeypatch.setattr(Policy, "steps_into", lambda *_: False)
     assert _places(lambda: _supervisor(ask_expert), tmp_path / "block.yaml") == [
         "step agent LangGraph at LangGraph/tools@1/ask_expert/LangGraph",
         "step node node at LangGraph/tools@1/ask_expert/LangGraph/node@1",
