@@ -126,98 +126,98 @@ def _open(request: SessionRequest) -> Opened:
 
 
 class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a context manager and a decorator
-    """Record what the agent does once, and replay it ever after.
+    """Record the calls of a block or function once; replay them from then on.
+
+    A context manager and a decorator, for sync and async code:
+
+        with use_cassette("weather", mode="once") as cassette:
+            agent.invoke(question)
+        print(cassette.report)
+
+    By default a session replays: recorded calls get their recorded answers, any other call raises `CassetteMissError`,
+    and the network is closed. To record, set `mode`.
+
+    You can set each option for a project, as `[tool.agenttape]` in `pyproject.toml`, or for one command, as
+    `AGENTTAPE_<OPTION>`. The argument wins over the environment, the environment over the file. `redact`, `ambient`,
+    `fakes`, `changes`, `beyond`, `order` and `to` can only be arguments.
 
     Args:
-        name_or_path: A bare name, for a `.yaml` file in `cassette_dir`; a path that ends with `.yaml`, `.yml` or
-            `.jsonl`, also with `.gz` or `.zst` after it; or a URL such as `s3://bucket/a.yaml`, with the extra
-            `fsspec`.
-        mode: `none` (replay only, the default; alias `replay`), `once` (record if there is no cassette yet),
-            `new_episodes` (serve what is recorded, record the rest), `update` (the same, and drop what is no longer
-            asked for), `all` (record everything anew; alias `record`).
-        cassette_dir: The folder of bare names; by default `cassettes`.
-        live: The calls that are executed for real in any mode, by kind (`"chat"`, `"tool"`), name (`"get_weather"`),
-            number (`4`), node (`"planner"`), address or a pattern of places (`"**/planner/**"`). A replay with
-            something live writes what happened to a derived cassette and leaves its own untouched. With
-            `"idempotent"`, embeddings, and tools that say that they may be called again, or only read, are executed
-            where a call of them has no recording. A selector that selects no recorded call is refused.
-        replay_only: The calls that are only ever served, in any mode, selected like `live`.
-        step_into: The calls whose code a replay runs, while the calls that it makes are served. Tools that did
-            nothing outside of the process by themselves, and made recorded calls, are run through without being named.
-        match_on: How a recording is found for a call, tried in turn: `exact` (the same request at the same address),
-            `request` (the same request elsewhere), `address` (another request at the same address), `ordered` (the
-            next one of the same kind and name), or a function of `(asked, recorded)` that returns whether it answers.
-            By default `("exact", "request")`.
-        ignore: Paths of requests that do not count when they are compared, such as `arguments.now`,
-            `messages[*].name`, `**.created_at`. By default those that the cassette was recorded with.
-        on_repeat: The reaction to a request that is repeated more often than it was recorded: `fail`, `last` (give the
-            last answer again) or `cycle` (start over).
-        on_miss: The result of a call without a recording: a `CassetteMissError` (`raise`), or an error result with
-            which the run goes on (`return`), counted in `report.drift`.
-        candidate: A model that is tried in the place of the program's own, whose code stays as it is: a chat model, a
-            name such as `"openai:gpt-5-mini"`, or a mapping of calls, selected like `live`, to these. With `"own"`, the
-            program's own model is asked again. Chat calls are then live, tools are served, and `on_miss` is `return`
-            unless it is given.
-        fakes: Functions that answer calls that were never recorded, by the name of the tool. They get its arguments.
-        drift: Whether a run that went on after calls without a recording fails at its end (`fail`), or not (`report`).
-        unavailable: The words that a model reads of a tool without a recording.
-        changes: What comes of recorded calls instead of what was recorded: `raises`, `returns`, `edits`, `cut` or
-            `late`, by the number, address, kind or name of the call, or a pattern of places such as `"**/search"`. The
-            first attempt is changed, and the next one gets what was recorded; `always` changes each. The session is a
-            replay, and recordings that are not asked for do not fail it, unless `on_unused` is given.
-        beyond: What a call without a recording gets once a change has landed: a miss (`stop`), the recording at its
-            address (`address`), or a real call, if its kind or name is among those that are given here.
-        to: The derived cassette that a replay with something live or changed writes; by default `NAME.derived.yaml`
-            beside it. A replay with changes that executes nothing writes one only if it is given. A mode that always
-            records writes none.
-        order: The calls to answer first where several wait in an event loop, in this order: numbers as `agenttape show`
-            prints them (`"5,3"`), or a list with addresses. What is not named comes after them, in the recorded order.
-            What cannot be reached is said in `report.disorder`. By default, the recorded order is kept.
-        on_unused: The reaction to a replay that did not use every recording: `fail`, `warn` or `ignore`; by default
-            `fail`, and `ignore` with `on_miss="return"`.
-        on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
-        pending: Whether a new recording of what is recorded already waits for review, as `NAME.pending.yaml` beside the
-            cassette, which stays as it is. See `agenttape review`.
-        opaque: The treatment of a value without a codec: `refuse` to record it, or `keep` an opaque value that can only
-            be passed around and shown on replay.
-        lossy: The treatment of a recording that holds less than the call returned, because it was only observed or
-            comes from another tool: `refuse` it like a missing one, or `serve` it.
-        pace: The time that a replay takes for each served call: none (`none`, the default), the recorded time
-            (`recorded`), that time multiplied by a number, such as 0.1, or the recorded time in a virtual clock
-            (`virtual`): latencies, timeouts and sleeps of event loops in true order, without waiting for them.
-        prove: Whether a decorated function that has recorded is called again at once, with the same arguments, to be
-            served what it recorded: `True` warns of a difference, `"fail"` raises it. By default it is not.
-        tracing: Whether a replay may report to outside tracers such as LangSmith. A recording may, as it always does.
-        http: Whether requests of HTTP clients are taped that no framework makes: `httpx`, `httpx2`, `requests`,
-            `urllib3`, `aiohttp`, `urllib.request`, `http.client`, and all SDKs above them. By default what the cassette
-            was recorded with.
-        freeze: The parts of the world to keep as they were recorded: `clock` or `clock:ticking`, `uuid`, `random`,
-            `numpy`, `env`. A replay freezes what its cassette names.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are. A rule named like a kind of
-            secret takes the place of our detector.
-        redaction_off: Kinds of secrets that are kept as they are, such as `email`.
-        allow_hosts: Hosts that a replay may still reach, as `HOST` or `HOST:PORT`; also the words `loopback` and
-            `subprocess`. If calls may be live, the hosts are open inside these calls only, and these calls reach no
-            others; write `program:HOST` to open a host to all code of the program. By default a replay reaches
-            nothing, and a live call everything.
-        events: Where what the session decides is told as it happens: a file that ends with `.jsonl`, to which lines are
-            added, `stderr`, a URL such as `nats://127.0.0.1:4222` (with the extra `nats`), or a function that takes
-            each event. It never fails or delays the run.
-        ambient: Whether frameworks tape every model and tool; if not, only taped objects take part.
-        tags: Words for the header.
+        name_or_path: A bare name (`"weather"` means `cassettes/weather.yaml`), a path that ends with `.yaml`, `.yml` or
+            `.jsonl`, optionally with `.gz` or `.zst`, or a URL such as `s3://bucket/a.yaml` (with the extra `fsspec`).
+        mode: `replay` (the default; VCR's `none`), `once` records if there is no cassette, `add` (VCR's
+            `new_episodes`) records the calls that are missing, `update` also drops calls that are no longer made,
+            `record` (VCR's `all`) records everything again.
+        live: Calls to make for real in any mode, by kind (`"chat"`, `"tool"`), name (`"get_weather"`), number (`4`),
+            node (`"planner"`), location or a pattern of places (`"**/planner/**"`). With `"idempotent"`, embeddings,
+            and tools that are safe to repeat, are made where they have no recording. The result goes to a derived
+            cassette. A selector that selects no recorded call is refused.
+        replay_only: Calls to replay in any mode, even `record`, selected like `live`.
+        ignore: Paths of a request to leave out when comparing, such as `arguments.now`, `messages[*].name`,
+            `**.created_at`. By default the ones the cassette was recorded with.
+        on_unused: What to do at the end of a replay about recordings that weren't used: `fail` (the default; `ignore`
+            with `on_miss="return"`), `warn` or `ignore`.
+        redact: Rules for secrets that the built-in detectors don't know, or `False` to store everything unchanged. A
+            rule with the name of a kind of secret replaces its detector.
+        allow_hosts: Hosts that a replay may reach, as `HOST` or `HOST:PORT`, and the words `loopback` and `subprocess`.
+            If calls may be live, the hosts are open inside these calls only, and these calls reach no others;
+            `program:HOST` opens a host to all code. By default a replay reaches nothing, and a live call everything.
 
-    Every option but `redact`, `ambient` and `prove` defaults to `[tool.agenttape]` in `pyproject.toml` and to the
-    environment variable `AGENTTAPE_<OPTION>`, which wins over the file.
+    Other Parameters:
+        cassette_dir: Folder for bare names; by default `cassettes`.
+        step_into: Calls whose code runs in a replay, with the calls inside replayed. Tools without side effects of
+            their own that made recorded calls are stepped into without being named.
+        match_on: Rules for finding a recording, tried in turn: `exact` (the same request at the same location),
+            `request` (the same request elsewhere), `address` (another request at the same location), `ordered` (the
+            next one of the same kind and name), or a function of `(asked, recorded)`. By default
+            `("exact", "request")`.
+        on_repeat: What to do when a request repeats more often than recorded: `fail`, `last` (replay the last answer
+            again) or `cycle` (start over).
+        on_miss: What a call without a recording gets: a `CassetteMissError` (`raise`), or an error result with which
+            the run continues (`return`); see `report.drift`.
+        on_error: What to do with a recording whose block raised: `discard` or `keep`.
+        lossy: Whether to replay a recording that holds less than the call returned: `refuse` it like a missing one, or
+            `replay` it.
+        opaque: What to do with a value without a codec: `refuse` to record it, or `keep` a placeholder that a replay
+            can only pass around and show.
+        freeze: What keeps its recorded value: `clock` or `clock:ticking`, `uuid`, `random`, `numpy`, `env`. A replay
+            freezes what its cassette names.
+        pace: How long replayed calls take: `none` (the default), `recorded`, a factor such as 0.1, or `virtual`:
+            latencies, timeouts and sleeps of event loops in true order, without waiting for them.
+        http: Whether to record HTTP requests that no framework makes: `httpx`, `httpx2`, `requests`, `urllib3`,
+            `aiohttp`, `urllib.request`, `http.client`, and SDKs above them. By default as recorded.
+        ambient: Whether to record every model and tool of the frameworks (the default), or only taped objects.
+        prove: Whether a decorated function is called again right after it recorded, with the same arguments, to check
+            that it replays: `True` warns of a difference, `"fail"` raises it. By default it isn't.
+        pending: Whether a new recording waits for `agenttape review`, as `NAME.pending.yaml` next to the cassette,
+            which doesn't change.
+        tracing: Whether a replay may report to tracers such as LangSmith. A recording always may.
+        events: Where to stream what the session does: a file that ends with `.jsonl`, `stderr`, a URL such as
+            `nats://127.0.0.1:4222` (with the extra `nats`), or a function. It never fails or delays the run.
+        redaction_off: Kinds of secrets to store unchanged, such as `email`.
+        tags: Words for the header of the cassette.
+        candidate: A model to try instead of the program's own: a chat model, a name such as `"openai:gpt-5-mini"`, or a
+            mapping of calls, selected like `live`, to these; `"own"` calls the program's own model again. Chat calls
+            are then live, tools are replayed, and `on_miss` is `return` unless you set it.
+        fakes: Functions that answer calls without a recording, by the name of the tool. They get its arguments.
+        drift: Whether a run that made calls without a recording fails at its end (`fail`), or not (`report`).
+        unavailable: The text that a model reads about a tool without a recording.
+        changes: Other outcomes of recorded calls: `raises`, `returns`, `edits`, `cut` or `late`, by number, address,
+            kind or name of the call, or a pattern of places such as `"**/search"`. The first attempt is changed, the
+            next one gets the recording; `always` changes each.
+        beyond: What a call without a recording gets once a change was made: a miss (`stop`), the recording at its
+            location (`address`), or a real call, if its kind or name is given here.
+        to: The derived cassette that a replay with live or changed calls writes; by default `NAME.derived.yaml`.
+        order: Calls to answer first if several wait in an event loop, in this order: numbers as `agenttape show` prints
+            them (`"5,3"`), or a list with addresses. By default the recorded order.
 
     Raises:
-        ConfigurationError: On construction or entry, if an option or a setting is not valid.
-        CassetteNotFoundError: On entry, if there is nothing to replay.
-        CassetteError: On entry, if the file cannot be read or is being recorded elsewhere; on exit, if it cannot be
-            written.
-        CassetteMissError: At the call that has no recording, and again on exit if something ate it.
-        UnusedInteractionsError: On exit, with `on_unused="fail"`.
-        ChangeNotLandedError: On exit, if the run did not make a call that was to be changed.
-        VerificationError: By a decorated function, with `prove="fail"`.
+        ConfigurationError: An option or setting is not valid; on construction or entry.
+        CassetteNotFoundError: There is nothing to replay; on entry.
+        CassetteError: The file can't be read or written, or is being recorded elsewhere.
+        CassetteMissError: A call has no recording; at the call, and again on exit if the program swallowed it.
+        UnusedInteractionsError: The run ended without using every recording; on exit.
+        ChangeNotLandedError: The run didn't make a call that was to be changed; on exit.
+        VerificationError: A decorated function didn't replay, with `prove="fail"`.
     """
 
     def __init__(
