@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.anchors import without_anchors
 from agenttape_core.redaction.detection.assignments import find_assignments
-from agenttape_core.redaction.detection.blocks import find_pem, find_schemes, find_url_passwords
+from agenttape_core.redaction.detection.blocks import find_pem
 from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.fields import find_fields, find_tags
 from agenttape_core.redaction.detection.findings import Finding, without_overlaps
@@ -147,10 +147,8 @@ def _by_form(view: View, *, strict: bool) -> list[Finding]:
             found += find_pem(view)
     if strict:
         return found
-    found += find_schemes(view)
     if b"0" in view.shape:
         found += find_numbers(view)
     if b"@" in raw or (b"%" in raw and b"%40" in raw) or (b"\\" in raw and rb"\u0040" in raw):
-        found += find_url_passwords(view)
         found += find_emails(view)
     return found

@@ -40,10 +40,8 @@ _FORMS = (
 )
 """Literals of secrets, each with a character that is cheaper to look for: no text that lacks it has the literal."""
 _FOLDED = (
-    (b"0", b"bearer"),
     (b"'\"", INTO),
     (b"\t", COPY),
-    (b"0+=", b"basic"),
 )
 """Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
 _ASSIGNED = (b"form-data; name=", b"input_value=", *TAGS)

@@ -1,17 +1,13 @@
-"""Secrets that are more than one token: PEM blocks, the tokens of Discord, credentials in a URL or after a scheme."""
+"""Secrets that are more than one token: PEM blocks, and the tokens of Discord."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.detector import BEFORE
-from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.values import is_placeholder
-from agenttape_core.redaction.detection.views import matches_at, places
+from agenttape_core.redaction.detection.views import places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,48 +55,3 @@ def find_discord(view: View) -> Iterator[Finding]:
 def may_be_discord(raw: bytes, at: int) -> bool:
     """Return True if two dots stand before a run as they do before the last part of such a token."""
     return raw[max(0, at - _MIDDLE) : at : _MIDDLE - 1] == b".."
-
-
-_URL = Lazy(r"""://[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})@(?=[\w.\[%{$-])""")
-
-
-def find_url_passwords(view: View) -> Iterator[Finding]:
-    """Find passwords in URLs: `scheme://user:password@host` (RFC 3986, 3.2.1)."""
-    for at in places(view.raw, b"://") if b"@" in view.raw else ():
-        match = _URL.match(view.text, at)
-        if match and not is_placeholder(match["secret"]):
-            yield view.finding(*match.span("secret"), SECRET)
-
-
-_BEARER = Lazy(r"[Bb](?:earer|EARER)(?:[ \t]{1,4}|%20|\+)(?P<secret>[\w.~+/-]{16,4096}={0,2})", re.ASCII)
-_BASIC = Lazy(r"[Bb](?:asic|ASIC) (?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})(?![\w+/=-])", re.ASCII)
-_NOT_BASIC = Lazy(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
-"""A word after "basic" is English unless it mixes cases, has digits or is padded."""
-
-
-def find_schemes(view: View) -> Iterator[Finding]:
-    """Find credentials after the schemes Bearer (RFC 6750) and Basic (RFC 7617)."""
-    for anchor, signs, pattern in ((b"bearer", b"0", _BEARER), (b"basic", b"0+=", _BASIC)):
-        for match in matches_at(view, anchor, pattern) if any(sign in view.shape for sign in signs) else ():
-            if _is_credential(match["secret"], basic=pattern is _BASIC):
-                yield view.finding(*match.span("secret"), SECRET)
-
-
-_WORDS = Lazy(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")
-"""English after "bearer": words joined by hyphens, perhaps a year."""
-
-
-def _is_credential(secret: str, *, basic: bool) -> bool:
-    if not basic and _WORDS.fullmatch(secret):
-        return False
-    if basic and not (len(secret) % 4 == 0 and _is_decodable(secret)):
-        return False
-    return any(char.isdigit() for char in secret) or (basic and not _NOT_BASIC.fullmatch(secret))
-
-
-def _is_decodable(secret: str) -> bool:
-    """Return True if base64 text holds `user:password`."""
-    try:
-        return b":" in base64.b64decode(secret, validate=True)
-    except (binascii.Error, ValueError):
-        return False

@@ -18,10 +18,7 @@ from agenttape_core.redaction.detection.findings import Finding
 from agenttape_core.redaction.detection.normal import Normal
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterator, Sequence
-
-    from agenttape_core.redaction.detection.lazy import Lazy
+    from collections.abc import Sequence
 
 LONG = 20
 """The shortest unbroken run of token characters that a provider's key has."""
@@ -131,19 +128,3 @@ def places(text: bytes, literal: bytes) -> Sequence[int]:
         at = text.rfind(literal, 0, at + overlap)
     found.reverse()
     return found
-
-
-def matches_at(view: View, literal: bytes, pattern: Lazy) -> Iterator[re.Match[str]]:
-    """Match a pattern wherever a literal stands, in small letters, but where a match goes on that was found before.
-
-    Args:
-        view: The text.
-        literal: What each match begins with, in small letters.
-        pattern: The pattern.
-    """
-    end = 0
-    for at in places(view.low, literal):
-        match = pattern.match(view.text, at) if at >= end else None
-        if match is not None:
-            end = match.end()
-            yield match

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+
+from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.tables.row import QUOTED, WORD, Row, has_digit_or_sign, row
 from agenttape_core.redaction.detection.values import is_opaque
 
@@ -10,6 +13,10 @@ _LEVEL = r"(?:[05-9][ ])?"
 _BASE64 = r"(?P<secret>[A-Za-z0-9+/]{8,512}={0,2})(?![\w+/=])"
 _VALUE = r"""(?P<secret>[^\s"'\\]{4,256})"""
 _LINE = r"""(?:\A|[\r\n>]|\\[rn]|[>:#][ ])"""
+_ENGLISH = Lazy(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")
+"""English after "bearer": words joined by hyphens, perhaps a year."""
+_WORD_AFTER_BASIC = Lazy(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
+"""A word after "basic" is English unless it mixes cases, has digits or is padded."""
 _COMMUNITIES = frozenset({"public", "private"})
 _RESETS = (
     *("/reset-password/", "/password-reset/", "/reset_password/", "/password_reset/", "/magic-link/", "/magic_link/"),
@@ -29,7 +36,34 @@ def _is_random_path(secret: str) -> bool:
     return is_opaque(secret) or (any(map(str.isdigit, secret)) and any(map(str.isalpha, secret)))
 
 
+def _is_bearer(secret: str) -> bool:
+    return _ENGLISH.fullmatch(secret) is None and any(map(str.isdigit, secret))
+
+
+def _is_basic(secret: str) -> bool:
+    """Return True for base64 of `user:password` (RFC 7617)."""
+    try:
+        is_pair = b":" in base64.b64decode(secret, validate=True)
+    except ValueError:
+        return False
+    return is_pair and (any(map(str.isdigit, secret)) or not _WORD_AFTER_BASIC.fullmatch(secret))
+
+
 PROTOCOLS: tuple[Row, ...] = (
+    row(
+        "bearer",
+        r"(?a:(?:[ \t]{1,4}|%20|\+)(?P<secret>[\w.~+/-]{16,4096}={0,2}))",
+        "Authorization: Bearer ⟦k3x9pz2v7w8qm4nb6cd5fg1hj⟧",
+        "bearer instrument-of-1980",
+        is_secret=_is_bearer,
+    ),
+    row(
+        "basic ",
+        r"(?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})(?![A-Za-z0-9_+/=-])",
+        "Authorization: Basic ⟦Ym9iOkt4OXR1bmRyYQ==⟧",
+        "Basic arithmetic is older.",
+        is_secret=_is_basic,
+    ),
     row(
         ("AUTH PLAIN ", "AUTH LOGIN ", "AUTHENTICATE PLAIN "),
         _BASE64,
@@ -164,6 +198,14 @@ DEVICES: tuple[Row, ...] = (
 """Configurations of routers, switches, access points and firewalls."""
 
 URLS: tuple[Row, ...] = (
+    row(
+        "@",
+        r"(?=[\w.\[%{$-])",
+        "postgres://bob:⟦x7Yz9kP2⟧@db.example.org/shop",
+        "postgres://bob@db.example.org/shop",
+        before=r"""://[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})""",
+        words="@",
+    ),
     row(
         ("sig=", "signature="),
         r"(?a:(?P<secret>(?=[^&\s]{0,64}\d)[\w%+/=.~-]{16,2048}))",
