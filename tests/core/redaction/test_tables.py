@@ -113,6 +113,8 @@ LOOK_ALIKES = [
     '{"label": "Token count", "value": "512 per call"}',
     '{"sensitive": false, "value": "eu-west-1"}',
     "\\u5bc6\\u7801 is a word",
+    "more arguments to pass to `json.dumps2` or not",
+    '{"jwt": "urn:ietf:params:oauth:token-type:jwt"}',
 ]
 
 

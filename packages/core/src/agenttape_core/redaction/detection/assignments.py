@@ -285,6 +285,8 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
     before = text[max(0, found.start - _NEAR) : found.start]
     if block := loose["block"]:
         return found._replace(sep="=", close=block, gap=" ")
+    if loose["said"] == "to" and found.name.lower() == "pass":
+        return None  # arguments to pass to a function
     if loose["said"] or loose["joined"] or loose["whose"]:
         is_header = loose["whose"] and words_of(found.name)[-1] in HEADERS
         value = found.value + (text[found.value : found.value + 1] in _QUOTES)

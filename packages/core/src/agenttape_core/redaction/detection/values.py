@@ -21,7 +21,7 @@ _PLACEHOLDER = Lazy(
     | \#[0-9a-f]{3,8} | my[-_ ](?:\w{1,16}[-_ ])?(?:key|token|secret|password)
     | \$\(.* | \$\d | %\(?\w*\)?s | %\w+% | ![a-z]+ | \([^()]*\)
     | (?:[a-z]{2,12}[_-]){0,4}(?:[*x.\u2022\u2026_-]+|\.\.\.)
-    | none | null | nil | true | false | undefined | n/?a | string | str
+    | urn:[a-z0-9:._-]+ | none | null | nil | true | false | undefined | n/?a | string | str
     | (?:your|insert|enter|replace)[-_ ].* | changeme | change[-_]me | placeholder | redacted | hidden
     | pass | value | required | optional | unset | empty | default | dummy
     | [\u2581\u0120].* | \#\#[a-z]+
