@@ -285,13 +285,12 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
     before = text[max(0, found.start - _NEAR) : found.start]
     if block := loose["block"]:
         return found._replace(sep="=", close=block, gap=" ")
-    if loose["said"] == "to" and found.name.lower() == "pass":
-        return None  # arguments to pass to a function
     if loose["said"] or loose["joined"] or loose["whose"]:
         is_header = loose["whose"] and words_of(found.name)[-1] in HEADERS
+        is_verb = loose["said"] == "to" and found.name.lower() == "pass"  # arguments to pass to a function
         value = found.value + (text[found.value : found.value + 1] in _QUOTES)
         value += value > found.value and text[value : value + 1] in _BLANKS
-        return None if is_header else found._replace(sep=" is ", value=value)
+        return None if is_header or is_verb else found._replace(sep=" is ", value=value)
     if loose["pair"]:
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
     if loose["called"] or loose["listed"]:

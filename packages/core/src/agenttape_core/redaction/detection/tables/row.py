@@ -74,11 +74,6 @@ class Row(NamedTuple):
     found: str
     kept: str
 
-    def near(self, words: frozenset[bytes]) -> list[bytes]:
-        """Return the literals that a text may have that has some words."""
-        known = frozenset().union(*(self.words[word] for word in words & self.words.keys()))
-        return [literal for literal in self.literals if literal in known and self.needs[literal] <= words]
-
     def find(self, view: View, literals: Iterable[bytes], at: Mapping[bytes, Sequence[int]] = {}) -> Iterator[Finding]:
         """Find the secrets of this row in a text.
 
@@ -157,19 +152,23 @@ class Tables:
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = tuple(rows)
         self._shared = _shared_words(self.rows)
-        self._of_word: dict[bytes, list[Row]] = {}
+        self._of_word: dict[bytes, list[tuple[Row, bytes, frozenset[bytes]]]] = {}
         for each in self.rows:
-            for word in each.words:
-                self._of_word.setdefault(word, []).append(each)
+            for word, literals in each.words.items():
+                looked_for = ((each, literal, each.needs[literal]) for literal in each.literals if literal in literals)
+                self._of_word.setdefault(word, []).extend(looked_for)
         self._signs = [word for word in self._of_word if not _WORD.fullmatch(word)]
         self._words = frozenset(self._of_word).union(*(need for each in self.rows for need in each.needs.values()))
 
     def near(self, view: View) -> Iterator[tuple[Row, list[bytes]]]:
         """Yield the rows of which a text has a word, with the literals that it may have."""
         known = self._words.intersection(view.words).union(sign for sign in self._signs if sign in view.raw)
-        for each in {id(each): each for word in known for each in self._of_word.get(word, ())}.values():
-            if literals := each.near(known):
-                yield each, literals
+        found: dict[int, tuple[Row, dict[bytes, None]]] = {}
+        for word in known:
+            for each, literal, needs in self._of_word.get(word, ()):
+                if needs <= known:
+                    found.setdefault(id(each), (each, {}))[1][literal] = None
+        return ((each, list(literals)) for each, literals in found.values())
 
     def literals(self, view: View) -> Iterator[bytes]:
         """Yield the literals of all rows that a text may have."""
