@@ -231,7 +231,7 @@ class Importing:
             if error is None and self._opened.journal is not None:
                 header, keep = self._finished()
                 finishing = ReplacedEverywhere(self._opened.prepared.redactor, self._session.setup.ignored)
-                self._opened.journal.commit(header, keep, finishing=finishing)
+                self._opened.journal.commit(finishing.header(header), keep, finishing=finishing)
         finally:
             self._opened.abandon()
         return False

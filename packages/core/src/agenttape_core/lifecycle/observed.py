@@ -241,7 +241,7 @@ class Observation:
             at_once = [Scheduled(calls=list(calls), order=order) for calls, order in self._at_once]
             header = with_ends(header, [list(group) for group in self._ends], at_once)
             finishing = ReplacedEverywhere(self._prepared.redactor, opened.session.setup.ignored)
-            full = finished_header(header, volatile.timings, volatile.steps)
+            full = finished_header(finishing.header(header), volatile.timings, volatile.steps)
             journal.commit(full, keep, stays_open=True, finishing=finishing)
             self._ends, self._at_once = [], []
             size = journal.size + (self._written.size if self._written is not None else 0)

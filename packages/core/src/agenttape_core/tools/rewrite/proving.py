@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agenttape_core.errors import CassetteError
 from agenttape_core.redaction import Redactor, Rule
+from agenttape_core.redaction.everywhere import is_telling
 from agenttape_core.schema import Header
 from agenttape_core.storage import MAX_FILE_BYTES, Location, leftover_journals, open_cassette
 from agenttape_core.storage.asset_files import SUFFIX
@@ -20,8 +21,6 @@ REPLACED = "replaced-elsewhere"
 """The kind of what equals a secret that was replaced at another place, and that nothing there gives away."""
 UNREADABLE = "unreadable"
 """The kind of a file of which nobody can say what is in it."""
-
-_LONG, _MIXED = 12, 6
 
 
 class Proof:
@@ -72,12 +71,6 @@ class Proof:
 
     def _redactor(self) -> Redactor:
         return self._replacing.with_rules(self._rules)
-
-
-def is_telling(secret: str) -> bool:
-    """Return True if a text is too special to stand anywhere by chance: `hunter2`, and not `Paris`."""
-    is_mixed = any(char.isdigit() for char in secret) and any(char.isalpha() for char in secret)
-    return len(secret) >= _LONG or (len(secret) >= _MIXED and is_mixed)
 
 
 def _files(path: Location) -> Iterator[tuple[str, bytes | None]]:
