@@ -21,14 +21,14 @@ NO_TESTS = 5
 """The exit code of pytest if it has found no tests."""
 
 _SEVERAL = {
-    "live": "A call to execute in any mode, by kind, name, node, number or pattern of places.",
-    "replay_only": "A call to replay and never execute, selected like --live.",
-    "step_into": "A call whose code is run, while the calls that it makes are replayed; selected like --live.",
-    "match_on": "A way to find a recording: exact, request, address or ordered; tried in turn.",
-    "ignore": "A path in requests to ignore, such as arguments.now.",
-    "freeze": "A part of the world to freeze: clock, clock:ticking, uuid, random, numpy, env.",
+    "live": "Make this call for real in any mode: a kind, name, node, number or pattern of places.",
+    "replay_only": "Replay this call in any mode; selected like --live.",
+    "step_into": "Run the code of this call, and replay the calls inside; selected like --live.",
+    "match_on": "Find recordings by this rule: exact, request, address or ordered; several are tried in turn.",
+    "ignore": "Leave this path of requests out when comparing, such as arguments.now.",
+    "freeze": "Keep the recorded value of this: clock, clock:ticking, uuid, random, numpy, env.",
     "redaction_off": "A kind of secret to keep as it is, such as email.",
-    "allow_hosts": "A host that may be reached (HOST or HOST:PORT), or loopback; inside live calls, if there are any.",
+    "allow_hosts": "Let a replay reach this HOST or HOST:PORT, or loopback; only in live calls, if there are any.",
 }
 
 
@@ -44,12 +44,14 @@ def with_options(function: Function) -> Function:
         option = f"--{name.replace('_', '-')}"
         function = click.option(option, name, multiple=True, metavar="WORD", help=f"{text} Repeatable.")(function)
     cassette = click.option(
-        "--cassette", metavar="NAME", help="Name or path of the cassette; by default named after the command."
+        "--cassette",
+        metavar="NAME",
+        help="The name or path of the cassette. By default, it has the name of the command.",
     )
     http = click.option(
         "--http/--no-http",
         default=None,
-        help="Whether requests of HTTP clients are taped that no framework makes; by default as recorded.",
+        help="Record HTTP requests that no framework makes, or don't. By default as recorded.",
     )
     return cassette(http(function))
 

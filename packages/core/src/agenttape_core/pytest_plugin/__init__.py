@@ -62,8 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "faults(*kinds, allow=None): let each recorded call of the test fail so, also without --cassette-lab; "
-        "the test fails for verdicts that are not allowed, by default if it passes and its agent did something else",
+        "faults(*kinds, allow=None): let each recorded call of the test fail like this, without --cassette-lab; "
+        "verdicts that aren't allowed fail the test, by default a run that passes with another result",
     )
     refuse(config)
     from agenttape_core.pytest_plugin.whole_run import WholeRun

@@ -23,10 +23,8 @@ from agenttape_core.storage.asset_files import assets_of
 def convert(source: str, target: str, *, overwrite: bool, keep: bool, as_json: bool) -> None:
     """Convert a cassette to another format or compression.
 
-    The suffix of TARGET says which. Nothing is lost.
-
-    In the same folder and under the same name, TARGET takes the place of SOURCE, so that the name means one cassette.
-    Everywhere else, SOURCE is kept.
+    The suffix of TARGET is the format. If TARGET has the folder and the name of SOURCE, it replaces SOURCE, so that the
+    name means one cassette; otherwise SOURCE is kept.
     """
     found = found_one(source)
     path = storage.convert(found.open(), target, overwrite=overwrite)

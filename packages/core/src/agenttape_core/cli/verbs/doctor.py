@@ -39,9 +39,8 @@ class _Fact(NamedTuple):
 def doctor(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Find problems in this project.
 
-    Examines the settings, the packages, the guard, the cassettes, and what was left behind beside them.
-
-    Exits with 1 if something is wrong, and with 2 if a setting is.
+    Checks the settings, the packages, the network guard, the cassettes, and leftover files next to them. Exits with 1
+    if something is wrong, and with 2 if a setting is.
     """
     facts = [*_settings(), *_packages(), *_guard(), *_cassettes(paths)]
     wrong = [fact for fact in facts if fact.is_wrong]

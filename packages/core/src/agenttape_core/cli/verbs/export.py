@@ -57,8 +57,8 @@ _Line = str | Iterator[str]
     metavar="URL",
     help="Send spans to this OTLP/HTTP endpoint; env: to the one that OTEL_EXPORTER_OTLP_* names.",
 )
-@click.option("--content", is_flag=True, help="Include what people, models and tools said in spans.")
-@click.option("--redact-prompts", is_flag=True, help="Leave no byte of a prompt in what is exported.")
+@click.option("--content", is_flag=True, help="Include the texts of people, models and tools in spans.")
+@click.option("--redact-prompts", is_flag=True, help="Leave no byte of a prompt in the export.")
 def export(
     paths: tuple[str, ...],
     *,
@@ -71,9 +71,9 @@ def export(
 ) -> None:
     """Write JSON, OpenTelemetry spans, or a tool oracle.
 
-    JSON holds all that is recorded, redacted as in the cassette. Spans hold no content unless you add --content.
-    Nothing is sent anywhere without --endpoint. An oracle is an array of the answers of tools by the hash of their
-    arguments, for agents in any language; agenttape serve answers them over HTTP.
+    JSON has the whole recording, redacted as in the cassette. Spans have no content unless you add --content. Data is
+    sent only with --endpoint. An oracle is an array of the answers of tools by the hash of their arguments, for agents
+    in any language; agenttape serve answers them over HTTP.
     """
     if form != "otel" and (endpoint is not None or content):
         raise click.UsageError("--endpoint and --content are for --format otel")

@@ -41,13 +41,13 @@ class _Imported(NamedTuple):
     "tool",
     default=AUTO,
     metavar="TOOL",
-    help="The tool that wrote them: vcrpy, langsmith, otel, agenttape01.",
+    help="Read the files of this tool: vcrpy, langsmith, otel, agenttape01.",
 )
 @click.option(
-    "--for", "framework", default=AUTO, metavar="FRAMEWORK", help="Whose calls to make of them: langchain, llamaindex."
+    "--for", "framework", default=AUTO, metavar="FRAMEWORK", help="Make calls of this framework: langchain, llamaindex."
 )
 @click.option(
-    "-o", "--output", "out", metavar="OUT", help="The cassette, or the folder for several; by default cassette_dir."
+    "-o", "--output", "out", metavar="OUT", help="Write this cassette, or to this folder; by default to cassette_dir."
 )
 @click.option("--overwrite", is_flag=True, help="Replace existing cassettes.")
 def import_(
@@ -55,10 +55,9 @@ def import_(
 ) -> int:
     """Read recordings of vcrpy, LangSmith or the older agenttape.
 
-    From a folder, imports all recordings that it recognizes.
-
-    Traces of OpenTelemetry, also in the words of OpenInference, are read too, and the id of a run from LangSmith. Each
-    interaction is graded. Exits with 1 if one is lossy or missing; the cassette is written all the same.
+    FILE is a file, a folder, a trace of OpenTelemetry or OpenInference, or the id of a LangSmith run. From a folder, it
+    imports all recordings that it recognizes. The report grades each call as exact, lossy or missing; the command
+    exits with 1 if one is lossy or missing, and still writes the cassette.
     """
     if STDIN in files:
         raise click.UsageError("recordings of other tools cannot come from standard input; name a file")

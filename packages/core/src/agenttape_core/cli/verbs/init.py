@@ -40,7 +40,9 @@ edit PROMPT in support.py, and:
 
 @verb("agenttape init --ci")
 @click.option("--ci", "automated", is_flag=True, help="Also write a GitHub Actions workflow and pre-commit hooks.")
-@click.option("--generated", is_flag=True, help="Also mark cassettes as generated: forges fold them in a review.")
+@click.option(
+    "--generated", is_flag=True, help="Also mark cassettes as generated, so that GitHub folds them in a review."
+)
 @click.option(
     "--example",
     metavar="FOLDER",
@@ -51,10 +53,9 @@ edit PROMPT in support.py, and:
 def init(*, automated: bool, generated: bool, example: str | None, as_json: bool) -> int:
     """Set up git for cassettes, and CI and hooks if you wish.
 
-    Git then compares and merges the cassettes of this project by record, and ignores the working files beside them.
-
-    Writes lines to .gitattributes and .gitignore in this folder, and settings to this clone of the repository: run it
-    once in each clone. Existing lines are kept. Exits with 1 if a file has to be edited by hand.
+    Git then compares and merges the cassettes of this project by record, and ignores the working files next to them.
+    Adds lines to .gitattributes and .gitignore in this folder, and settings to this clone of the repository: run it
+    once in each clone. Exits with 1 if you have to edit a file by hand.
     """
     if example is not None:
         return _write_example(Path(example), as_json=as_json)

@@ -22,7 +22,7 @@ _HOUR, _DAY = 3600, 86400
 def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
     """List cassettes with their age, calls, tokens, cost and size.
 
-    Cassettes that cannot be read are listed with the reason, and the exit code is 3.
+    Cassettes that cannot be read are listed with the reason; then the exit code is 3.
     """
     prices = load_prices(load_settings().prices)
     rows, broken = [], []

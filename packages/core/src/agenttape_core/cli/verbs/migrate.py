@@ -27,8 +27,7 @@ class _Done(NamedTuple):
 def migrate(paths: tuple[str, ...], *, dry_run: bool, as_json: bool) -> int:
     """Upgrade cassettes of older formats in place.
 
-    Only cassettes that need a newer format get it. So most cassettes of format 1 are up to date, and stay as they are,
-    byte for byte.
+    Only cassettes that need a newer format get it. Most cassettes of format 1 are up to date, and don't change.
     """
     if STDIN in paths and not dry_run:
         raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --dry-run")

@@ -37,7 +37,7 @@ def prune(paths: tuple[str, ...], *, dry_run: bool, tests: tuple[str, ...], as_j
     """Delete leftover files next to cassettes.
 
     These are assets that no cassette refers to, locks that no process holds, remains of interrupted writes, and empty
-    journals. Journals that can be recovered are listed and never removed. --tests runs pytest --collect-only.
+    journals. Journals that can be recovered are listed, and never deleted. --tests runs pytest --collect-only.
     """
     delete = not dry_run
     orphans = [path for path in cassettes_of_no_test(tests) if recording_process(path) is None] if tests else []

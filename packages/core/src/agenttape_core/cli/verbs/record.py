@@ -21,15 +21,15 @@ from agenttape_core.cli.running import before_command, given, replayed_with, rep
     help="all: record everything anew. once: replay if there is a cassette. new_episodes: add what is missing. "
     "update: record what is missing, and drop what is no longer asked for.",
 )
-@click.option("--tag", "tags", multiple=True, metavar="WORD", help="A tag for the header. Repeatable.")
+@click.option("--tag", "tags", multiple=True, metavar="WORD", help="Add this tag to the header. Repeatable.")
 @click.option("--opaque", type=click.Choice(["refuse", "keep"]), help="The treatment of values without a codec.")
 @click.option(
     "--on-error",
     type=click.Choice(["discard", "keep"]),
-    help="Whether a failing command replaces a cassette. By default it does not, and its recording lies beside it.",
+    help="Keep the recording of a failing command as the cassette, or put it aside (discard, the default).",
 )
 @click.option("--pending", is_flag=True, default=None, help="Let a new recording wait for `agenttape review`.")
-@click.option("--trace", metavar="FILE", help="Write a JSONL trace of it as well, as export --format jsonl-trace does.")
+@click.option("--trace", metavar="FILE", help="Also write a JSONL trace, as export --format jsonl-trace does.")
 @click.option("--prove", is_flag=True, help="Replay the command at once, and fail if that differs.")
 def record(
     words: tuple[str, ...],

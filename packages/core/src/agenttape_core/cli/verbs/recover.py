@@ -20,9 +20,8 @@ from agenttape_core.tools.rewrite.scanning import journals_in
 def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:
     """Recover recordings that were cut off.
 
-    Give a journal, a cassette by its path or name, or a folder for all below it.
-
-    A good cassette is never replaced: what was recorded over it becomes NAME.recovered.yaml.
+    PATH is a journal, the path or name of a cassette, or a folder for all below it. A good cassette is never replaced:
+    the recovered one is NAME.recovered.yaml.
     """
     journals = _journals(path)
     results = [(journal, *_recovered(journal, dry_run=dry_run)) for journal in progress(journals, "recovering")]

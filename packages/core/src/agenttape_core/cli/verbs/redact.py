@@ -55,10 +55,9 @@ def redact(
 ) -> int:
     """Replace secrets in cassettes with pseudonyms.
 
-    Replaces them in their assets, too, and proves that they are gone.
-
-    The detectors and the rules of the project ([tool.agenttape] redaction_rules) decide what is secret, and replays
-    with the same rules still match. Exits with 1 if a secret is left that cannot be replaced.
+    Also replaces them in assets, and reads the result again to check that they are gone. It finds secrets by the
+    detectors and the rules of the project ([tool.agenttape] redaction_rules), so that replays with the same rules still
+    match. Exits with 1 if a secret cannot be replaced.
     """
     settings, values = redacting_settings(off), _values(variables, source, paths)
     check_values(values)

@@ -17,13 +17,15 @@ from agenttape_core.tools.oracle import OracleServer, ToolOracle, oracle_of, rea
 
 @verb("agenttape serve cassettes/weather.yaml --port 8765")
 @click.argument("path")
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port; by default one that is free.")
+@click.option(
+    "--port", default=0, type=click.IntRange(0, 65535), help="Listen on this port; by default on one that is free."
+)
 def serve(path: str, *, port: int, as_json: bool) -> int:
     """Answer recorded calls of tools over HTTP on this machine.
 
     PATH is a cassette, or a file that export --format oracle wrote. POST /tool with {"tool_name": ..., "args": ...}
-    answers with the recorded response or error, each recording once. A call that was not recorded gets 404 and the
-    nearest recording, and the command ends with 1. GET /drift lists such calls.
+    answers with the recorded response or error, each recording once. A call without a recording gets 404 and the
+    nearest recording, and the command exits with 1. GET /drift lists these calls.
     """
     server = OracleServer(_oracle(path), port)
     if as_json:

@@ -24,9 +24,9 @@ from agenttape_core.experiments.verify import verify as run_verify
     "--vary",
     multiple=True,
     type=click.Choice(sorted(EVERY_FACTOR)),
-    help="A factor to vary; by default all. Repeatable.",
+    help="Vary this factor; by default all. Repeatable.",
 )
-@click.option("--timeout", default=300.0, show_default=True, help="The time limit of one replay, in seconds.")
+@click.option("--timeout", default=300.0, show_default=True, help="Stop a replay after so many seconds.")
 def verify(
     target: str, *, cassette: str | None, runs: int, vary: tuple[str, ...], timeout: float, as_json: bool
 ) -> int:
