@@ -317,15 +317,11 @@ def test_decisions_of_openai_are_replayed(tmp_path: Path, how: str) -> None:
         run("Is it not?")
 
 
-RARE = [module for module in LATE if module.endswith((".decisions.base", ".indexing.base"))]
-"""Modules that older versions of LangChain don't have."""
-
-
-@pytest.mark.parametrize("module", RARE)
+@pytest.mark.parametrize("module", LATE)
 def test_a_late_family_needs_only_its_module(module: str) -> None:
     """A family whose module is imported works where the modules of the other late families do not exist."""
     pytest.importorskip(module)
-    gone = [each for each in RARE if each != module]
+    gone = [each for each in LATE if each != module]
     program = (
         f"import sys, {module}\nfor each in {gone}:\n    sys.modules.setdefault(each, None)\n"
         f"from agenttape_langchain.tape import late_family\nprint(late_family({module!r}).base.__name__)"

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
 from langchain_core.callbacks import manager as _events
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.language_models import chat_models as _chat_models
 from langchain_core.language_models._utils import _normalize_messages
 from langchain_core.language_models.chat_models import _format_for_tracing
@@ -30,7 +30,6 @@ from agenttape_core.integration import register_result_attribute
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from langchain_core.language_models import BaseLLM
     from langchain_core.messages import BaseMessage
     from langchain_core.outputs import LLMResult
     from langchain_core.runnables import RunnableConfig

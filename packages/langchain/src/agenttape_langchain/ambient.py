@@ -69,7 +69,7 @@ from agenttape_langchain.configurables import atelling, noting, telling
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.run_tree import RunTree as OurTree
 from agenttape_langchain.session_tree import tree_of
-from agenttape_langchain.tape import LATE, RUNNABLES, late_family
+from agenttape_langchain.tape import LATE, OTHERS, RUNNABLES, late_family
 
 # -- Rate limiters, which wait as a part of the calls that they let through.
 
@@ -219,7 +219,7 @@ register_restart(restart)
 
 
 def _install(wrappers: Wrappers) -> None:
-    for family in (*RUNNABLES, LIMITERS):
+    for family in (*RUNNABLES, *OTHERS, LIMITERS):
         wrappers.enter(wrapping(family))
     wrappers.enter(_LATE)
     # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
