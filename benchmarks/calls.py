@@ -24,7 +24,7 @@ def replay_and_record(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
             path = folder / f"{name.partition(' ')[0]}.{suffix}"
             model = tape(fake())
             base = microseconds(partial(fake().invoke, messages), scale.calls)
-            with use_cassette(path, mode="all"):
+            with use_cassette(path, mode="record"):
                 recorded = microseconds(partial(model.invoke, messages), scale.calls)
             with use_cassette(path):
                 replayed = microseconds(partial(model.invoke, messages), scale.calls)
@@ -40,7 +40,7 @@ def replay_and_record(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
 def new_text(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     """Measure a call of fifty messages of which none was seen before."""
     times = max(2, scale.calls // 10)
-    sessions: dict[str, dict[str, Any]] = {"record": {"mode": "all"}, "replay": {}}
+    sessions: dict[str, dict[str, Any]] = {"record": {"mode": "record"}, "replay": {}}
     for name, action in sessions.items():
         path, model, chats = folder / "new.yaml", tape(fake()), [_conversation(seed) for seed in range(times)]
         base = microseconds(partial(fake().invoke, chats[0]), scale.calls)
@@ -76,7 +76,7 @@ def _look_up(city: str) -> str:
 def events(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     """Measure what it takes to tell of a call in a file of events."""
     path = folder / "told.yaml"
-    with use_cassette(path, mode="all"):
+    with use_cassette(path, mode="record"):
         _look_up("Paris")
     took: dict[Path | None, list[float]] = {None: [], folder / "events.jsonl": []}
     for _ in range(ROUNDS):  # interleaved: what else the machine does slows both
@@ -95,7 +95,7 @@ def growth(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
         for name, words in (("equal", "the same"), ("unique", "question {}")):
             path, model = folder / f"{name}{size}.jsonl", tape(fake())
             questions = [words.format(number) for number in range(size)]
-            with use_cassette(path, mode="all"):
+            with use_cassette(path, mode="record"):
                 for question in questions:
                     model.invoke(question)
             base = microseconds(partial(fake().invoke, "the same"), scale.calls)

@@ -31,7 +31,7 @@ def mutants(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     """Measure how many edits are tried in a second of the clock, each in a process of its own."""
     (folder / "edited.py").write_text(_PROGRAM)
     program = runpy.run_path(str(folder / "edited.py"))
-    with use_cassette(folder / "edited.yaml", mode="all"):
+    with use_cassette(folder / "edited.yaml", mode="record"):
         program["answer"]()
     here = Path.cwd()
     os.chdir(folder)

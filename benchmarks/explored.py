@@ -42,7 +42,7 @@ def orders(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     programs: dict[str, Callable[[], Any]] = {"tasks": _in_tasks, "threads": _in_threads}
     for where, program in programs.items():
         path = folder / f"{where}.yaml"
-        with use_cassette(path, mode="all"):
+        with use_cassette(path, mode="record"):
             asyncio.run(_in_tasks()) if where == "tasks" else program()
         began, tried = time.process_time(), 0
         for _ in range(max(scale.calls // 200, 1)):

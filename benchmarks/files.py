@@ -22,7 +22,7 @@ def openings(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     for suffix in ("yaml", "jsonl"):
         for size in scale.sizes:
             path, model = folder / f"open{size}.{suffix}", tape(fake())
-            with use_cassette(path, mode="all"):
+            with use_cassette(path, mode="record"):
                 for number in range(size):
                     model.invoke(f"question {number}")
             budget = "<= 50 ms, <= 20 MB" if size == max(FULL.sizes) else ""
@@ -43,7 +43,7 @@ def agents(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
             history: list[AnyMessage] = [HumanMessage("Plan my trip.")]
             model = tape(fake())
             asked = []
-            with use_cassette(path, mode="all"):
+            with use_cassette(path, mode="record"):
                 for turn in range(turns):
                     asked.append(list(history))
                     model.invoke(history)

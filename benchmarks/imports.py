@@ -35,7 +35,7 @@ def imports(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     if scale is not FULL:
         return
     cassette = folder / "first.yaml"
-    with use_cassette(cassette, mode="all"):
+    with use_cassette(cassette, mode="record"):
         tape(fake()).invoke("question")
     session = f"{_CORE}\nwith use_cassette({str(cassette)!r}, on_unused='ignore'): pass"
     model = _milliseconds("pass", _MODEL)

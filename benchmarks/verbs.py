@@ -78,7 +78,7 @@ def gate(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
 
 def _recorded(path: Path, size: int) -> float:
     """Record calls, each with a question of its own; the seconds of the processor that the end of the session took."""
-    model, block = tape(fake()), use_cassette(path, mode="all")
+    model, block = tape(fake()), use_cassette(path, mode="record")
     block.__enter__()
     for number in range(size):
         model.invoke(f"question {number}: what is the weather in city {number}?")

@@ -12,7 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import indent
 
-from agenttape_core import CassetteMissError, Session, use_cassette
+from agenttape_core import Session, use_cassette
+from agenttape_core.errors import CassetteMissError
 from weather_agent.server import OpenAILoopback
 
 from .agent import INSTRUCTIONS, LibraryAgent

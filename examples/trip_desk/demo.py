@@ -61,7 +61,7 @@ class Story:
     def record(self) -> None:
         """Record a run that crashes in the middle, goes on from its saver, and asks a human."""
         say(1, "RECORD", "the booking service is down, and the graph crashes in its second node")
-        with use_cassette(self.cassette, mode="all"):
+        with use_cassette(self.cassette, mode="record"):
             with TapeSaver(self.checkpoints) as saver:
                 try:
                     self.desk(saver).invoke({"wish": "an island", "notes": []}, THREAD)

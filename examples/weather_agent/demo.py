@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 from textwrap import indent, shorten
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 
 from .agent import build_agent
 from .evidence import ConnectionCounter, Run, ask, perform
@@ -44,7 +45,8 @@ CLOSING = """
 ALL PROOFS HOLD. The replay ran the agent's own code; models, tools and network were never reached.
 Next: README.md shows how one line does this for a test of yours."""
 HINT = """\
-    In a test of yours the command is your test's, and re-records it:  AGENTTAPE_MODE=all pytest tests/test_trip.py"""
+    In a test of yours the command is your test's, and re-records it:
+    AGENTTAPE_MODE=record pytest tests/test_trip.py"""
 
 
 class Story:

@@ -158,7 +158,7 @@ def redirected(name: str, real: Callable[..., Any], taped_class: type[TapedClien
 
     def method(self: Client, question: str) -> Any:
         session = current_session()
-        if session is None or not session.ambient or isinstance(self, TapedClient):
+        if session is None or not session.auto or isinstance(self, TapedClient):
             return real(self, question)
         return getattr(tape(self, taped_class), name)(question)
 

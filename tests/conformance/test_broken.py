@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from agenttape_core import CassetteMissError, SessionStateError
+from agenttape_core.errors import CassetteMissError, SessionStateError
 from agenttape_core.integration import (
     Boundary,
     Position,
@@ -474,7 +474,7 @@ class TapesTheTaped(ClientConformance):
 
         def ask(client: Client, question: str) -> Answer:
             session = current_session()
-            if session is None or not session.ambient or not isinstance(client, TapedClient):
+            if session is None or not session.auto or not isinstance(client, TapedClient):
                 return real(client, question)
             crossing = session.cross(Boundary("call"), "outer", {"question": question})
             return intercept(crossing, lambda: real(client, question))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.testing import IntegrationConformance, run_conformance
 from agenttape_core.testing.running import checks_of
 

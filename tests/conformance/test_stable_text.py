@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agenttape_core import CassetteNotFoundError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteNotFoundError
 from agenttape_core.testing import stable_text
 
 if TYPE_CHECKING:

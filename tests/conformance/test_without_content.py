@@ -13,9 +13,10 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from llama_index.core.agent.workflow import FunctionAgent
 
-from agenttape_core import CassetteFormatError, ConfigurationError, open_cassette, replay_source, use_cassette
+from agenttape_core import open_cassette, replay_source, use_cassette
 from agenttape_core.asgi import TapeInbound
 from agenttape_core.checks import at_most, called, check, never
+from agenttape_core.errors import CassetteFormatError, ConfigurationError
 from agenttape_langchain import TapeCallbackHandler
 from agenttape_llamaindex import TapeEventHandler
 

@@ -14,15 +14,8 @@ from typing import Any, assert_type, get_type_hints
 
 import pytest
 
-from agenttape_core import (
-    CassetteMissError,
-    ConfigurationError,
-    arecord_call,
-    boundary,
-    open_cassette,
-    record_call,
-    use_cassette,
-)
+from agenttape_core import arecord_call, boundary, open_cassette, record_call, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 
 Function = Callable[..., Any]
 
@@ -355,10 +348,10 @@ def test_refused_at_once(decorate: Callable[[], Any], message: str) -> None:
 def test_ambient_or_not(world: World) -> None:
     """A boundary was asked for, so it takes part in a session that leaves frameworks alone."""
     ask = boundary(Plain.function)
-    with use_cassette("c", mode="once", ambient=False):
+    with use_cassette("c", mode="once", auto=False):
         answer = ask("x")
     world.gone = True
-    with use_cassette("c", ambient=False):
+    with use_cassette("c", auto=False):
         assert ask("x") == answer
 
 

@@ -9,14 +9,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import (
-    CassetteMissError,
-    UnreadableValueError,
-    UnrecordableValueError,
-    boundary,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, UnreadableValueError, UnrecordableValueError
 from agenttape_core.integration import executing
 
 

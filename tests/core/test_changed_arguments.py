@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 
-from agenttape_core import CassetteMissError, boundary, open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agenttape_core import CassetteMissError
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.integration import register_result_attribute
 
 

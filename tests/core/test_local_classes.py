@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from pydantic import BaseModel
 
-from agenttape_core import UnrecordableValueError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import UnrecordableValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

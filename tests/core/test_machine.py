@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import NetworkBlockedError
+from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.guard import Guard, guarding
 
 pytestmark = pytest.mark.process

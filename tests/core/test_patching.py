@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import NetworkBlockedError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.guard.patching import Wrappers
 
 from ..kit.foreign_wrappers import frames_in_sessions

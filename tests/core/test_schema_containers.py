@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_np
 
-from agenttape_core import UnreadableValueError, UnrecordableValueError
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.schema import OPAQUE, PYTHON_VALUES, Opaque
 
 scalars = st.none() | st.booleans() | st.integers() | st.text() | st.binary(max_size=5)

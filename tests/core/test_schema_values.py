@@ -28,7 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, HttpUrl, PrivateAttr, RootModel, SecretBytes, SecretStr
 
-from agenttape_core import UnreadableValueError, UnrecordableValueError
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.schema import PYTHON_VALUES, TypeCodec, ValueCodec, class_name, loaded_class
 from agenttape_core.schema.values import MAX_DEPTH

@@ -10,7 +10,8 @@ from weakref import ref
 
 import pytest
 
-from agenttape_core import ServedWriteError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import IncompleteObjectError
 from agenttape_core.session import served_writes
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def served_add(path: Path, make: Any) -> Any:
 
 
 def test_an_episode_is_not_recorded_from_an_object_that_lacks_the_ones_before(tmp_path: Path) -> None:
-    """`new_episodes` serves a write and would count without it: the run stops, and the cassette stays as it was."""
+    """`add` serves a write and would count without it: the run stops, and the cassette stays as it was."""
     path = tmp_path / "cart.yaml"
 
     def run(*, more: bool) -> int | None:
@@ -86,7 +87,9 @@ def test_an_episode_is_not_recorded_from_an_object_that_lacks_the_ones_before(tm
         run(more=False)
     before = path.read_text()
     with (
-        pytest.raises(ServedWriteError, match=r"refused to execute retrieval Cart\.total at .*: this Cart does not"),
+        pytest.raises(
+            IncompleteObjectError, match=r"refused to execute retrieval Cart\.total at .*: this Cart does not"
+        ),
         use_cassette(path, mode="new_episodes"),
     ):
         run(more=True)
@@ -96,7 +99,7 @@ def test_an_episode_is_not_recorded_from_an_object_that_lacks_the_ones_before(tm
 def test_no_handler_eats_it(tmp_path: Path) -> None:
     """It is no `Exception`, and the session fails with it even if everything was caught."""
     cart = served_add(tmp_path / "cart.yaml", Cart)
-    with pytest.raises(ServedWriteError), use_cassette(tmp_path / "other.yaml", mode="all"):
+    with pytest.raises(IncompleteObjectError), use_cassette(tmp_path / "other.yaml", mode="all"):
         try:
             cart.total()
         except Exception:
@@ -118,7 +121,7 @@ def test_a_served_read_changes_nothing(tmp_path: Path) -> None:
         assert cart.total() == 0
         cart.add("a")
     assert (len(session.report.served), len(session.report.executed)) == (2, 2)
-    with pytest.raises(ServedWriteError), use_cassette(tmp_path / "other.yaml", mode="all"):
+    with pytest.raises(IncompleteObjectError), use_cassette(tmp_path / "other.yaml", mode="all"):
         served_add(tmp_path / "another.yaml", Cart).has("a")
 
 
@@ -129,7 +132,7 @@ def test_live_calls_are_refused_too(tmp_path: Path) -> None:
         cart = Cart()
         cart.add("a")
         cart.total()
-    with pytest.raises(ServedWriteError), use_cassette(path, live={"Cart.total"}):
+    with pytest.raises(IncompleteObjectError), use_cassette(path, live={"Cart.total"}):
         cart = Cart()
         cart.add("a")
         cart.total()
@@ -145,7 +148,7 @@ def test_objects_are_told_apart_by_identity(cls: Any, tmp_path: Path) -> None:
     value, other = served_add(tmp_path / "c.yaml", cls), cls()
     with use_cassette(tmp_path / "other.yaml", mode="all"):
         other.add("b")
-    with pytest.raises(ServedWriteError), use_cassette(tmp_path / "third.yaml", mode="all"):
+    with pytest.raises(IncompleteObjectError), use_cassette(tmp_path / "third.yaml", mode="all"):
         value.add("b")
     assert other.items == ["b"]
 
@@ -177,7 +180,7 @@ def test_objects_without_weak_references_are_kept_until_nobody_else_does(tmp_pat
 def test_a_copy_lacks_the_write_too(tmp_path: Path) -> None:
     """What shares or copies the state of an object is as it is, also in another process."""
     again = pickle.loads(pickle.dumps(served_add(tmp_path / "c.yaml", Cart)))
-    with pytest.raises(ServedWriteError, match="served from"), use_cassette(tmp_path / "d.yaml", mode="all"):
+    with pytest.raises(IncompleteObjectError, match="served from"), use_cassette(tmp_path / "d.yaml", mode="all"):
         again.total()
 
 
@@ -214,5 +217,5 @@ def test_functions_and_bound_methods(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "d.yaml", mode="all"):
         note("b")
     for refused in (client.remember, speaker):
-        with pytest.raises(ServedWriteError), use_cassette(tmp_path / "e.yaml", mode="all"):
+        with pytest.raises(IncompleteObjectError), use_cassette(tmp_path / "e.yaml", mode="all"):
             boundary("memory")(refused)("b")

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, Rule, use_cassette
+from agenttape_core import Rule, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import cassette_path, stem_of
 
@@ -26,7 +27,7 @@ def test_defaults(tmp_path: Path) -> None:
     settings = load_settings(tmp_path, {})
     assert settings == Settings()
     assert (settings.mode, settings.cassette_dir, settings.judges_unused, settings.on_error, settings.on_repeat) == (
-        "none",
+        "replay",
         "cassettes",
         "fail",
         "discard",
@@ -48,14 +49,12 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "candidate": ('"openai:gpt-5-mini"', "openai:gpt-5-mini", "openai:gpt-5-mini"),
     "drift": ('"fail"', "fail", "fail"),
     "unavailable": ('"Not now."', "Not now.", "Not now."),
-    "pending": ("true", "true", True),
-    "opaque": ('"keep"', "keep", "keep"),
-    "lossy": ('"serve"', "serve", "serve"),
+    "review": ("true", "true", True),
+    "accept": ('["lossy"]', "lossy", ("lossy",)),
     "on_unused": ('"warn"', "warn", "warn"),
     "on_error": ('"keep"', "keep", "keep"),
     "pace": ('"recorded"', "recorded", 1.0),
-    "prove": ('"fail"', "FAIL", "fail"),
-    "tracing": ("true", "true", True),
+    "check_replay": ('"fail"', "FAIL", "fail"),
     "http": ("true", "true", True),
     "freeze": ("[]", "", ()),
     "allow_hosts": ('["a.example"]', "a.example,", ("a.example",)),
@@ -106,7 +105,7 @@ def test_nearest_project(tmp_path: Path) -> None:
     (tmp_path / "a" / "pyproject.toml").write_text('[project]\nname = "other"\n', encoding="utf-8")
     assert load_settings(tmp_path / "a" / "b", {}).mode == "once"
     project(tmp_path / "a", "")
-    assert load_settings(tmp_path / "a" / "b", {}).mode == "none"
+    assert load_settings(tmp_path / "a" / "b", {}).mode == "replay"
 
 
 def test_paths_start_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import UnreadableValueError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import UnreadableValueError
 from agenttape_core.integration import (
     Boundary,
     Call,

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     Boundary,
     Crossing,
@@ -187,7 +188,7 @@ def test_inherited_takes_a_call_over(tmp_path: Path) -> None:
     describe = leaf_call(owner=lambda owner: owner)
     family = Family(Base, {"one": Leaf(plain, functools.partial(cross, "one"), describe, inherited)})
     below = family.tape(Below())
-    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette, wrapping(family):
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=False) as cassette, wrapping(family):
         assert below.one("a") == "a 1"
     assert taken == [(True, ("a",))]
     assert len(cassette.interactions) == 1
@@ -227,7 +228,7 @@ def test_slots_cannot_be_shared() -> None:
     class Slotted(Mine):
         __slots__ = ("extra",)
 
-    with pytest.raises(ConfigurationError, match="ambient=True"):
+    with pytest.raises(ConfigurationError, match="auto=True"):
         FAMILY.tape(Slotted())
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import NetworkBlockedError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.guard import Guard, tracers
 from agenttape_core.integration import register_tracer
 
@@ -62,7 +63,7 @@ def test_registered_hosts(tracing: bool, tmp_path: Path, monkeypatch: pytest.Mon
         address: Any = server.getsockname()
         if not tracing:
             stack.enter_context(pytest.raises(NetworkBlockedError))
-        stack.enter_context(use_cassette(path, tracing=tracing))
+        stack.enter_context(use_cassette(path, allow_hosts={"tracing"} if tracing else ()))
         thread = threading.Thread(target=connect)
         thread.start()
         thread.join()

@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import v1
 
-from agenttape_core import UnreadableValueError, UnrecordableValueError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.integration import request_value, value_codec
 
 

@@ -14,7 +14,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 SETTINGS, _, _ = PAGE.read_text(encoding="utf-8").partition("## Kinds of sessions")
 LISTED = re.findall(r"^\| `(\w+)` \| (.*?) \|", SETTINGS, re.MULTILINE)
 ROWS = dict(LISTED)
-CALLS_ONLY = {"self", "name_or_path", "redact", "ambient", "beyond", "changes", "fakes", "to", "order"}
+CALLS_ONLY = {"self", "name_or_path", "redact", "auto", "beyond", "changes", "fakes", "to", "order"}
 SETTINGS_ONLY = {"redaction_key", "redaction_rules", "run_id", "prices", "retirements"}
 
 

@@ -47,7 +47,7 @@ def is_skipped(example: CodeExample) -> bool:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in, without settings of ours in the environment."""
-    for variable in ("MODE", "CASSETTE_DIR", "UNUSED", "FREEZE", "REDACTION_KEY"):
+    for variable in ("MODE", "CASSETTE_DIR", "ON_UNUSED", "FREEZE", "REDACTION_KEY"):
         monkeypatch.delenv(f"AGENTTAPE_{variable}", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)

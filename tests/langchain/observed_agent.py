@@ -97,7 +97,7 @@ def replay(cassette: str) -> Any:
 
     model = ReplayChatModel(cassette)
     agent = agent_of(model, DeterministicFakeEmbedding(size=3), replayed=True)
-    with use_cassette(cassette, ambient=False, on_unused="ignore") as session:
+    with use_cassette(cassette, auto=False, on_unused="ignore") as session:
         given = agent.invoke("Weather?")
     # The retrieval inside the tool `lookup` is part of it; the chats are the stand-in's.
     assert (len(model.report.served), len(session.report.served), len(session.report.unused)) == (3, 4, 3)

@@ -88,13 +88,13 @@ async def test_ten_turns(recorded_async: bool, way: str, world: World, tmp_path:
     ambient = way == "ambient"
     agent = counting_agent(world) if ambient else counting_agent(world, tape)
     path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await run(agent, is_async=recorded_async)
     assert len(recording.report.executed) == len(world.reached) == CALLS
     assert len(recorded["messages"]) == 1 + CALLS
     world.gone = True
     for is_async in (recorded_async, recorded_async, not recorded_async):
-        with use_cassette(path, ambient=ambient) as replay:
+        with use_cassette(path, auto=ambient) as replay:
             replayed = await run(agent, is_async=is_async)
         assert str(replay.report) == f"{CALLS} served, 0 executed"
         assert {served.rung for served in replay.report.served} == {"exact"}

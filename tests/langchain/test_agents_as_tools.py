@@ -21,7 +21,8 @@ from langchain_core.vectorstores import VectorStore
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
-from agenttape_core import CassetteMissError, Session, UnusedInteractionsError, use_cassette
+from agenttape_core import Session, use_cassette
+from agenttape_core.errors import CassetteMissError, UnusedInteractionsError
 
 from .fakes import NativeChat, World, calling
 

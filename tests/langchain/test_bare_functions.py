@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from langchain_core.tools import tool
 
-from agenttape_core import NetworkBlockedError, use_cassette
-from agenttape_core.errors import UnrecordedConnectionWarning
+from agenttape_core import use_cassette
+from agenttape_core.errors import NetworkBlockedError, UnrecordedConnectionWarning
 
 from ..kit.world import World
 from .fakes import FakeChat

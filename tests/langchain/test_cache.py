@@ -16,14 +16,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, Generation
 from langchain_core.tools import tool
 
-from agenttape_core import (
-    CassetteLockedError,
-    CassetteMissError,
-    CassetteNotFoundError,
-    SessionStateError,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteLockedError, CassetteMissError, CassetteNotFoundError, SessionStateError
 from agenttape_langchain import TapeCache
 
 from .fakes import AsyncChat, StreamingChat, World, calling
@@ -78,14 +72,14 @@ async def test_misses(world: World, path: Path) -> None:
         model = cached(world, cache).with_retry().with_fallbacks([AsyncChat(world=world)])
         with pytest.raises(CassetteMissError, match="no recording for memory llm_cache"):
             model.invoke("something else")
-        with pytest.raises(CassetteMissError, match="mode='new_episodes'"):
+        with pytest.raises(CassetteMissError, match="mode='add'"):
             await model.ainvoke("something else")
         with pytest.raises(CassetteMissError):
             cache.close()
 
 
 async def test_new_episodes(world: World, path: Path) -> None:
-    """`new_episodes` serves what is there and adds the rest; `all` asks for everything anew."""
+    """`add` serves what is there and adds the rest; `all` asks for everything anew."""
     with TapeCache(path, mode="once") as cache:
         cached(world, cache).invoke("one")
     with TapeCache(path, mode="new_episodes") as cache:
@@ -100,7 +94,7 @@ async def test_new_episodes(world: World, path: Path) -> None:
 
 def test_missing_file(path: Path) -> None:
     """There must be something to replay."""
-    with pytest.raises(CassetteNotFoundError, match="mode='new_episodes'"):
+    with pytest.raises(CassetteNotFoundError, match="mode='add'"):
         TapeCache(path)
 
 

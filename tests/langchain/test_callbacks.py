@@ -30,7 +30,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from agenttape_core import AgentTapeError, ConfigurationError, Interaction, open_cassette, recover, use_cassette
+from agenttape_core import Interaction, open_cassette, recover, use_cassette
+from agenttape_core.errors import AgentTapeError, ConfigurationError
 from agenttape_core.integration import Branch, enter_branch
 from agenttape_langchain import TapeCallbackHandler
 

@@ -16,13 +16,8 @@ from langchain_core.tools import BaseTool, tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
-from agenttape_core import (
-    ConfigurationError,
-    DriftedRunError,
-    NetworkBlockedError,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError, NetworkBlockedError, UnrecordedCallsError
 
 from .fakes import FakeChat, NativeChat, PlainChat, World, calling
 
@@ -279,7 +274,7 @@ def test_idempotent_tools(  # noqa: PLR0917 - fixtures
 def test_drift_may_fail(run: Any, recorded: Path, world: World) -> None:
     """With `drift="fail"` the run fails at its end, and the error names the calls."""
     with (
-        pytest.raises(DriftedRunError, match="1 call left the recorded world\n  no recording for tool weather"),
+        pytest.raises(UnrecordedCallsError, match="1 call left the recorded world\n  no recording for tool weather"),
         use_cassette(recorded, candidate=NativeChat(world=world, reply=asking_for("Rome")), drift="fail"),
     ):
         run()

@@ -21,7 +21,8 @@ import requests
 import urllib3
 from langchain_core.messages import AIMessage, BaseMessage
 
-from agenttape_core import NetworkBlockedError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import NetworkBlockedError
 
 from .fakes import NativeChat, World
 

@@ -27,7 +27,8 @@ from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import BaseModel
 
-from agenttape_core import ConfigurationError, UnidentifiedModelWarning, boundary, open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError, UnidentifiedModelWarning
 
 from .fakes import NativeChat, World
 from .providers.loopback import Loopback

@@ -16,7 +16,8 @@ from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import BaseModel, Field
 
-from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_langchain import tape
 
 from .fakes import FAKES, DelegatingChat, FakeChat, NativeChat, StreamingChat, World, calling
@@ -56,12 +57,12 @@ async def test_replays_what_it_recorded(
     wrap, ambient = WAYS[way]
     model = wrap(fake(world=world))
     path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await shape(model)
     assert len(recording.report.executed) == len(world.reached) == 1, "recorded once, however the leaves delegate"
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, ambient=ambient) as replay:
+        with use_cassette(path, auto=ambient) as replay:
             assert await shape(model) == recorded
         assert str(replay.report) == "1 served, 0 executed"
 
@@ -143,11 +144,11 @@ async def test_what_is_built_around_a_model(built: str, way: str, loopback: Open
     runnable = BUILT[built](wrap(chat(loopback)))
     calls = [invoke, ainvoke, stream, astream, batch, abatch, astream_events_v2]
     path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all", ambient=ambient):
+    with use_cassette(path, mode="all", auto=ambient):
         recorded = [await shape(runnable) for shape in calls]
     assert loopback.calls == len(calls)
     loopback.stop()
-    with use_cassette(path, ambient=ambient) as replay:
+    with use_cassette(path, auto=ambient) as replay:
         replayed = [await shape(runnable) for shape in calls]
     if built == "with the raw answer":  # its parsers run in parallel threads: the framework's order is by chance
         recorded, replayed = ([sorted(map(repr, seen)) for seen in all_seen] for all_seen in (recorded, replayed))
@@ -166,7 +167,7 @@ async def test_fallback_steps_in_again(way: str, loopback: OpenAILoopback, tmp_p
     async def run() -> list[Any]:
         return [runnable.invoke(QUESTION), await runnable.ainvoke(QUESTION), list(runnable.stream(QUESTION))]
 
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         loopback.fail_next(500)
         recorded = [runnable.invoke(QUESTION)]
         loopback.fail_next(500)
@@ -176,7 +177,7 @@ async def test_fallback_steps_in_again(way: str, loopback: OpenAILoopback, tmp_p
     assert [row.request["model"] for row in recording.interactions] == ["gpt-5-mini", "gpt-5-spare"] * 3
     assert all(row.request["tools"] for row in recording.interactions)
     loopback.stop()
-    with use_cassette(path, ambient=ambient):
+    with use_cassette(path, auto=ambient):
         assert await run() == recorded
 
 
@@ -186,12 +187,12 @@ def test_retry_tries_again(way: str, loopback: OpenAILoopback, tmp_path: Path) -
     wrap, ambient = WAYS[way]
     runnable = wrap(chat(loopback)).with_retry(stop_after_attempt=3, wait_exponential_jitter=False)
     path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         loopback.fail_next(500, times=2)
         recorded = runnable.invoke(QUESTION)
     assert [row.outcome.status for row in recording.interactions] == ["raised", "raised", "returned"]
     loopback.stop()
-    with use_cassette(path, ambient=ambient) as replay:
+    with use_cassette(path, auto=ambient) as replay:
         assert runnable.invoke(QUESTION) == recorded
     assert str(replay.report) == "3 served, 0 executed"
 
@@ -278,8 +279,8 @@ def test_outside_a_session_nothing_changes(world: World) -> None:
 
 
 def test_untaped_model_is_left_alone_unless_ambient(world: World, tmp_path: Path) -> None:
-    """With `ambient=False` only what was taped takes part."""
-    with use_cassette(tmp_path / "chat.yaml", mode="all", ambient=False) as recording:
+    """With `auto=False` only what was taped takes part."""
+    with use_cassette(tmp_path / "chat.yaml", mode="all", auto=False) as recording:
         StreamingChat(world=world).invoke(QUESTION)
     assert str(recording.report) == "0 served, 0 executed"
     assert len(world.reached) == 1
@@ -316,14 +317,14 @@ def test_copies_are_taped_too(how: str, tmp_path: Path) -> None:
     """A copied or pickled taped model is equal to it and still taped."""
     taped = tape(StreamingChat(world=_PicklableWorld()))
     path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all", ambient=False) as recording:
+    with use_cassette(path, mode="all", auto=False) as recording:
         recorded = COPIES[how](taped).invoke(QUESTION)
     assert str(recording.report) == "0 served, 1 executed"
     copied = COPIES[how](taped)
     assert type(copied) is type(taped)
     assert tape(copied) is copied
     copied.world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         assert copied.invoke(QUESTION) == recorded
 
 
@@ -357,12 +358,12 @@ async def test_configurable_models(way: str, loopback: OpenAILoopback, tmp_path:
     async def run() -> list[Any]:
         return [await shape(runnable) for runnable in runnables for shape in (invoke, astream)]
 
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await run()
     asked = [row.request["model"] for row in recording.interactions]
     assert asked == ["gpt-5-mini"] * 2 + ["gpt-5-other"] * 2 + ["gpt-5-maxi"] * 2
     loopback.stop()
-    with use_cassette(path, ambient=ambient):
+    with use_cassette(path, auto=ambient):
         assert await run() == recorded
 
 
@@ -423,14 +424,14 @@ def test_stream_closed_early(way: str, world: World, tmp_path: Path) -> None:
         stream.close()
         return chunks
 
-    with use_cassette(path, mode="all", ambient=ambient):
+    with use_cassette(path, mode="all", auto=ambient):
         recorded = first_two()
     world.gone = True
-    with use_cassette(path, ambient=ambient):
+    with use_cassette(path, auto=ambient):
         assert first_two() == recorded
     with (
         pytest.raises(CassetteMissError, match="closed by its reader after 2 chunks"),
-        use_cassette(path, ambient=ambient),
+        use_cassette(path, auto=ambient),
     ):
         list(model.stream(QUESTION))
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import tape
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ async def test_compressor_replays(cls: Any, way: str, world: World, tmp_path: Pa
         kept = [reranker.compress_documents(DOCUMENTS, "a"), await reranker.acompress_documents(DOCUMENTS, "b")]
         return [*kept, reranker.compress_documents(query="c", documents=DOCUMENTS, callbacks=[])]
 
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await run()
     assert [(row.kind, row.name) for row in recording.interactions] == [("retrieval", cls.__name__)] * 3
     assert recording.interactions[0].request == {
@@ -86,7 +87,7 @@ async def test_compressor_replays(cls: Any, way: str, world: World, tmp_path: Pa
     }
     assert "never-recorded" not in path.read_text()
     world.gone = True
-    with use_cassette(path, ambient=ambient) as replay:
+    with use_cassette(path, auto=ambient) as replay:
         assert await run() == recorded
     assert {served.rung for served in replay.report.served} == {"exact"}
 

@@ -178,12 +178,12 @@ async def test_identical_calls(shape: str, order: str, way: str, world: World, t
     async def run() -> list[str]:
         return [*await FOUR[shape](asked), *await FOUR[shape](asked)]
 
-    with use_cassette(path, mode="all", ambient=ambient):
+    with use_cassette(path, mode="all", auto=ambient):
         recorded = await run()
     assert sorted(recorded) == sorted(f"answer {n} to {SAME}" for n in range(1, 9))
     world.gone = True
     model.turnstile = Turnstile(None)
-    with use_cassette(path, ambient=ambient) as replay:
+    with use_cassette(path, auto=ambient) as replay:
         assert await run() == recorded
     assert {served.rung for served in replay.report.served} == {"exact"}
 

@@ -18,7 +18,8 @@ from langchain_core.tools import tool
 from langsmith.run_helpers import tracing_context
 from langsmith.run_trees import RunTree
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import TapeCallbackHandler, tape
 from agenttape_langchain.tape import LATE
 
@@ -127,10 +128,10 @@ def test_taped_decision_model(tmp_path: Path) -> None:
     """`tape` takes a decision model, alone and inside a binding."""
     path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
     for taped in (tape(decider), tape(decider.with_config(tags=["a"]))):
-        with use_cassette(path, mode="all", ambient=False):
+        with use_cassette(path, mode="all", auto=False):
             recorded = decide(taped)
         asked = len(decider.asked)
-        with use_cassette(path, ambient=False):
+        with use_cassette(path, auto=False):
             assert decide(taped) == recorded
         assert len(decider.asked) == asked
 

@@ -12,7 +12,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool, tool
 
-from agenttape_core import DriftError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import UnrecordedCallError
 
 from .fakes import NativeChat, World, calling
 
@@ -82,7 +83,7 @@ def test_a_model_raises(world: World, tmp_path: Path) -> None:
     with use_cassette(path, mode="all"):
         NativeChat(world=world).invoke("recorded")
     with use_cassette(path, on_miss="return") as session:
-        with pytest.raises(DriftError, match="no recording for chat NativeChat"):
+        with pytest.raises(UnrecordedCallError, match="no recording for chat NativeChat"):
             NativeChat(world=world).invoke("new")
         guarded = NativeChat(world=world).with_fallbacks([RunnableLambda(lambda _: "fallback")])
         assert guarded.invoke("newer") == "fallback"

@@ -20,7 +20,8 @@ from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_openai import OpenAIEmbeddings
 from pydantic import BaseModel
 
-from agenttape_core import CassetteMissError, ConfigurationError, DriftError, UnreadableValueError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError, UnreadableValueError, UnrecordedCallError
 from agenttape_core.integration import value_codec
 from agenttape_core.schema.codecs import packed
 from agenttape_langchain import tape
@@ -136,13 +137,13 @@ async def test_embeddings_replay(cls: type[Any], way: str, world: World, tmp_pat
     real = cls(world=world)
     model, ambient = (real if way == "ambient" else tape(real)), way != "taped"
     path = tmp_path / "embeddings.yaml"
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await every_call(model)
     assert [(row.kind, row.name) for row in recording.interactions] == [("embeddings", cls.__name__)] * 5
     assert "never-recorded" not in path.read_text()
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, ambient=ambient) as replay:
+        with use_cassette(path, auto=ambient) as replay:
             assert await every_call(model) == recorded
         assert [served.rung for served in replay.report.served] == ["exact"] * 5
 
@@ -196,11 +197,11 @@ def test_model_inside_a_model_is_part_of_it(world: World, tmp_path: Path) -> Non
 def test_only_the_taped_inner_model_is_recorded(world: World, tmp_path: Path) -> None:
     """If only the inner model is taped, its calls are recorded."""
     path = tmp_path / "e.yaml"
-    with use_cassette(path, mode="all", ambient=False) as recording:
+    with use_cassette(path, mode="all", auto=False) as recording:
         recorded = Cached(tape(PlainEmbeddings(world))).embed_documents(["a", "b", "a"])
     assert [row.request["input"] for row in recording.interactions] == [["a", "b"]]
     world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         assert Cached(tape(PlainEmbeddings(world))).embed_documents(["a", "b", "a"]) == recorded
 
 
@@ -324,7 +325,7 @@ def test_drift_is_an_error(world: World, tmp_path: Path) -> None:
     with use_cassette(path, mode="all"):
         PlainEmbeddings(world).embed_query("a")
     world.gone = True
-    with use_cassette(path, on_miss="return") as replay, pytest.raises(DriftError):
+    with use_cassette(path, on_miss="return") as replay, pytest.raises(UnrecordedCallError):
         PlainEmbeddings(world).embed_query("b")
     assert len(replay.report.drift) == 1
 
@@ -420,8 +421,8 @@ def test_what_others_patched_meanwhile_stays(world: World, tmp_path: Path, monke
 
 
 def test_session_that_is_not_ambient_leaves_untaped_models_alone(world: World, tmp_path: Path) -> None:
-    """With `ambient=False` only what is taped takes part."""
-    with use_cassette(tmp_path / "e.yaml", mode="all", ambient=False) as recording:
+    """With `auto=False` only what is taped takes part."""
+    with use_cassette(tmp_path / "e.yaml", mode="all", auto=False) as recording:
         PlainEmbeddings(world).embed_query("a")
         tape(PlainEmbeddings(world)).embed_query("b")
     assert [row.request["input"] for row in recording.interactions] == ["b"]

@@ -18,7 +18,8 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
-from agenttape_core import ConfigurationError, returns, what_if
+from agenttape_core import returns, what_if
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import Cell, FaultKind, FaultMatrix, afaults, faults
 from agenttape_core.experiments.strategies.fault_kinds import Trouble, provider_error
 

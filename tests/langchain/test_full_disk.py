@@ -14,7 +14,8 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 
-from agenttape_core import CassetteWriteError, open_cassette
+from agenttape_core import open_cassette
+from agenttape_core.errors import CassetteWriteError
 from agenttape_core.storage import atomic, journal_file, leftover_journals, recover
 from agenttape_langchain import TapeCallbackHandler
 

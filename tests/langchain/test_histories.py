@@ -10,7 +10,8 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
-from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_langchain import tape
 
 from .fakes import PlainChat
@@ -110,13 +111,13 @@ async def test_history_replays(cls: Any, way: str, world: World, tmp_path: Path)
     def history() -> Any:
         return cls(world, {}) if way == "ambient" else tape(cls(world, {}))
 
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await every_call(history())
     assert [(row.kind, row.name) for row in recording.interactions] == [("memory", cls.__name__)] * 11
     assert [message.content for message in recorded[7]] == ["a", "b", "c", "d", "e", "f"]
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, ambient=ambient) as replay:
+        with use_cassette(path, auto=ambient) as replay:
             assert await every_call(history()) == recorded
         assert {served.rung for served in replay.report.served} == {"exact"}
 

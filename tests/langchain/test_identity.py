@@ -11,7 +11,8 @@ from langchain_core.language_models import LLM, BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from agenttape_core import CassetteMissError, UnidentifiedModelWarning, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, UnidentifiedModelWarning
 from agenttape_langchain import TapeCallbackHandler
 
 
@@ -163,7 +164,7 @@ class UnnamedText(InHouseText):
 NAMELESS = [{}, {"model": ""}, {"model": None}, {"model_name": ""}, {"model": "", "temperature": 1}]
 
 
-@pytest.mark.filterwarnings("ignore::agenttape_core.UnidentifiedModelWarning")
+@pytest.mark.filterwarnings("ignore::agenttape_core.errors.UnidentifiedModelWarning")
 @pytest.mark.parametrize("described", NAMELESS)
 @pytest.mark.parametrize("cls", [Unnamed, UnnamedText])
 def test_model_without_a_name(cls: Any, described: Any, tmp_path: Any) -> None:

@@ -18,7 +18,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
-from agenttape_core import CassetteFormatError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteFormatError
 from agenttape_langchain.importers import import_agenttape01
 
 RECORDED = Path(__file__).parent / "recordings" / "agenttape01.yaml"
@@ -83,7 +84,7 @@ def test_a_real_cassette_replays(tmp_path: Path) -> None:
     """Models, tools, a retriever, embeddings and errors of 0.1 serve a LangChain program; lossy ones on request."""
     import_agenttape01(RECORDED, tmp_path / "new.yaml")
     model = ChatOpenAI(model="gpt-5-mini", api_key="x")
-    with use_cassette(tmp_path / "new.yaml", lossy="serve", on_unused="ignore") as replay:
+    with use_cassette(tmp_path / "new.yaml", accept={"lossy"}, on_unused="ignore") as replay:
         hello = model.bind(seed=7).invoke("Say hello")
         assert "Say hello" in hello.text
         assert hello.usage_metadata["total_tokens"] > 0

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenttape_core import CassetteFormatError
+from agenttape_core.errors import CassetteFormatError
 from agenttape_core.integration.importing import NotImportableError
 from agenttape_langchain.importers import (
     anthropic_messages,

@@ -21,15 +21,9 @@ from langchain_core.tracers.langchain import LangChainTracer, wait_for_all_trace
 from langchain_openai import ChatOpenAI
 from langsmith import Client
 
-from agenttape_core import (
-    CassetteFormatError,
-    CassetteMissError,
-    CassetteNotFoundError,
-    ReplayedError,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import open_cassette, use_cassette
 from agenttape_core.cli.app import run as command
+from agenttape_core.errors import CassetteFormatError, CassetteMissError, CassetteNotFoundError, ReplayedError
 from agenttape_langchain import ReplayChatModel
 from agenttape_langchain.importers import import_langsmith
 
@@ -220,7 +214,7 @@ def test_streams_errors_artifacts_and_documents(tmp_path: Path, loopback: OpenAI
         word in reason
         for word, reason in zip(("chunks", "", "artifact", "attributes", "attributes"), reasons, strict=True)
     ] == [True] * 5
-    with use_cassette(tmp_path / "new.yaml", lossy="serve") as replay:
+    with use_cassette(tmp_path / "new.yaml", accept={"lossy"}) as replay:
         assert "".join(chunk.text for chunk in model.stream("Hello")) == text
         assert Pages().invoke("cities") == documents
         assert draw.invoke(call).content == picture.content
@@ -296,7 +290,7 @@ def test_what_was_recorded_below_langchain_is_lossy(tmp_path: Path) -> None:
     cassette, report = imported(tmp_path, told)
     assert "below LangChain" in report.lossy[0].reason
     assert "guessed" in report.lossy[0].reason
-    with use_cassette(cassette, lossy="serve"):
+    with use_cassette(cassette, accept={"lossy"}):
         assert ChatOpenAI(model="gpt-5-mini", api_key="x").invoke("Hi").text == "Hello."
 
 
@@ -433,7 +427,7 @@ def test_errors_have_the_type_of_their_traceback(tmp_path: Path) -> None:
         "builtins:Exception",
     ]
     model = ChatOpenAI(model="gpt-5-mini", api_key="x")
-    with use_cassette(cassette, lossy="serve"):
+    with use_cassette(cassette, accept={"lossy"}):
         for expected in (ReplayedError, ValueError, Exception):
             with pytest.raises(expected):
                 model.invoke("Hi")

@@ -20,7 +20,8 @@ from langchain_openai import ChatOpenAI
 from openai import RateLimitError
 from pydantic import BaseModel
 
-from agenttape_core import CassetteFormatError, CassetteMissError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteFormatError, CassetteMissError
 from agenttape_core.tools.export.opentelemetry import otlp_lines
 from agenttape_core.tools.export.spans import spans_of
 from agenttape_langchain.importers import import_otel
@@ -156,7 +157,7 @@ def test_the_words_of_each_convention(tmp_path: Path, told: dict[str, Any]) -> N
     model = ChatOpenAI(model="gpt-5-mini", api_key="x")
     with pytest.raises(CassetteMissError), use_cassette(tmp_path / "new.yaml", on_unused="ignore"):
         model.invoke("Hi")
-    with use_cassette(tmp_path / "new.yaml", lossy="serve"):
+    with use_cassette(tmp_path / "new.yaml", accept={"lossy"}):
         assert model.invoke("Hi").text == "Hello."
 
 
@@ -192,7 +193,7 @@ def test_the_shapes_of_files(tmp_path: Path, whole: Any) -> None:
     """OTLP/JSON in either spelling, the console exporter's JSON and the lists of tracing tools hold the same."""
     report = imported(tmp_path, whole=whole)
     assert [item.fidelity for item in report.items] == ["lossy"]
-    with use_cassette(tmp_path / "new.yaml", lossy="serve"):
+    with use_cassette(tmp_path / "new.yaml", accept={"lossy"}):
         assert ChatOpenAI(model="gpt-5-mini", api_key="x").invoke("Hi").text == "Hello."
 
 
@@ -228,7 +229,7 @@ def test_an_agent_in_the_words_of_the_conventions(tmp_path: Path) -> None:
     report = imported(tmp_path, agent, *({**each, "parentSpanId": "a"} for each in (chats[0], span(used), chats[1])))
     assert [item.fidelity for item in report.items] == ["lossy"] * 3
     asked = [("system", "Be brief."), ("user", "Weather?")]
-    with use_cassette(tmp_path / "new.yaml", lossy="serve"):
+    with use_cassette(tmp_path / "new.yaml", accept={"lossy"}):
         model = ChatOpenAI(model="gpt-4o", temperature=0.5, api_key="x")
         said = model.invoke(asked)
         result = get_weather.invoke(said.tool_calls[0])
@@ -315,7 +316,7 @@ def test_an_error(tmp_path: Path) -> None:
         "attributes": pairs({"exception.type": "openai.RateLimitError", "exception.message": "slow down"}),
     }
     imported(tmp_path, span({**GENAI, "gen_ai.input.messages": json.dumps(ASKED)}, events=[event], status={"code": 2}))
-    with use_cassette(tmp_path / "new.yaml", lossy="serve"), pytest.raises(RateLimitError, match="slow down"):
+    with use_cassette(tmp_path / "new.yaml", accept={"lossy"}), pytest.raises(RateLimitError, match="slow down"):
         ChatOpenAI(model="gpt-5-mini", api_key="x", max_retries=0).invoke("Hi")
 
 

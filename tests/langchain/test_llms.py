@@ -13,7 +13,8 @@ from langchain_core.language_models import LLM, BaseLLM
 from langchain_core.outputs import Generation, GenerationChunk, LLMResult
 from langchain_core.prompts import PromptTemplate
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import tape
 
 if TYPE_CHECKING:
@@ -168,12 +169,12 @@ async def test_text_model_replays(cls: Any, shape: Any, way: str, world: World, 
     real = cls(world=world)
     model, ambient = (real if way == "ambient" else tape(real)), way != "taped"
     path = tmp_path / "text.yaml"
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await shape(model)
     assert {(row.kind, row.name) for row in recording.interactions} == {("completion", cls.__name__)}
     assert len(recording.interactions) == 1
     world.gone = True
-    with use_cassette(path, ambient=ambient) as replay:
+    with use_cassette(path, auto=ambient) as replay:
         assert await shape(model) == recorded
     assert [served.rung for served in replay.report.served] == ["exact"]
 

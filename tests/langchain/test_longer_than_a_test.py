@@ -209,7 +209,7 @@ def test_a_wider_fixture_with_a_cassette(
     suite.write(WIDER + MORE)
     late = suite.run("--cassette-mode=once", online=True)
     late.assert_outcomes(passed=3, failed=1)
-    late.stdout.fnmatch_lines(["*ServedWriteError: refused to execute retrieval Remote.search at *"])
+    late.stdout.fnmatch_lines(["*IncompleteObjectError: refused to execute retrieval Remote.search at *"])
     assert "was served from cassettes" in late.stdout.str()
     assert "pytest --rerecord" in late.stdout.str()
     suite.run("--rerecord", online=True).assert_outcomes(passed=4)

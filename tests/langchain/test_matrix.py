@@ -59,29 +59,29 @@ class Column:
 
 def in_session(path: Path, mode: str, *, ambient: bool) -> Any:
     """A session."""
-    return use_cassette(path, mode=mode, ambient=ambient)
+    return use_cassette(path, mode=mode, auto=ambient)
 
 
 COLUMNS: dict[str, Column] = {
     "`tape`": Column(
-        lambda chat, path: (in_session(path, "all", ambient=False), tape(chat())),
-        lambda chat, path: (in_session(path, "none", ambient=False), tape(chat())),
+        lambda chat, path: (in_session(path, "all", auto=False), tape(chat())),
+        lambda chat, path: (in_session(path, "none", auto=False), tape(chat())),
     ),
     "ambient": Column(
-        lambda chat, path: (in_session(path, "all", ambient=True), chat()),
-        lambda chat, path: (in_session(path, "none", ambient=True), chat()),
+        lambda chat, path: (in_session(path, "all", auto=True), chat()),
+        lambda chat, path: (in_session(path, "none", auto=True), chat()),
     ),
     "`TapeMiddleware`": Column(
-        lambda chat, path: (in_session(path, "all", ambient=False), chat()),
-        lambda chat, path: (in_session(path, "none", ambient=False), chat()),
+        lambda chat, path: (in_session(path, "all", auto=False), chat()),
+        lambda chat, path: (in_session(path, "none", auto=False), chat()),
         InAgent,
     ),
     "observed, then replayed": Column(
         lambda chat, path: (nullcontext(), chat(callbacks=[TapeCallbackHandler(path)])),
-        lambda chat, path: (in_session(path, "none", ambient=True), chat()),
+        lambda chat, path: (in_session(path, "none", auto=True), chat()),
     ),
     "`ReplayChatModel`": Column(
-        lambda chat, path: (in_session(path, "all", ambient=True), chat()),
+        lambda chat, path: (in_session(path, "all", auto=True), chat()),
         lambda _, path: (nullcontext(), ReplayChatModel(path)),
     ),
 }

@@ -87,12 +87,12 @@ async def test_streams_as_without(mode: str, read: Callable[..., Any], tmp_path:
     agent = agent_of(world, TapeMiddleware())
     assert masked(await read(agent_of(World(), TapeMiddleware()), mode)) == plain
     path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", ambient=False) as recording:
+    with use_cassette(path, mode="all", auto=False) as recording:
         recorded = await read(agent, mode)
     assert len(recording.report.executed) == len(world.reached) == 5
     assert masked(recorded) == plain
     world.gone = True
-    with use_cassette(path, ambient=False) as replay:
+    with use_cassette(path, auto=False) as replay:
         assert await read(agent, mode) == recorded
     assert str(replay.report) == "5 served, 0 executed"
 
@@ -101,10 +101,10 @@ async def test_custom_streams_of_tools_are_written_again(world: World, tmp_path:
     """Parts that a tool writes to the stream appear while recording, and again when it is served."""
     agent = agent_of(world, TapeMiddleware())
     path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", ambient=False):
+    with use_cassette(path, mode="all", auto=False):
         assert await read_sync(agent, "custom") == [{"counting": 1}, {"counting": 2}]
     world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         assert await read_sync(agent, "custom") == [{"counting": 1}, {"counting": 2}]
 
 
@@ -117,7 +117,7 @@ async def test_only_this_agent_takes_part(is_async: bool, ambient: bool, world: 
     async def run(agent: Any) -> Any:
         return await agent.ainvoke(QUESTION) if is_async else agent.invoke(QUESTION)
 
-    with use_cassette(tmp_path / "agent.yaml", mode="all", ambient=ambient) as recording:
+    with use_cassette(tmp_path / "agent.yaml", mode="all", auto=ambient) as recording:
         await run(mine)
         await run(other)
     assert len(world.reached) == 10
@@ -143,11 +143,11 @@ async def test_structured_response(strategy: Any, world: World, tmp_path: Path) 
 
     agent = agent_of(world, TapeMiddleware(), reply=reply, tools=[], response_format=strategy(Verdict))
     path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", ambient=False):
+    with use_cassette(path, mode="all", auto=False):
         recorded = agent.invoke(QUESTION)
     assert recorded["structured_response"] == Verdict(good=True, why="call 1")
     world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         assert await agent.ainvoke(QUESTION) == recorded
 
 
@@ -163,12 +163,12 @@ async def test_approval_by_a_human(world: World, tmp_path: Path) -> None:
         first = agent.invoke(QUESTION, config)
         return [first, await agent.ainvoke(approved, config), agent.invoke(approved, config)]
 
-    with use_cassette(path, mode="all", ambient=False):
+    with use_cassette(path, mode="all", auto=False):
         recorded = await talk("recorded")
     assert "__interrupt__" in recorded[0]
     assert recorded[-1]["messages"][-1].text == "all is counted"
     world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         replayed = await talk("replayed")
     assert [step["messages"] for step in replayed] == [step["messages"] for step in recorded]
     assert [[i.value for i in step.get("__interrupt__", ())] for step in replayed] == [
@@ -192,11 +192,11 @@ async def test_tools_that_command(world: World, tmp_path: Path) -> None:
 
     agent = agent_of(world, TapeMiddleware(), tools=[answer], reply=reply)
     path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", ambient=False):
+    with use_cassette(path, mode="all", auto=False):
         recorded = agent.invoke(QUESTION)
     assert recorded["messages"][2].text == "hello 2"
     world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         assert await agent.ainvoke(QUESTION) == recorded
 
 
@@ -239,7 +239,7 @@ async def test_what_is_chosen_in_the_end_is_taped(is_async: bool, world: World, 
     async def run() -> Any:
         return await agent.ainvoke(QUESTION) if is_async else agent.invoke(QUESTION)
 
-    with use_cassette(path, mode="all", ambient=False) as recording:
+    with use_cassette(path, mode="all", auto=False) as recording:
         recorded = await run()
     statuses = [(row.name, row.outcome.status) for row in recording.interactions]
     assert statuses.count(("AsyncChat", "raised")) == 6, "two attempts in each of three turns"
@@ -247,7 +247,7 @@ async def test_what_is_chosen_in_the_end_is_taped(is_async: bool, world: World, 
     assert ("count", "raised") in statuses
     assert len(statuses) == len(world.reached)
     world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         assert await run() == recorded
 
 
@@ -261,7 +261,7 @@ def test_unknown_tools(world: World, tmp_path: Path) -> None:
 
     plain = agent_of(World(), reply=reply).invoke(QUESTION)
     agent = agent_of(world, TapeMiddleware(), reply=reply)
-    with use_cassette(tmp_path / "agent.yaml", mode="all", ambient=False):
+    with use_cassette(tmp_path / "agent.yaml", mode="all", auto=False):
         assert masked(agent.invoke(QUESTION)) == masked(plain)
 
 
@@ -272,7 +272,7 @@ def test_order(world: World, tmp_path: Path) -> None:
     with use_cassette(tmp_path / "ambient.yaml", mode="all"):
         agent.invoke(QUESTION)
     with (
-        use_cassette(tmp_path / "explicit.yaml", mode="all", ambient=False),
+        use_cassette(tmp_path / "explicit.yaml", mode="all", auto=False),
         pytest.warns(MiddlewareOrderWarning, match=r"put it at the end: create_agent\(\.\.\., middleware="),
     ):
         agent.invoke(QUESTION)

@@ -22,7 +22,8 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy
 
-from agenttape_core import CassetteMissError, CassetteNotFoundError, UnusedInteractionsError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, CassetteNotFoundError, UnusedInteractionsError
 
 from .fakes import NativeChat, StreamingChat, World, calling
 
@@ -318,7 +319,7 @@ def test_miss_in_a_thread(path: Path, world: World) -> None:
 
 
 def test_new_episodes_adds_what_is_missing(path: Path, world: World) -> None:
-    """`new_episodes` serves what is there, executes the rest once, and replays both afterwards."""
+    """`add` serves what is there, executes the rest once, and replays both afterwards."""
     model = NativeChat(world=world)
     world.gone = False
     with use_cassette(path, mode="new_episodes") as session:

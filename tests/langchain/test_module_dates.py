@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import DateAtImportWarning, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import DateAtImportWarning
 
 SOURCE = """
 from datetime import datetime

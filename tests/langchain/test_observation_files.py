@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.runnables import RunnableLambda
 
-from agenttape_core import CassetteLockedError, open_cassette, recover, use_cassette
+from agenttape_core import open_cassette, recover, use_cassette
+from agenttape_core.errors import CassetteLockedError
 from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import PlainChat, World

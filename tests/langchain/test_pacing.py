@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.tools import tool
 
-from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.session import pacing
 from agenttape_langchain import ReplayChatModel
 

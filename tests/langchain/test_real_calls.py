@@ -67,11 +67,11 @@ def test_recorded_calls_replay_without_the_service(
     chat: Any = partial(ChatOpenAI, base_url=service.base_url, api_key="x")
     if not ambient:
         chat = lambda **kwargs: tape(ChatOpenAI(base_url=service.base_url, api_key="x", **kwargs))  # noqa: E731
-    with use_cassette(cassette, mode="once", ambient=ambient):
+    with use_cassette(cassette, mode="once", auto=ambient):
         recorded = CALLS[name](chat)
     assert service.stats() == {"served": len(service.exchanges), "missed": 0}
     service.stop()
-    with use_cassette(cassette, ambient=ambient) as replay:
+    with use_cassette(cassette, auto=ambient) as replay:
         replayed = CALLS[name](chat)
     assert seen(replayed) == seen(recorded)
     served = [crossed for crossed in replay.report.served if crossed.kind == "chat"]

@@ -24,7 +24,8 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
-from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, CassetteNotFoundError, ConfigurationError
 from agenttape_langchain import ReplayChatModel, tape
 
 from .fakes import PlainChat, StreamingChat, World, by_key, calling, numbered

@@ -233,7 +233,7 @@ def test_error_where_the_provider_is_not_loaded(loopback: OpenAILoopback, tmp_pa
     loopback.stop()
     script = textwrap.dedent("""
         import sys
-        from agenttape_core import ReplayedError
+        from agenttape_core.errors import ReplayedError
         from agenttape_langchain import ReplayChatModel
         from langchain_core import exceptions
 

@@ -16,7 +16,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import create_retriever_tool
 
-from agenttape_core import CassetteMissError, DriftError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, UnrecordedCallError
 from agenttape_core.integration import Position
 from agenttape_core.integration.observing import Observation
 from agenttape_core.lifecycle.running_test import RunningTest, during
@@ -107,13 +108,13 @@ async def test_retriever_replays(cls: Any, way: str, world: World, tmp_path: Pat
     real = cls(world=world)
     retriever, ambient = (real if way == "ambient" else tape(real)), way != "taped"
     path = tmp_path / "found.yaml"
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await every_call(retriever)
     assert recorded[0][0] == Document("a 1.0", metadata={"score": 0.5, "tags": ("a", "b")}, id="doc-1-0")
     assert [(row.kind, row.name) for row in recording.interactions] == [("retrieval", cls.__name__)] * 6
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, ambient=ambient) as replay:
+        with use_cassette(path, auto=ambient) as replay:
             assert await every_call(retriever) == recorded
         assert {served.rung for served in replay.report.served} == {"exact"}
 
@@ -243,7 +244,7 @@ def test_drift_is_an_error(world: World, tmp_path: Path) -> None:
     with use_cassette(path, mode="all"):
         Plain(world=world).invoke("a")
     world.gone = True
-    with use_cassette(path, on_miss="return"), pytest.raises(DriftError):
+    with use_cassette(path, on_miss="return"), pytest.raises(UnrecordedCallError):
         Plain(world=world).invoke("b")
 
 

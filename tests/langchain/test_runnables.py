@@ -25,7 +25,8 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import tape
 from agenttape_langchain.runnables import tape_runnable
 
@@ -98,12 +99,12 @@ async def test_whole_runnable_replays(name: str, world: World, tmp_path: Path) -
     """Every way of calling is served as a whole: nothing inside runs."""
     make, value = RUNNABLES[name]
     path, taped = tmp_path / "call.yaml", tape(make(world))
-    with use_cassette(path, mode="all", ambient=False) as recording:
+    with use_cassette(path, mode="all", auto=False) as recording:
         recorded = await every_call(taped, value)
     assert {row.kind for row in recording.interactions} == {"call"}
     assert len(recording.interactions) == 10
     world.gone = True
-    with use_cassette(path, ambient=False) as replay:
+    with use_cassette(path, auto=False) as replay:
         assert await every_call(taped, value) == recorded
     assert {served.rung for served in replay.report.served} == {"exact"}
 
@@ -177,7 +178,7 @@ def test_request_is_input_options_and_configurable_fields(world: World, tmp_path
     """The request says what goes in, what is given by name, and what is configured of what can be."""
     taped = tape(shouting(world))
     agent = tape_runnable(graph(world, checkpointer=InMemorySaver()))
-    with use_cassette(tmp_path / "call.yaml", mode="all", ambient=False) as recording:
+    with use_cassette(tmp_path / "call.yaml", mode="all", auto=False) as recording:
         taped.invoke("a", times=2)
         taped.invoke("b", config={"configurable": {"unknown": 1}})
         agent.invoke({"seen": []}, config={"configurable": {"thread_id": "42"}})
@@ -260,7 +261,7 @@ async def test_callbacks_hear_of_the_whole(world: World, tmp_path: Path) -> None
     for mode in ("all", "none"):
         runs = Runs()
         config: Any = {"callbacks": [runs], "tags": ["mine"]}
-        with use_cassette(path, mode=mode, ambient=False):
+        with use_cassette(path, mode=mode, auto=False):
             taped.invoke({"text": "a"}, config)
             await taped.ainvoke({"text": "a"}, config)
             list(taped.stream({"text": "a"}, config))
@@ -274,10 +275,10 @@ async def test_callbacks_hear_of_the_whole(world: World, tmp_path: Path) -> None
 async def test_events_of_a_served_call(world: World, tmp_path: Path) -> None:
     """`astream_events` of a served runnable is that of one run that streams what was recorded."""
     path, taped = tmp_path / "call.yaml", tape(chain(world))
-    with use_cassette(path, mode="all", ambient=False):
+    with use_cassette(path, mode="all", auto=False):
         recorded = [ev async for ev in taped.astream_events({"text": "a"}, version="v2")]
     world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         replayed = [ev async for ev in taped.astream_events({"text": "a"}, version="v2")]
     assert {ev["name"] for ev in replayed} == {"RunnableSequence"}
     outer = [(ev["event"], ev["data"]) for ev in recorded if ev["name"] == "RunnableSequence"]
@@ -313,7 +314,7 @@ def test_taped_runnable_in_a_pipe_a_map_and_a_binding(world: World, tmp_path: Pa
         | RunnableLambda(lambda found: ran.append(found) or found)
     )
     for mode in ("all", "none"):
-        with use_cassette(path, mode=mode, ambient=False):
+        with use_cassette(path, mode=mode, auto=False):
             around.invoke({"text": "a"})
         world.gone = True
     assert ran[1] == ran[0]
@@ -325,10 +326,10 @@ def test_taped_graph_is_a_node_of_another(world: World, tmp_path: Path) -> None:
     builder.add_node("inner", tape_runnable(graph(world)))
     builder.add_edge(START, "inner")
     outer, path = builder.compile(), tmp_path / "call.yaml"
-    with use_cassette(path, mode="all", ambient=False):
+    with use_cassette(path, mode="all", auto=False):
         recorded = outer.invoke({"seen": ["x"]})
     world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         assert outer.invoke({"seen": ["x"]}) == recorded
 
 
@@ -369,13 +370,13 @@ def test_model_inside_is_taped(name: str, world: World, tmp_path: Path) -> None:
     path, original = tmp_path / "call.yaml", WRAPPERS[name](PlainChat(world=world))
     taped = tape(original)
     assert type(taped) is type(original)
-    with use_cassette(path, mode="all", ambient=False) as recording:
+    with use_cassette(path, mode="all", auto=False) as recording:
         question: Any = ["a"] if name == "map" else "a"
         recorded = taped.invoke(question)
         original.invoke(question)
     assert [(row.kind, row.name) for row in recording.interactions] == [("chat", "PlainChat")]
     world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         assert taped.invoke(question) == recorded
 
 
@@ -385,7 +386,7 @@ def test_alternatives_are_taped(which: str, world: World, tmp_path: Path) -> Non
     path, taped = tmp_path / "call.yaml", tape(WRAPPERS["alternatives"](PlainChat(world=world)))
     config: Any = {"configurable": {"which": which}}
     for mode in ("all", "none"):
-        with use_cassette(path, mode=mode, ambient=False) as session:
+        with use_cassette(path, mode=mode, auto=False) as session:
             taped.invoke("a", config)
         world.gone = True
     assert [row.kind for row in session.interactions] == ["chat"]
@@ -399,18 +400,18 @@ def test_fallback_is_taped(world: World, tmp_path: Path) -> None:
 
     path = tmp_path / "call.yaml"
     taped = tape(PlainChat(world=world, reply=fail).with_fallbacks([PlainChat(world=world, model_name="second")]))
-    with use_cassette(path, mode="all", ambient=False) as recording:
+    with use_cassette(path, mode="all", auto=False) as recording:
         recorded = taped.invoke("a")
     assert [row.outcome.status for row in recording.interactions] == ["raised", "returned"]
     world.gone = True
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         assert taped.invoke("a") == recorded
 
 
 def test_binding_around_a_chain_is_taped_as_a_whole(world: World, tmp_path: Path) -> None:
     """A runnable without a model, tool or retriever at its core is one call."""
     taped = tape(chain(world).with_retry().with_config(run_name="answering"))
-    with use_cassette(tmp_path / "call.yaml", mode="all", ambient=False) as recording:
+    with use_cassette(tmp_path / "call.yaml", mode="all", auto=False) as recording:
         taped.invoke({"text": "a"})
     assert [row.kind for row in recording.interactions] == ["call"]
 
@@ -440,14 +441,14 @@ def test_configurable_model(way: str, loopback: OpenAILoopback, tmp_path: Path) 
         taped = taped.with_structured_output(Trip, include_raw=True)
     elif way == "taped inside":
         taped = taped.bind_tools([lookup]).with_config(tags=["x"]) | StrOutputParser()
-    with use_cassette(path, mode="all", ambient=False) as recording:
+    with use_cassette(path, mode="all", auto=False) as recording:
         recorded = [taped.invoke("a"), taped.invoke("b", config={"configurable": {"model": "gpt-5-nano"}})]
     rows = recording.interactions
     assert [(row.kind, row.name) for row in rows] == [("chat", "ChatOpenAI")] * 2
     expected = ["gpt-5" if way == "configured" else "gpt-5-mini", "gpt-5-nano"]
     assert [row.request["model"] for row in rows] == expected
     assert ("tools" in rows[0].request) is (way in {"bound", "taped inside"})
-    with use_cassette(path, ambient=False):
+    with use_cassette(path, auto=False):
         assert [taped.invoke("a"), taped.invoke("b", config={"configurable": {"model": "gpt-5-nano"}})] == recorded
 
 

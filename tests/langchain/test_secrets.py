@@ -14,7 +14,8 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import StructuredTool, ToolException
 
-from agenttape_core import CassetteMissError, Rule, open_cassette, use_cassette
+from agenttape_core import Rule, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.redaction import PSEUDONYM
 
 from .fakes import NativeChat, StreamingChat, World, calling

@@ -13,7 +13,8 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import HostExecutionPolicy, RedactionRule, ShellToolMiddleware
 from langchain_core.messages import AIMessage, BaseMessage
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 
 from .fakes import NativeChat, World, calling
 

@@ -15,15 +15,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 
 import agenttape_langchain
-from agenttape_core import (
-    CassetteMissError,
-    CassetteNotFoundError,
-    ConfigurationError,
-    boundary,
-    returns,
-    use_cassette,
-    what_if,
-)
+from agenttape_core import boundary, returns, use_cassette, what_if
+from agenttape_core.errors import CassetteMissError, CassetteNotFoundError, ConfigurationError
 from agenttape_langchain import (
     ReplayChatMessageHistory,
     ReplayChatModel,
@@ -341,7 +334,7 @@ print(loaded("agenttape_langchain.importers", "agenttape_langchain.stand_ins.rep
 def test_imports_wait_until_they_are_needed(tmp_path: Path) -> None:
     """Our packages import neither a framework nor core's parts; the first session imports no tools and no stand-ins."""
     path = tmp_path / "empty.yaml"
-    with use_cassette(path, mode="all", prove=False):
+    with use_cassette(path, mode="all", check_replay=False):
         pass
     done = subprocess.run([sys.executable, "-c", IMPORTS, str(path)], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["[]", "['agenttape_core.garbage', 'agenttape_core.on_demand']", "[]", "[]"]

@@ -18,7 +18,8 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import tape
 
 
@@ -148,9 +149,9 @@ def test_taped_retriever_of_parts_that_are_not_is_replayed_whole(tmp_path: Path)
         llm = FakeListChatModel(responses=["cats"])
         return tape(Rewriting(llm=llm, prompt=prompt, inner=animals().as_retriever())).invoke("which?")
 
-    with use_cassette(path, mode="all", ambient=False):
+    with use_cassette(path, mode="all", auto=False):
         recorded = run("Rewrite: ")
-    with use_cassette(path, ambient=False) as replay:
+    with use_cassette(path, auto=False) as replay:
         assert run("ANOTHER: ") == recorded
     assert len(replay.report.served) == 1
 

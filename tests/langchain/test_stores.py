@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
 
-from agenttape_core import CassetteMissError, ServedWriteError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, IncompleteObjectError
 from agenttape_langchain import tape
 
 if TYPE_CHECKING:
@@ -75,11 +76,11 @@ async def test_store_replays(cls: Any, way: str, world: World, tmp_path: Path) -
     real = cls(world)
     store, ambient = (real if way == "ambient" else tape(real)), way != "taped"
     path = tmp_path / "store.yaml"
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await every_call(store)
     assert [(row.kind, row.name) for row in recording.interactions] == [("memory", cls.__name__)] * 9
     world.gone = True
-    with use_cassette(path, ambient=ambient) as replay:
+    with use_cassette(path, auto=ambient) as replay:
         assert await every_call(store) == recorded
     assert {served.rung for served in replay.report.served} == {"exact"}
 
@@ -193,7 +194,10 @@ async def test_nothing_is_executed_after_a_served_write(write: str, world: World
     with use_cassette(path, mode="all"):
         store.mget(["a"])
         await change()
-    with pytest.raises(ServedWriteError, match="this RemoteStore"), use_cassette(path, mode="new_episodes") as session:
+    with (
+        pytest.raises(IncompleteObjectError, match="this RemoteStore"),
+        use_cassette(path, mode="new_episodes") as session,
+    ):
         store.mget(["a"])
         store.mget(["b"])
         assert (len(session.report.served), len(session.report.executed)) == (1, 1)

@@ -23,7 +23,8 @@ from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, Tool
 from langgraph.types import Command
 from pydantic import BaseModel, ValidationError
 
-from agenttape_core import CassetteMissError, UnrecordableValueError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, UnrecordableValueError
 from agenttape_langchain import tape
 
 from .fakes import NativeChat, StreamingChat, World
@@ -140,7 +141,7 @@ async def test_tool_replays(kind: str, way: str, world: World, tmp_path: Path) -
             answers += [shout.invoke({"text": "d"}), shout.invoke(call("shout", text="e")), shout.run({"text": "f"})]
         return answers
 
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await run()
     assert recorded[0] == "A 1"
     assert recorded[1] == ToolMessage("BB 2", tool_call_id="call_1", name="shout")
@@ -148,7 +149,7 @@ async def test_tool_replays(kind: str, way: str, world: World, tmp_path: Path) -
     assert recording.interactions[0].request == {"name": "shout", "arguments": {"text": "a"}}
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, ambient=ambient) as replay:
+        with use_cassette(path, auto=ambient) as replay:
             assert await run() == recorded
         assert len(replay.report.served) == len(recorded)
 
@@ -463,17 +464,17 @@ async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> No
 
     outer = research if ambient else tape(research)
     path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = outer.invoke({"topic": "t"})
     rows = {row.name: row for row in recording.interactions}
     assert rows["research"].parent is None
     assert rows["NativeChat"].parent == rows["shout"].parent == rows["research"].number
     assert rows["NativeChat"].address.startswith(rows["research"].address + "/")
     world.gone = True
-    with use_cassette(path, ambient=ambient) as replay:
+    with use_cassette(path, auto=ambient) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "2 served, 0 executed, 1 run through"
-    with use_cassette(path, ambient=ambient, replay_only={"research"}) as replay:
+    with use_cassette(path, auto=ambient, replay_only={"research"}) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "1 served, 0 executed"
 
@@ -521,10 +522,10 @@ def test_bare_thread_is_served(way: str, world: World, tmp_path: Path) -> None:
         thread.start()
         thread.join()
 
-    with use_cassette(path, mode="all", ambient=ambient):
+    with use_cassette(path, mode="all", auto=ambient):
         ask()
     world.gone = True
-    with use_cassette(path, ambient=ambient) as replay:
+    with use_cassette(path, auto=ambient) as replay:
         ask()
     assert answers[0] == answers[1]
     assert str(replay.report) == "2 served, 0 executed"
@@ -536,10 +537,10 @@ def test_unrecorded_tool_is_a_miss(way: str, world: World, tmp_path: Path) -> No
     real = decorated(world)
     shout, ambient = (real, True) if way == "ambient" else (tape(real), False)
     path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all", ambient=ambient):
+    with use_cassette(path, mode="all", auto=ambient):
         shout.invoke({"text": "hello"})
     world.gone = True
-    with pytest.raises(CassetteMissError) as miss, use_cassette(path, ambient=ambient):
+    with pytest.raises(CassetteMissError) as miss, use_cassette(path, auto=ambient):
         shout.invoke({"text": "goodbye"})
     assert "tool shout" in str(miss.value)
     assert "hello" in str(miss.value)

@@ -19,7 +19,8 @@ from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langsmith import run_trees, traceable, tracing_context
 from langsmith import utils as langsmith_utils
 
-from agenttape_core import NetworkBlockedError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import NetworkBlockedError
 
 from ..kit.serving import serving
 from .fakes import AsyncChat, World
@@ -154,8 +155,8 @@ def test_silent_in_a_replay(
 def test_marked_when_asked_for(
     way: Callable[..., None], world: World, path: Path, client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `tracing=True` a replay reports every run, each with the tag and with the cassette's name."""
-    with use_cassette(path, tracing=True):
+    """With `allow_hosts={"tracing"}` a replay reports every run, each with the tag and with the cassette's name."""
+    with use_cassette(path, allow_hosts={"tracing"}):
         way(monkeypatch, AsyncChat(world=world))
     assert "AsyncChat" in [run["name"] for run in client.created]
     for run in client.created + client.updated:
@@ -172,7 +173,7 @@ def test_the_users_tags_are_left_alone(world: World, path: Path, client: FakeCli
         config: Any = {"tags": tags, "metadata": metadata}
         return AsyncChat(world=world).invoke("hi", config=config)
 
-    with use_cassette(path, tracing=True):
+    with use_cassette(path, allow_hosts={"tracing"}):
         ask()
     assert client.created
     assert (tags, metadata) == (["mine"], {"a": 1})
@@ -180,11 +181,11 @@ def test_the_users_tags_are_left_alone(world: World, path: Path, client: FakeCli
 
 def test_the_setting(world: World, path: Path, client: FakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment may ask for it, and the call wins."""
-    monkeypatch.setenv("AGENTTAPE_TRACING", "true")
+    monkeypatch.setenv("AGENTTAPE_ALLOW_HOSTS", "tracing")
     with use_cassette(path):
         by_context(monkeypatch, AsyncChat(world=world))
     assert len(client.created) == 1
-    with use_cassette(path, tracing=False):
+    with use_cassette(path, allow_hosts=()):
         by_context(monkeypatch, AsyncChat(world=world))
     assert len(client.created) == 1
 
@@ -281,7 +282,7 @@ def test_over_the_network(tracing: bool, world: World, path: Path, monkeypatch: 
     """The client's thread reaches LangSmith through the guard, with traced runs and with earlier ones."""
     with collecting(monkeypatch) as server:
         by_environment(monkeypatch, AsyncChat(world=World()))
-        with use_cassette(path, tracing=tracing) as replay:
+        with use_cassette(path, allow_hosts={"tracing"} if tracing else ()) as replay:
             AsyncChat(world=world).invoke("hi")
             wait_for_all_tracers()
             sent = sorted(bool(run["tags"]) for run in server.posted)  # several threads of the client send

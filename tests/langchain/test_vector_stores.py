@@ -11,7 +11,8 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from agenttape_core import CassetteMissError, ConfigurationError, ServedWriteError, in_memory, use_cassette
+from agenttape_core import in_memory, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError, IncompleteObjectError
 from agenttape_langchain import tape
 
 if TYPE_CHECKING:
@@ -114,13 +115,13 @@ async def test_store_replays(cls: Any, way: str, world: World, tmp_path: Path) -
     real = cls(world)
     store, ambient = (real if way == "ambient" else tape(real)), way != "taped"
     path = tmp_path / "store.yaml"
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await every_call(store)
     kinds = ["memory"] * 2 + ["retrieval"] * 7 + ["memory"] * 3 + ["retrieval"] * 5 + ["memory"]
     assert [row.kind for row in recording.interactions] == kinds
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, ambient=ambient) as replay:
+        with use_cassette(path, auto=ambient) as replay:
             assert await every_call(store) == recorded
         assert {served.rung for served in replay.report.served} == {"exact"}
 
@@ -201,13 +202,13 @@ async def test_a_store_in_memory_runs(cls: Any, way: str, world: World, tmp_path
         store = cls(CountingEmbeddings(world))
         return await use_in_memory(store if way == "ambient" else tape(store))
 
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
+    with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await run()
     assert [row.kind for row in recording.interactions] == ["embeddings"] * 4
     assert [text for _, text in recorded[3]] != []
     assert len(recorded[-1]) == 2
     world.gone = True
-    with use_cassette(path, ambient=ambient) as replay:
+    with use_cassette(path, auto=ambient) as replay:
         assert await run() == recorded
     assert len(replay.report.served) == 4
 
@@ -218,7 +219,7 @@ def test_a_taped_retriever_over_a_store_in_memory_runs(world: World, tmp_path: P
     found = []
     for mode in ("all", "none"):
         world.gone = mode == "none"
-        with use_cassette(path, mode=mode, ambient=False) as session:
+        with use_cassette(path, mode=mode, auto=False) as session:
             store = tape(InMemoryVectorStore(CountingEmbeddings(world)))
             store.add_texts(["a", "bb"], ids=["1", "2"])
             found.append(tape(store.as_retriever()).invoke("q"))
@@ -311,13 +312,13 @@ def test_nothing_is_executed_after_a_served_write(through: str, world: World, tm
     }
     for mode, name in (("all", "other.yaml"), ("new_episodes", "store.yaml")):
         with (
-            pytest.raises(ServedWriteError, match=r"this RemoteStore does not hold.*\n.*store\.yaml") as refused,
+            pytest.raises(IncompleteObjectError, match=r"this RemoteStore does not hold.*\n.*store\.yaml") as refused,
             use_cassette(tmp_path / name, mode=mode),
-            pytest.raises(ServedWriteError),
+            pytest.raises(IncompleteObjectError),
         ):  # and the session remembers it
             use[through]()
         assert "in_memory(RemoteStore)" in str(refused.value)
-    with pytest.raises(ServedWriteError), use_cassette(tmp_path / "bare.yaml", mode="all", ambient=False):
+    with pytest.raises(IncompleteObjectError), use_cassette(tmp_path / "bare.yaml", mode="all", auto=False):
         store.similarity_search("q")
     assert RemoteStore(world).similarity_search("q") != []
     with use_cassette(tmp_path / "fresh.yaml", mode="all"):
@@ -347,16 +348,16 @@ async def test_retriever_of_a_store(ambient: bool, world: World, tmp_path: Path)
         retriever = store.as_retriever(search_kwargs={"k": 3})
         return [retriever.invoke("q"), await retriever.ainvoke("q")]
 
-    with use_cassette(path, mode="all", ambient=ambient) as recording:
-        recorded = await run(ambient=ambient)
+    with use_cassette(path, mode="all", auto=ambient) as recording:
+        recorded = await run(auto=ambient)
     names = ["VectorStoreRetriever", "RemoteStore"] * 2 if ambient else ["RemoteStore"] * 2
     assert [row.name for row in recording.interactions] == names
     world.gone = True
-    with use_cassette(path, ambient=ambient) as replay:
-        assert await run(ambient=ambient) == recorded
+    with use_cassette(path, auto=ambient) as replay:
+        assert await run(auto=ambient) == recorded
     assert len(replay.report.served) == 2
-    with use_cassette(path, ambient=False, on_unused="ignore"):
-        assert await run(ambient=False) == recorded
+    with use_cassette(path, auto=False, on_unused="ignore"):
+        assert await run(auto=False) == recorded
 
 
 async def test_parallel_equal_searches_find_their_own(world: World, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from langchain.agents.middleware import ModelRetryMiddleware, ToolRetryMiddlewar
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 
-from agenttape_core import ConfigurationError, awhat_if, cut, edits, raises, returns, use_cassette, what_if
+from agenttape_core import awhat_if, cut, edits, raises, returns, use_cassette, what_if
+from agenttape_core.errors import ConfigurationError
 
 from .fakes import NativeChat, PlainChat, StreamingChat, World, calling, recorded_runs
 

@@ -22,7 +22,8 @@ from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
 from pydantic import ValidationError
 
-from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_langchain import TapeCallbackHandler, tape
 from agenttape_langchain.effects import apply
 
@@ -168,9 +169,9 @@ def test_what_a_tool_does_besides_is_done_again(
     """A served tool, or one that is run through, leaves the state, parts of all streams and events of the real one."""
 
     def drive(_: str) -> Any:
-        return run(world, make, is_async=is_async, ambient=ambient)
+        return run(world, make, is_async=is_async, auto=ambient)
 
-    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive, ambient=ambient)
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive, auto=ambient)
     assert replayed.facts == recorded.facts
     runs_through = ambient and make in {model_tool, graph_tool}
     assert [crossed.kind for crossed in replayed.session.report.served] == ["chat" if runs_through else "tool"]

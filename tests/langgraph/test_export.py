@@ -11,7 +11,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import Command
 
-from agenttape_core import CassetteError, CassetteFormatError, ConfigurationError, open_cassette
+from agenttape_core import open_cassette
+from agenttape_core.errors import CassetteError, CassetteFormatError, ConfigurationError
 from agenttape_langchain import TapeCallbackHandler
 from agenttape_langgraph import (
     TapeSaver,

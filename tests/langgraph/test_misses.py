@@ -12,7 +12,8 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy, Send
 
-from agenttape_core import CassetteMissError, DriftError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, UnrecordedCallError
 from agenttape_langgraph import tape
 
 from .fakes import AsyncChat, World
@@ -46,7 +47,7 @@ def graph_of(world: World, edit: str = "") -> Any:
         prompt = f"branch {state['n']}" + (", edited" if edit == "prompt" and state["n"] == 1 else "")
         try:
             found = model.invoke(prompt).text
-        except DriftError as drift:
+        except UnrecordedCallError as drift:
             found = str(drift)
         seen = [look.invoke({"n": 7})] if edit == "tool" and state["n"] == 2 else []
         return {"found": [found, look.invoke({"n": state["n"]}), *seen]}
@@ -63,10 +64,10 @@ def graph_of(world: World, edit: str = "") -> Any:
 
 
 def replay(world: World, path: Path, edit: str, **options: Any) -> Any:
-    with use_cassette(path, mode="all", ambient=False):
+    with use_cassette(path, mode="all", auto=False):
         graph_of(world).invoke({"n": 0, "found": []})
     world.gone = True
-    with use_cassette(path, ambient=False, **options) as session:
+    with use_cassette(path, auto=False, **options) as session:
         result = graph_of(world, edit).invoke({"n": 0, "found": []}, {"max_concurrency": 1})
     return result, session
 

@@ -14,7 +14,8 @@ from langchain_core.tools import tool
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import NativeChat, World, arun, run

@@ -19,7 +19,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import CachePolicy, Command, RetryPolicy, Send, StreamWriter, interrupt
 
-from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_langgraph import tape
 
 from .fakes import StreamingChat, World, by_task, recorded_and_replayed, streamed

@@ -18,7 +18,8 @@ from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import AsyncSqliteStore, SqliteStore
 
-from agenttape_core import CassetteMissError, ServedWriteError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, IncompleteObjectError
 from agenttape_langgraph import tape
 
 from .fakes import World, arecorded_and_replayed, recorded_and_replayed
@@ -157,7 +158,7 @@ async def test_a_store_that_reaches_outside_is_served(
         return await used(kind if ambient else lambda w: tape(kind(w)), world, is_async=is_async)
 
     path = tmp_path / "c.yaml"
-    recorded, replayed = await arecorded_and_replayed(world, path, drive, ambient=ambient, freeze=())
+    recorded, replayed = await arecorded_and_replayed(world, path, drive, auto=ambient, freeze=())
     assert replayed.facts == recorded.facts
     assert recorded.facts[0][1]["value"] == {"food": "tea"}
     kinds = [crossed.kind for crossed in replayed.session.report.served]
@@ -241,7 +242,7 @@ async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World
             world,
             tmp_path / f"{ambient}.yaml",
             lambda _, make=make: used(make, world, is_async=is_async),
-            ambient=ambient,
+            auto=ambient,
         )
         assert replayed.facts == recorded.facts
         assert recorded.facts[2][0][2] is not None  # it has a score: it was found by its meaning
@@ -258,9 +259,9 @@ def test_nothing_is_executed_after_a_served_write(world: World, tmp_path: Path) 
         assert store.get(USERS, "likes") is None
         store.put(USERS, "likes", {"food": "tea"})
     other = RemoteStore(world)
-    for way in ({"ambient": True}, {"ambient": False}):
+    for way in ({"auto": True}, {"auto": False}):
         with (
-            pytest.raises(ServedWriteError, match=r"this RemoteStore .*\n.*c\.yaml"),
+            pytest.raises(IncompleteObjectError, match=r"this RemoteStore .*\n.*c\.yaml"),
             use_cassette(tmp_path / "d.yaml", mode="all", **way),
         ):
             assert other.get(USERS, "likes") is None

@@ -15,13 +15,8 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
-from agenttape_core import (
-    CassetteMissError,
-    ConfigurationError,
-    OutlivedReplayWarning,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import AfterReplayWarning, CassetteMissError, ConfigurationError
 from agenttape_langchain import tape as tape_of_langchain
 from agenttape_langgraph import tape
 
@@ -108,7 +103,7 @@ async def test_a_taped_graph_takes_part(
     results = []
     for mode in ("all", "none"):
         world.gone = mode == "none"
-        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=ambient) as session:
+        with use_cassette(tmp_path / "c.yaml", mode=mode, auto=ambient) as session:
             results.append(await graph.ainvoke(QUESTION, config) if is_async else graph.invoke(QUESTION, config))
         if graph_saver := getattr(graph, "checkpointer", None):
             graph_saver.delete_thread("1")
@@ -119,7 +114,7 @@ async def test_a_taped_graph_takes_part(
 def test_untaped_graphs_take_no_part(world: World, tmp_path: Path) -> None:
     """In a session that is not ambient, a graph beside a taped one runs as if there were no session."""
     taped, other = tape(builder(world).compile()), builder(world).compile()
-    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as session:
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=False) as session:
         stream = taped.stream(QUESTION)
         next(stream)
         other.invoke(QUESTION)
@@ -181,7 +176,7 @@ def test_other_things_are_taped_as_langchain_does(world: World, tmp_path: Path) 
     """The one verb also tapes models and the like."""
     model = tape(PlainChat(world=world))
     for mode in ("all", "none"):
-        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=False):
+        with use_cassette(tmp_path / "c.yaml", mode=mode, auto=False):
             answer = model.invoke("Hello?")
     assert answer.text == "answer 1 to Hello?"
     assert world.reached == ["model"]
@@ -192,10 +187,10 @@ def test_the_verb_of_langchain_tapes_graphs(world: World, tmp_path: Path) -> Non
     graph = builder(world).compile()
     for taped in (tape_of_langchain(graph), tape_of_langchain(graph.with_retry())):
         path = tmp_path / f"{type(taped).__name__}.yaml"
-        with use_cassette(path, mode="all", ambient=False) as session:
+        with use_cassette(path, mode="all", auto=False) as session:
             values = taped.invoke(QUESTION)
         assert "call" not in {item.kind for item in session.interactions}
-        with use_cassette(path, ambient=False) as session:
+        with use_cassette(path, auto=False) as session:
             assert taped.invoke(QUESTION) == values
         assert len(session.report.served) == 1
 
@@ -238,8 +233,8 @@ async def test_streams_that_are_read_after_a_replay(world: World, tmp_path: Path
         if begun:
             next(plain)
     reached = len(world.reached)
-    with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
+    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
         next(plain)
-    with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
+    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
         await anext(asynchronous)
     assert len(world.reached) == reached

@@ -14,7 +14,8 @@ from langgraph.config import get_stream_writer
 from langgraph.func import entrypoint, task
 from langgraph.types import CachePolicy, Command, RetryPolicy, StreamWriter, interrupt
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_langgraph import tape
 
 from .fakes import World, by_task, streamed

@@ -17,7 +17,8 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_langgraph import replay_thread
 
 from .fakes import PlainChat, World

@@ -15,7 +15,8 @@ from llama_index.core.graph_stores.types import EntityNode, Relation
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
 
-from agenttape_core import CassetteMissError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.scheduling.schedule import Schedule
 from agenttape_llamaindex import property_graphs, tools
 

@@ -15,7 +15,8 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.llms import MockLLM
 from llama_index_instrumentation.dispatcher import Dispatcher
 
-from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_langchain import TapeCallbackHandler
 from agenttape_llamaindex import TapeEventHandler
 

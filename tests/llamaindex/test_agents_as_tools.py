@@ -13,7 +13,8 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
 
-from agenttape_core import CassetteMissError, Session, use_cassette
+from agenttape_core import Session, use_cassette
+from agenttape_core.errors import CassetteMissError
 
 from .acceptance import FRAMEWORK_WARNINGS
 from .programs.agents import after_tools

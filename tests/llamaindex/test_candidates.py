@@ -16,7 +16,8 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.llms.utils import parse_partial_json
 from llama_index.core.tools import FunctionTool
 
-from agenttape_core import ConfigurationError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError
 
 from ..kit.world import World
 from .fakes import CallingLLM, as_async

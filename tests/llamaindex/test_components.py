@@ -21,7 +21,8 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
-from agenttape_core import CassetteMissError, ConfigurationError, ServedWriteError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError, IncompleteObjectError
 from agenttape_llamaindex import ReplayRetriever, tape
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
@@ -169,7 +170,7 @@ def test_a_taped_store_is_recorded_by_itself(store: Any, tmp_path: Path) -> None
         taped.add_message("a", ChatMessage(role="user", content="x"))
         return [shown(message) for message in taped.get_messages("a")]
 
-    recorded, replayed = record_and_replay(program, tmp_path / "taped.yaml", ambient=False)
+    recorded, replayed = record_and_replay(program, tmp_path / "taped.yaml", auto=False)
     assert replayed.value == recorded.value
     assert recorded.value
 
@@ -210,17 +211,17 @@ async def test_a_reader_of_others_is_served(cls: Any, world: World, tmp_path: Pa
         return [*loaded, SimpleDirectoryReader(input_files=[tmp_path / "page.txt"]).load_data()]
 
     path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all", ambient=ambient):
+    with use_cassette(path, mode="all", auto=ambient):
         recorded = await load()
     world.gone = True
-    with use_cassette(path, ambient=ambient) as session:
+    with use_cassette(path, auto=ambient) as session:
         assert await load() == recorded
     assert recorded[0][1].text.startswith("b ")
     assert recorded[-1][0].text == "a page"
     assert [(served.kind, served.name) for served in session.report.served] == [("retrieval", cls.__name__)] * len(
         recorded[:-1]
     )
-    with pytest.raises(CassetteMissError), use_cassette(path, ambient=ambient):
+    with pytest.raises(CassetteMissError), use_cassette(path, auto=ambient):
         (cls(world) if ambient else tape(cls(world))).load_data("another")
 
 
@@ -229,7 +230,7 @@ def test_stores_in_memory_run(tmp_path: Path, *, taped: bool) -> None:
     """They hold on replay what the program put there, and nothing of them is recorded; taped ones too."""
     made: Any = tape if taped else lambda store: store
     for mode in ("all", "none"):
-        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=not taped) as session:
+        with use_cassette(tmp_path / "c.yaml", mode=mode, auto=not taped) as session:
             vectors = made(SimpleVectorStore())
             vectors.add([TextNode(text="a", id_="1", embedding=[1.0, 0.0])])
             assert vectors.query(VectorStoreQuery(query_embedding=[1.0, 0.0], similarity_top_k=1)).ids == ["1"]
@@ -250,7 +251,7 @@ def test_nothing_is_executed_after_a_served_write(world: World, tmp_path: Path) 
         store.get("a")
         store.put("a", {"x": 1})
     with (
-        pytest.raises(ServedWriteError, match="this KeyValueService"),
+        pytest.raises(IncompleteObjectError, match="this KeyValueService"),
         use_cassette(tmp_path / "c.yaml", mode="new_episodes"),
     ):
         store.get("a")

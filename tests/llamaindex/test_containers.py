@@ -17,7 +17,8 @@ from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.selectors import LLMSingleSelector
 
-from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.testing import compare_runs
 from agenttape_llamaindex import tape
 
@@ -117,7 +118,7 @@ async def parts_of_engines(world: World) -> Any:
 @pytest.mark.parametrize("program", [agent, agent_workflow, workflow, interview, index, parts_of_engines])
 def test_a_taped_whole_takes_part_where_nothing_else_does(program: Any, tmp_path: Path) -> None:
     """Its parts are recorded and served without an ambient session; values, events and spans are equal."""
-    recorded, replayed = record_and_replay(program, tmp_path / "whole.yaml", ambient=False)
+    recorded, replayed = record_and_replay(program, tmp_path / "whole.yaml", auto=False)
     assert replayed.value == recorded.value
     if program is index:  # a streamed chat is read in a thread: its order is kept where all of the framework takes part
         for part, take in (("events", repr), ("spans", lambda span: repr(span[:2]))):
@@ -136,7 +137,7 @@ def test_a_taped_whole_is_what_it_was(tmp_path: Path) -> None:
     assert tape(taped) is taped
     taped.chat("Hello")
     assert len(engine.chat_history) == 2
-    with use_cassette(tmp_path / "beside.yaml", mode="once", ambient=False) as cassette:
+    with use_cassette(tmp_path / "beside.yaml", mode="once", auto=False) as cassette:
         engine.chat("I do not take part")
         taped.chat("I do")
     assert str(cassette.report) == "0 served, 1 executed"

@@ -166,10 +166,10 @@ def recorded(
     """Record a call and replay it without the world; return its interaction, and both outcomes with their events."""
     world = World()
     prepared: Callable[[Any], Any] = (lambda llm: llm) if ambient else tape
-    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=ambient):
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=ambient):
         first = asked(prepared(make(world)), name)
     world.gone = True
-    with use_cassette(tmp_path / "c.yaml", ambient=ambient) as replay:
+    with use_cassette(tmp_path / "c.yaml", auto=ambient) as replay:
         second = asked(prepared(make(world)), name)
     assert second[0] == first[0]
     assert world.trespasses == []
@@ -194,7 +194,7 @@ CARRIED = [("chat", ["chat"]), ("achat", ["achat", "chat"]), ("stream_complete",
 @pytest.mark.parametrize(("name", "methods"), CARRIED)
 def test_one_call_that_is_carried_on(tmp_path: Path, name: str, methods: list[str], *, ambient: bool) -> None:
     """The inner call is recorded, and on replay the outer method runs, with all its events."""
-    interaction, first, second = recorded(tmp_path, Carrying, name, ambient=ambient)
+    interaction, first, second = recorded(tmp_path, Carrying, name, auto=ambient)
     assert interaction.metadata == {"delegated_by": methods}
     assert second[1] == first[1]
     seen = observed(tmp_path, Carrying, name)
@@ -240,7 +240,7 @@ def test_call_that_does_more_is_served_whole(
     tmp_path: Path, make: Callable[[World], Any], name: str, *, ambient: bool
 ) -> None:
     """The outcome of the outer call is recorded, and nothing of it runs on replay."""
-    interaction, _, _ = recorded(tmp_path, make, name, ambient=ambient)
+    interaction, _, _ = recorded(tmp_path, make, name, auto=ambient)
     assert interaction.metadata == {}
     seen = observed(tmp_path, make, name)
     assert (seen.outcome, seen.metadata) == (interaction.outcome, {})

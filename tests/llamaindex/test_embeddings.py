@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from llama_index.core.storage.kvstore import SimpleKVStore
 
-from agenttape_core import CassetteMissError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_llamaindex import ReplayEmbedding, tape
 
 from .fakes import FakeEmbedding, FakeImages, FakeSparse, events_of
@@ -61,7 +62,7 @@ def test_replay_equals_the_recording(
         seen.append((asyncio.run(ask(make(World()))), [event[:2] for event in events]))
     for mode in ("all", "none"):
         model = make(world) if ambient else tape(make(world))  # a cache of its own for each
-        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=ambient), events_of() as events:
+        with use_cassette(tmp_path / "c.yaml", mode=mode, auto=ambient), events_of() as events:
             seen.append((asyncio.run(ask(model)), [event[:2] for event in events]))
         world.gone = True
     assert seen[1] == seen[2]

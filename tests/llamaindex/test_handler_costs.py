@@ -17,7 +17,8 @@ from llama_index.core.tools import FunctionTool
 from workflows import Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
-from agenttape_core import ConfigurationError, open_cassette, recover, use_cassette
+from agenttape_core import open_cassette, recover, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_llamaindex import TapeEventHandler, context_at, steps_of
 from agenttape_llamaindex.workflows.reading import recorded_runs
 

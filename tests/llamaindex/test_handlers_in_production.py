@@ -21,7 +21,8 @@ from llama_index_instrumentation import get_dispatcher
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
-from agenttape_core import CassetteMissError, Interaction, use_cassette
+from agenttape_core import Interaction, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.integration.observing import observer
 from agenttape_llamaindex import TapeEventHandler, steps_of
 

@@ -10,7 +10,8 @@ from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_llamaindex.requests import params_body
 
 

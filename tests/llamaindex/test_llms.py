@@ -28,7 +28,8 @@ from llama_index.core.program.utils import get_program_for_llm
 from llama_index.core.rate_limiter import BaseRateLimiter, TokenBucketRateLimiter
 from pydantic import BaseModel, PrivateAttr
 
-from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.redaction import PSEUDONYM
 from agenttape_llamaindex import tape
 
@@ -60,10 +61,10 @@ def test_replay_equals_the_recording(
     """A leaf call of any class gives the same value and fires the same events unrecorded, recorded and replayed."""
     _, plain = with_events(lambda: CALLS[name](cls(World())))
     llm = cls(world) if ambient else tape(cls(world))
-    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=ambient):
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=ambient):
         recorded, told = with_events(lambda: CALLS[name](llm))
     world.gone = True
-    with use_cassette(tmp_path / "c.yaml", ambient=ambient) as replay:
+    with use_cassette(tmp_path / "c.yaml", auto=ambient) as replay:
         served, told_again = with_events(lambda: CALLS[name](llm))
     assert served == recorded
     assert told_again == told
@@ -149,7 +150,7 @@ def test_copies_stay_taped(tmp_path: Path) -> None:
     for n, twin in enumerate(
         [taped.model_copy(), copy.copy(taped), copy.deepcopy(taped), pickle.loads(pickle.dumps(taped))]
     ):
-        with use_cassette(tmp_path / f"{n}.yaml", mode="all", ambient=False) as cassette:
+        with use_cassette(tmp_path / f"{n}.yaml", mode="all", auto=False) as cassette:
             assert twin.complete("x").text == "text text"
         assert len(cassette.interactions) == 1
 
@@ -172,7 +173,7 @@ def test_request_is_what_the_provider_receives(tmp_path: Path, world: World) -> 
         ),
         ChatMessage(role="tool", content="1", additional_kwargs={"tool_call_id": "t1", "name": "add"}),
     ]
-    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False):
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=False):
         tape(LeafLLM(world)).chat(history, stop=["."], stream=True)
     request = next(iter(open_cassette(tmp_path / "c.yaml").records())).request
     assert request["model"] == "fake-1"
@@ -232,7 +233,7 @@ def test_ambient_records_a_taped_one_once(tmp_path: Path, world: World) -> None:
 
 def test_not_ambient_leaves_others_alone(tmp_path: Path, world: World) -> None:
     """In a session that is not ambient, only taped LLMs take part."""
-    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette:
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=False) as cassette:
         LeafLLM(world).chat(HELLO)
         tape(LeafLLM(world)).complete("Once")
     assert [interaction.kind for interaction in cassette.interactions] == ["completion"]
@@ -398,7 +399,7 @@ def test_the_id_of_the_response_before_is_kept(name: str, tmp_path: Path, *, tap
     for mode in ("all", "none", "new_episodes"):
         llm = Conversing(world)
         given = tape(llm) if taped else llm
-        with use_cassette(path, mode=mode, ambient=not taped):
+        with use_cassette(path, mode=mode, auto=not taped):
             done(CALLS[name](given))
             ids.append(llm._previous_response_id)
             if mode == "new_episodes":

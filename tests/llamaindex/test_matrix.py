@@ -157,7 +157,7 @@ class Column:
 
 
 def _session(path: Path, mode: str, *, ambient: bool = True) -> Any:
-    return use_cassette(path, mode=mode, ambient=ambient)
+    return use_cassette(path, mode=mode, auto=ambient)
 
 
 def _stand_in(_: Any, path: Path) -> tuple[Any, Any]:
@@ -166,8 +166,8 @@ def _stand_in(_: Any, path: Path) -> tuple[Any, Any]:
 
 COLUMNS = {
     "tape": Column(
-        lambda llm, path: (_session(path, "all", ambient=False), tape(llm)),
-        lambda llm, path: (_session(path, "none", ambient=False), tape(llm)),
+        lambda llm, path: (_session(path, "all", auto=False), tape(llm)),
+        lambda llm, path: (_session(path, "none", auto=False), tape(llm)),
     ),
     "ambient": Column(lambda llm, path: (_session(path, "all"), llm), lambda llm, path: (_session(path, "none"), llm)),
     "observed": Column(

@@ -21,7 +21,8 @@ from llama_index.core.tools import FunctionTool
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import instrument_tags
 
-from agenttape_core import UnrecordableValueError, open_cassette, recover, use_cassette
+from agenttape_core import open_cassette, recover, use_cassette
+from agenttape_core.errors import UnrecordableValueError
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS

@@ -15,7 +15,8 @@ from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
 
-from agenttape_core import CassetteMissError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS

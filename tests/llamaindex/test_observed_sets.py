@@ -14,7 +14,8 @@ from llama_index.core import Document, KeywordTableIndex, PropertyGraphIndex
 from llama_index.core.indices.property_graph import ImplicitPathExtractor, SimpleLLMPathExtractor
 from llama_index.core.llms import ChatMessage
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS

@@ -22,7 +22,8 @@ from pydantic import BaseModel
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS

@@ -28,7 +28,8 @@ from llama_index.core.tools import ToolMetadata
 from llama_index.core.types import BasePydanticProgram
 from pydantic import BaseModel
 
-from agenttape_core import CassetteMissError, UnrecordedConnectionWarning, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, UnrecordedConnectionWarning
 from agenttape_llamaindex import tape
 
 from .acceptance import FRAMEWORK_WARNINGS
@@ -306,10 +307,10 @@ def _outside() -> Iterator[None]:
 async def _recorded_and_replayed(kind: str, path: Path, *, ambient: bool) -> Any:
     """Record and replay a part; return the session of the replay, which has reached nothing and has equal results."""
     make, use = PARTS[kind]
-    with use_cassette(path, mode="all", ambient=ambient):
+    with use_cassette(path, mode="all", auto=ambient):
         recorded = await use(make() if ambient else tape(make()))
     OUTSIDE.world.gone = True
-    with use_cassette(path, ambient=ambient) as replay:
+    with use_cassette(path, auto=ambient) as replay:
         assert await use(make() if ambient else tape(make())) == recorded
     assert OUTSIDE.world.trespasses == []
     return replay
@@ -319,7 +320,7 @@ async def _recorded_and_replayed(kind: str, path: Path, *, ambient: bool) -> Any
 @pytest.mark.parametrize("kind", PARTS)
 async def test_a_part_that_reaches_outside_is_served(kind: str, tmp_path: Path, *, ambient: bool) -> None:
     """A class of a user that asks a service is recorded as one call, and nothing is asked on replay."""
-    replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", ambient=ambient)
+    replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", auto=ambient)
     assert len(OUTSIDE.world.reached) == 2
     assert {(item.kind, item.acts[0].what) for item in replay.interactions} == {("call", "reached 127.0.0.1")}
     assert len(replay.report.served) == 2
@@ -330,7 +331,7 @@ async def test_a_part_that_reaches_outside_is_served(kind: str, tmp_path: Path, 
 async def test_a_part_that_calls_others_runs(kind: str, tmp_path: Path, *, ambient: bool) -> None:
     """A class of a user that works by a model is program, also taped: the calls inside are served."""
     OUTSIDE.way = "model"
-    replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", ambient=ambient)
+    replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", auto=ambient)
     assert [(item.kind, item.name) for item in replay.interactions] == [("chat", "ScriptedLLM")] * 2
 
 
@@ -338,8 +339,8 @@ async def test_a_part_that_calls_others_runs(kind: str, tmp_path: Path, *, ambie
 async def test_a_part_that_computes(kind: str, tmp_path: Path) -> None:
     """A class of a user that only computes runs; what is taped by hand is never left out of the cassette."""
     OUTSIDE.way = "itself"
-    assert (await _recorded_and_replayed(kind, tmp_path / "a.yaml", ambient=True)).interactions == []
-    taped = await _recorded_and_replayed(kind, tmp_path / "t.yaml", ambient=False)
+    assert (await _recorded_and_replayed(kind, tmp_path / "a.yaml", auto=True)).interactions == []
+    taped = await _recorded_and_replayed(kind, tmp_path / "t.yaml", auto=False)
     assert {item.kind for item in taped.interactions} == {"call"}
     assert taped.report.served
 
@@ -504,9 +505,9 @@ def test_a_taped_llm_asks_for_objects_by_its_own_leaf_calls(tmp_path: Path) -> N
     def program() -> str:
         return str(tape(Asking(world)).structured_predict(Local, PromptTemplate("Of {place}"), place="Oslo").text)
 
-    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as recording:
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=False) as recording:
         recorded = program()
     assert [call.kind for call in recording.report.executed] == ["chat"]
     world.gone = True
-    with use_cassette(tmp_path / "c.yaml", ambient=False):
+    with use_cassette(tmp_path / "c.yaml", auto=False):
         assert program() == recorded

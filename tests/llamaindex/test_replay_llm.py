@@ -12,7 +12,8 @@ from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from workflows.context.external_context import ExternalContext
 
-from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, CassetteNotFoundError, ConfigurationError
 from agenttape_llamaindex import ReplayEmbedding, ReplayLLM, tape
 
 from .fakes import CALLS, HELLO, CallingLLM, LeafLLM, PromptLLM, done, events_of

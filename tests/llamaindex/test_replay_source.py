@@ -12,7 +12,8 @@ from llama_index.core.agent.workflow import FunctionAgent
 from workflows import Workflow, step
 from workflows.events import StartEvent, StopEvent
 
-from agenttape_core import ConfigurationError, open_cassette, replay_source, use_cassette
+from agenttape_core import open_cassette, replay_source, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_llamaindex import TapeEventHandler
 
 from .scripted import ScriptedEmbedding, ScriptedLLM, World

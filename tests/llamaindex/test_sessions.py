@@ -13,13 +13,12 @@ import pytest
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.llms.callbacks import llm_chat_callback
 
-from agenttape_core import (
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import (
     CassetteMissError,
-    DriftError,
     UnrecordableValueError,
+    UnrecordedCallError,
     UnusedInteractionsError,
-    open_cassette,
-    use_cassette,
 )
 from agenttape_llamaindex import tape
 
@@ -48,9 +47,9 @@ def test_matching_by_address(recorded: Path) -> None:
 def test_miss_is_returned_where_asked(recorded: Path) -> None:
     """With `on_miss="return"` a call without recording raises an error that a program can handle."""
     with use_cassette(recorded, on_miss="return", on_unused="ignore") as replay:
-        with pytest.raises(DriftError):
+        with pytest.raises(UnrecordedCallError):
             LeafLLM(World()).chat(OTHER)
-        with pytest.raises(DriftError):
+        with pytest.raises(UnrecordedCallError):
             list(LeafLLM(World()).stream_chat(OTHER))
     assert len(replay.report.drift) == 2
 
@@ -185,7 +184,7 @@ def test_cancelled_call_is_an_outcome(tmp_path: Path) -> None:
 
 
 def test_raw_without_a_codec(tmp_path: Path) -> None:
-    """A provider's object that cannot be written is refused, or kept as an opaque value with `opaque="keep"`."""
+    """A provider's object that cannot be written is refused, or kept as an opaque value with `accept={"opaque"}`."""
 
     class Unwritable:
         pass
@@ -197,7 +196,7 @@ def test_raw_without_a_codec(tmp_path: Path) -> None:
 
     with pytest.raises(UnrecordableValueError), use_cassette(tmp_path / "a.yaml", mode="all"):
         Odd(World()).chat(HELLO)
-    with use_cassette(tmp_path / "b.yaml", mode="all", opaque="keep"):
+    with use_cassette(tmp_path / "b.yaml", mode="all", accept={"opaque"}):
         Odd(World()).chat(HELLO)
     with use_cassette(tmp_path / "b.yaml"):
         assert "Unwritable" in repr(Odd(World()).chat(HELLO).raw)

@@ -20,7 +20,8 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from llama_index.core.workflow import Context
 
 import agenttape_llamaindex
-from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_llamaindex import (
     ReplayChatStore,
     ReplayEmbedding,

@@ -18,7 +18,8 @@ from workflows.events import Event, HumanResponseEvent, InputRequiredEvent, Star
 from workflows.plugins.basic import basic_runtime
 from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
 
-from agenttape_core import ConfigurationError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.pytest_plugin import TestCassette
 from agenttape_llamaindex import RecordedStep, TapeEventHandler, TapeRuntime, context_at, steps_of
 

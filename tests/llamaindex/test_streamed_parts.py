@@ -19,7 +19,8 @@ from llama_index.core.chat_engine.types import StreamingAgentChatResponse
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from agenttape_core import CassetteMissError, UnrecordedConnectionWarning, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError, UnrecordedConnectionWarning
 from agenttape_llamaindex import tape
 
 from .acceptance import FRAMEWORK_WARNINGS
@@ -184,11 +185,11 @@ CALLS = [
 async def test_a_stream_is_served(call: Any, tmp_path: Path, *, ambient: bool) -> None:
     """A replay streams the same texts, with all else that was returned, and nothing is asked."""
     make = tape if not ambient else lambda part: part
-    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=ambient):
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=ambient):
         recorded = await call(make)
     assert OUTSIDE.world.reached == ["service"] * 2
     OUTSIDE.world.gone = True
-    with use_cassette(tmp_path / "c.yaml", ambient=ambient) as replay:
+    with use_cassette(tmp_path / "c.yaml", auto=ambient) as replay:
         assert await call(make) == recorded
     assert OUTSIDE.world.trespasses == []
     assert [(row.kind, row.outcome.status) for row in replay.interactions] == [("call", "streamed")]

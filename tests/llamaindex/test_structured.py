@@ -98,10 +98,10 @@ def test_replay_equals_the_recording(tmp_path: Path, form: str, *, ambient: bool
     world = World()
     llm = CallingLLM(world) if ambient else tape(CallingLLM(world))
     plain = outcome_of(form, CallingLLM(World()))
-    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=ambient):
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=ambient):
         recorded = outcome_of(form, llm)
     world.gone = True
-    with use_cassette(tmp_path / "c.yaml", ambient=ambient):
+    with use_cassette(tmp_path / "c.yaml", auto=ambient):
         served = outcome_of(form, llm)
     assert served == recorded == plain
     alone = ReplayLLM(tmp_path / "c.yaml", is_chat_model=True, is_function_calling_model=True)
@@ -133,7 +133,7 @@ def test_text_programs(tmp_path: Path, mode: PydanticProgramMode) -> None:
 def test_structured_llm_is_no_boundary(tmp_path: Path) -> None:
     """A structured LLM that is taped records the LLM that it asks, once."""
     structured = tape(CallingLLM(World()).as_structured_llm(City))
-    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette:
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=False) as cassette:
         assert structured.chat([ChatMessage(role="user", content="Peru")]).raw.name == "Paris"
     assert [interaction.name for interaction in cassette.interactions] == ["CallingLLM"]
 

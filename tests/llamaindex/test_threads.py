@@ -11,7 +11,8 @@ from workflows import Context, Workflow, step
 from workflows.events import Event, HumanResponseEvent, InputRequiredEvent, StartEvent, StopEvent
 from workflows.plugins.basic import basic_runtime
 
-from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_llamaindex import (
     TapeEventHandler,
     TapeRuntime,

@@ -15,7 +15,8 @@ from llama_index.core.tools.calling import acall_tool, call_tool
 from llama_index.core.workflow import Context, Event, HumanResponseEvent, InputRequiredEvent
 from packaging.version import Version
 
-from agenttape_core import CassetteMissError, DriftError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, UnrecordedCallError
 from agenttape_llamaindex import ReplayTool, TapeEventHandler, tape
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
@@ -107,7 +108,7 @@ def test_outputs_of_tools_are_served(ambient: bool, tmp_path: Path) -> None:
         tools = [tape(tool) for tool in (*city_tools(world), Thermometer(world), OldThermometer(world))]
         return [shown(call_tool(tool, given_to(tool))) for tool in tools]
 
-    recorded, replayed = record_and_replay(program, tmp_path / "tools.yaml", ambient=ambient)
+    recorded, replayed = record_and_replay(program, tmp_path / "tools.yaml", auto=ambient)
     assert replayed.value == recorded.value
     assert replayed.log == recorded.log
     assert {kind for kind, _ in rows(recorded)} == {"tool"}
@@ -233,7 +234,7 @@ def test_drift_is_an_error_for_the_model(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "drift.yaml", on_miss="return", on_unused="ignore") as cassette:
         outputs = [call_tool(temperature, {"city": "Rome"}), call_tool(thermometer, {"input": "Rome"})]
     assert [output.is_error for output in outputs] == [True, True]
-    assert isinstance(outputs[0].exception, DriftError)
+    assert isinstance(outputs[0].exception, UnrecordedCallError)
     assert all("The tool is not available." in output.content for output in outputs)
     assert not any("recording" in output.content for output in outputs)
     assert len(cassette.report.drift) == 2

@@ -12,7 +12,8 @@ import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 
-from agenttape_core import Change, ConfigurationError, awhat_if, cut, edits, raises, returns, use_cassette, what_if
+from agenttape_core import Change, awhat_if, cut, edits, raises, returns, use_cassette, what_if
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import afaults
 
 from ..kit.world import World

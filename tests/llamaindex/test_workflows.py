@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, WorkflowTimeoutError, step
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
 from .programs import PROGRAMS, Interview, Parallel, followed

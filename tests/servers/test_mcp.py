@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, boundary, open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
 
 pytest.importorskip("mcp.server.fastmcp")
 

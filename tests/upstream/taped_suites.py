@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             name = hashlib.sha256(item.nodeid.encode()).hexdigest()[:16]
             # Fixtures of suites count their tests.
-            options = {"on_error": "keep", "on_unused": "ignore", "prove": False}
+            options = {"on_error": "keep", "on_unused": "ignore", "check_replay": False}
             item.add_marker(pytest.mark.cassette(f"taped-{name}", **options))
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, boundary, open_cassette, replay_source, use_cassette
+from agenttape_core import boundary, open_cassette, replay_source, use_cassette
 from agenttape_core.asgi import TapeInbound
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.storage import Cassette
 
 KEY = "Bearer " + "tok-" + "4f9a1c7be2d83560"

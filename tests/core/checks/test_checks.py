@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
 from agenttape_core.checks import (
     AnyCheck,
     Call,
@@ -29,6 +29,7 @@ from agenttape_core.checks import (
     run_of,
     trajectory,
 )
+from agenttape_core.errors import ConfigurationError
 
 from .conftest import ANSWER, QUESTION, SOURCES, ask, look_up, support
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, open_cassette
+from agenttape_core import open_cassette
 from agenttape_core.checks import Run, check, check_run, judged, run_of
 from agenttape_core.checks.check_file import parsed
 from agenttape_core.cli.app import run as command
+from agenttape_core.errors import ConfigurationError
 
 from .conftest import ANSWER, QUESTION
 

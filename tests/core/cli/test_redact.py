@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, boundary, convert, open_cassette, use_cassette
+from agenttape_core import boundary, convert, open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.schema import Header, Interaction, Outcome
 from agenttape_core.storage import Journal, write_cassette
 

@@ -38,7 +38,7 @@ def waiting(folder: Path) -> Path:
     """A folder with a cassette beside which a recording waits: another tool call, and another question."""
     with use_cassette(CASSETTE, mode="all"):
         run("Oslo")
-    with use_cassette(CASSETTE, mode="all", pending=True):
+    with use_cassette(CASSETTE, mode="all", review=True):
         run("Rome", "Snow?")
     return folder
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from agenttape_core import ConfigurationError, Mode
+from agenttape_core import Mode
 from agenttape_core.engine import (
     Decision,
     Execute,
@@ -18,6 +18,7 @@ from agenttape_core.engine import (
     parse_match_on,
     parse_mode,
 )
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import Candidate, Selector
 
 EXACT, LOSSY = Candidate(1, "exact"), Candidate(2, "exact", lossy="cut off")
@@ -39,7 +40,7 @@ def test_every_combination(mode: Mode, recorded: bool, live: Selector, replay_on
     """Frozen is only served; live is executed; else the mode says what is done with and without a recording."""
     decision = decided(Policy(mode, recorded, live, replay_only), EXACT if known else None)
     is_live, is_frozen = bool(live & {"tool", "search"}), bool(replay_only & {"tool", "search"})
-    recording_anew = mode is Mode.ALL or (mode in {Mode.ONCE, Mode.UPDATE} and not recorded)
+    recording_anew = mode is Mode.RECORD or (mode in {Mode.ONCE, Mode.UPDATE} and not recorded)
     if is_frozen:
         expected: type = Serve if known else Refuse
     elif is_live or recording_anew:
@@ -47,7 +48,7 @@ def test_every_combination(mode: Mode, recorded: bool, live: Selector, replay_on
     elif known:
         expected = Serve
     else:
-        expected = Execute if mode in {Mode.NEW_EPISODES, Mode.UPDATE} else Refuse
+        expected = Execute if mode in {Mode.ADD, Mode.UPDATE} else Refuse
     assert type(decision) is expected
     if isinstance(decision, Execute):
         assert decision.live is is_live
@@ -58,13 +59,13 @@ def test_every_combination(mode: Mode, recorded: bool, live: Selector, replay_on
 @pytest.mark.parametrize(
     ("policy", "replaces", "records", "offline", "serves"),
     [
-        (Policy(Mode.NONE, recorded=True), False, False, True, True),
-        (Policy(Mode.NONE, recorded=True, live=Selector({"chat"})), False, False, False, True),
+        (Policy(Mode.REPLAY, recorded=True), False, False, True, True),
+        (Policy(Mode.REPLAY, recorded=True, live=Selector({"chat"})), False, False, False, True),
         (Policy(Mode.ONCE, recorded=True), False, False, True, True),
         (Policy(Mode.ONCE, recorded=False), True, True, False, False),
-        (Policy(Mode.NEW_EPISODES, recorded=True), False, True, False, True),
-        (Policy(Mode.ALL, recorded=True), True, True, False, False),
-        (Policy(Mode.ALL, recorded=True, replay_only=Selector({"tool"})), True, True, False, True),
+        (Policy(Mode.ADD, recorded=True), False, True, False, True),
+        (Policy(Mode.RECORD, recorded=True), True, True, False, False),
+        (Policy(Mode.RECORD, recorded=True, replay_only=Selector({"tool"})), True, True, False, True),
     ],
 )
 def test_what_a_policy_means(policy: Policy, replaces: bool, records: bool, offline: bool, serves: bool) -> None:
@@ -78,22 +79,22 @@ CONTAINED = Candidate(3, "exact", contained=True)
 @pytest.mark.parametrize(
     ("policy", "candidate", "expected"),
     [
-        (Policy(Mode.NONE, recorded=True), CONTAINED, StepInto(CONTAINED)),
-        (Policy(Mode.NEW_EPISODES, recorded=True), CONTAINED, StepInto(CONTAINED)),
-        (Policy(Mode.ALL, recorded=True), CONTAINED, Execute(live=False)),
-        (Policy(Mode.NONE, recorded=True), EXACT, Serve(EXACT)),
-        (Policy(Mode.NONE, recorded=True, step_into=Selector({"search"})), EXACT, StepInto(EXACT)),
-        (Policy(Mode.NONE, recorded=True, step_into=Selector({"tool"})), LOSSY, StepInto(LOSSY)),
-        (Policy(Mode.NONE, recorded=True, step_into=Selector({"tool"})), None, Refuse(None)),
-        (Policy(Mode.NONE, recorded=True, step_into=None), CONTAINED, Serve(CONTAINED)),
-        (Policy(Mode.NONE, recorded=True, replay_only=Selector({"search"})), CONTAINED, Serve(CONTAINED)),
+        (Policy(Mode.REPLAY, recorded=True), CONTAINED, StepInto(CONTAINED)),
+        (Policy(Mode.ADD, recorded=True), CONTAINED, StepInto(CONTAINED)),
+        (Policy(Mode.RECORD, recorded=True), CONTAINED, Execute(live=False)),
+        (Policy(Mode.REPLAY, recorded=True), EXACT, Serve(EXACT)),
+        (Policy(Mode.REPLAY, recorded=True, step_into=Selector({"search"})), EXACT, StepInto(EXACT)),
+        (Policy(Mode.REPLAY, recorded=True, step_into=Selector({"tool"})), LOSSY, StepInto(LOSSY)),
+        (Policy(Mode.REPLAY, recorded=True, step_into=Selector({"tool"})), None, Refuse(None)),
+        (Policy(Mode.REPLAY, recorded=True, step_into=None), CONTAINED, Serve(CONTAINED)),
+        (Policy(Mode.REPLAY, recorded=True, replay_only=Selector({"search"})), CONTAINED, Serve(CONTAINED)),
         (
-            Policy(Mode.NONE, True, replay_only=Selector({"tool"}), step_into=Selector({"tool"})),
+            Policy(Mode.REPLAY, True, replay_only=Selector({"tool"}), step_into=Selector({"tool"})),
             CONTAINED,
             Serve(CONTAINED),
         ),
-        (Policy(Mode.NONE, True, live=Selector({"tool"}), step_into=Selector({"tool"})), EXACT, Execute(live=True)),
-        (Policy(Mode.NONE, recorded=True, executable=Selector({"chat"})), CONTAINED, StepInto(CONTAINED)),
+        (Policy(Mode.REPLAY, True, live=Selector({"tool"}), step_into=Selector({"tool"})), EXACT, Execute(live=True)),
+        (Policy(Mode.REPLAY, recorded=True, executable=Selector({"chat"})), CONTAINED, StepInto(CONTAINED)),
     ],
 )
 def test_running_through(policy: Policy, candidate: Candidate | None, expected: Decision) -> None:
@@ -103,40 +104,41 @@ def test_running_through(policy: Policy, candidate: Candidate | None, expected: 
 
 def test_only_tools_are_run_through_without_being_named() -> None:
     """A recorded call of another kind is served, whatever is recorded inside it, unless it is named."""
-    assert decide(Policy(Mode.NONE, recorded=True), "call", "plan", CONTAINED) == Serve(CONTAINED)
-    named = Policy(Mode.NONE, recorded=True, step_into=Selector({"plan"}))
+    assert decide(Policy(Mode.REPLAY, recorded=True), "call", "plan", CONTAINED) == Serve(CONTAINED)
+    named = Policy(Mode.REPLAY, recorded=True, step_into=Selector({"plan"}))
     assert decide(named, "call", "plan", CONTAINED) == StepInto(CONTAINED)
 
 
 def test_lossy() -> None:
     """A recording that is not exactly what came back is refused, and named, unless lossy ones are served."""
-    assert decided(Policy(Mode.NONE, recorded=True), LOSSY) == Refuse(LOSSY)
-    assert decided(Policy(Mode.NEW_EPISODES, recorded=True), LOSSY) == Refuse(LOSSY)
-    assert decided(Policy(Mode.NONE, recorded=True, lossy="serve"), LOSSY) == Serve(LOSSY)
-    assert decided(Policy(Mode.NONE, recorded=True), None) == Refuse(None)
+    assert decided(Policy(Mode.REPLAY, recorded=True), LOSSY) == Refuse(LOSSY)
+    assert decided(Policy(Mode.ADD, recorded=True), LOSSY) == Refuse(LOSSY)
+    assert decided(Policy(Mode.REPLAY, recorded=True, accepts_lossy=True), LOSSY) == Serve(LOSSY)
+    assert decided(Policy(Mode.REPLAY, recorded=True), None) == Refuse(None)
 
 
 def test_embeddings_are_idempotent() -> None:
     """Where what may be called again is executed for want of a recording, so are embeddings, and no retrieval."""
-    policy = Policy(Mode.NONE, recorded=True, live=Selector({"idempotent"}))
+    policy = Policy(Mode.REPLAY, recorded=True, live=Selector({"idempotent"}))
     assert decide(policy, "embeddings", "Embeddings", None) == Execute(live=True)
     assert decide(policy, "embeddings", "Embeddings", EXACT) == Serve(EXACT)
     assert decide(policy, "retrieval", "Retriever", None) == Refuse(None)
-    assert decide(Policy(Mode.NONE, recorded=True), "embeddings", "Embeddings", None) == Refuse(None)
+    assert decide(Policy(Mode.REPLAY, recorded=True), "embeddings", "Embeddings", None) == Refuse(None)
 
 
 @pytest.mark.parametrize(
     ("word", "mode"),
-    [("replay", Mode.NONE), ("record", Mode.ALL), ("once", Mode.ONCE), (Mode.NEW_EPISODES, Mode.NEW_EPISODES)],
+    [("none", Mode.REPLAY), ("all", Mode.RECORD), ("new_episodes", Mode.ADD), ("once", Mode.ONCE), (Mode.ADD, Mode.ADD)],
 )
 def test_words(word: str, mode: Mode) -> None:
-    """The modes have VCR's words, and two aliases."""
+    """A mode has its name, and the name that VCR gives to it."""
     assert parse_mode(word) is mode
 
 
 def test_unknown_word() -> None:
     """Another word is refused, with the known ones."""
-    with pytest.raises(ConfigurationError, match=r"unknown mode 'Once'; choose one of: none, once, .*record \(= all\)"):
+    known = r"choose one of: replay, once, .*all \(VCR's name for record\)"
+    with pytest.raises(ConfigurationError, match=rf"'Once' isn't a mode; {known}"):
         parse_mode("Once")
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core import ConfigurationError, VerificationError, use_cassette
+from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
+from agenttape_core.errors import ConfigurationError, VerificationError
 from agenttape_core.experiments import bisect, change
 
 pytestmark = pytest.mark.process

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from agenttape_core import CassetteFormatError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteFormatError
 
 Tree = tuple[str, int, list["Tree"]]
 MS = 0.001

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, Rule, open_cassette, use_cassette
+from agenttape_core import Rule, open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze.frozen_function import FrozenFunction
 from agenttape_core.integration import Boundary, current_session, intercept
 

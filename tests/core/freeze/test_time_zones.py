@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, boundary, open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
 
 pytestmark = pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process cannot be set here")
 

@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import (
-    CassetteMissError,
-    ConfigurationError,
-    SessionStateError,
-    compare_cassettes,
-    open_cassette,
-    raises,
-    returns,
-    use_cassette,
-)
+from agenttape_core import compare_cassettes, open_cassette, raises, returns, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError, SessionStateError
 from agenttape_core.integration import Boundary, StepEvent, current_session, intercept, record_step
 from agenttape_core.lifecycle.derived import deriving
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, record_call, use_cassette
+from agenttape_core import record_call, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.guard import imports
 from agenttape_core.lifecycle import entry_points, missing
 from agenttape_core.lifecycle.entry_points import GROUP, Integrations

@@ -9,14 +9,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import (
-    CassetteMissError,
-    ConfigurationError,
-    DriftError,
-    UnusedInteractionsError,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError, UnrecordedCallError, UnusedInteractionsError
 from agenttape_core.integration import StepEvent, record_step
 from agenttape_core.integration.observing import Observation
 from agenttape_core.integration.stand_ins import open_replay
@@ -68,18 +62,18 @@ def test_refused_with_the_reason(seen: str) -> None:
     ):
         assert ask("sound") == "recorded sound"
         ask("half")
-    assert 'lossy="serve"' in str(caught.value)
+    assert 'accept={"lossy"}' in str(caught.value)
 
 
 def test_served_when_told(seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The option, the setting and the environment accept what was recorded."""
-    with use_cassette(seen, lossy="serve") as cassette:
+    with use_cassette(seen, accept={"lossy"}) as cassette:
         assert (ask("sound"), ask("half")) == ("recorded sound", "recorded half")
     assert str(cassette.report) == "2 served, 0 executed"
-    monkeypatch.setenv("AGENTTAPE_LOSSY", "serve")
-    assert open_replay(seen).policy.lossy == "serve"
-    with pytest.raises(ConfigurationError, match="lossy"):
-        use_cassette(seen, lossy="perhaps").__enter__()  # type: ignore[arg-type]
+    monkeypatch.setenv("AGENTTAPE_ACCEPT", "lossy")
+    assert open_replay(seen).policy.accepts_lossy
+    with pytest.raises(ConfigurationError, match="accept"):
+        use_cassette(seen, accept={"perhaps"}).__enter__()  # type: ignore[arg-type]
 
 
 def test_refused_without_raising(seen: str) -> None:
@@ -92,7 +86,7 @@ def test_refused_without_raising(seen: str) -> None:
 
 def refused(name: str) -> str:
     """Ask for a call that is refused, and return the reason: the cause of what a model may read."""
-    with pytest.raises(DriftError) as caught:
+    with pytest.raises(UnrecordedCallError) as caught:
         ask(name)
     return str(caught.value.__cause__)
 
@@ -116,7 +110,7 @@ def test_refused_again_with_the_remedy(seen: str) -> None:
         ask("sound")
         for _ in range(2):
             with pytest.raises(
-                CassetteMissError, match=r'accept what was recorded:  use_cassette\(..., lossy="serve"\)'
+                CassetteMissError, match=r'accept what was recorded:  use_cassette\(..., accept={"lossy"}\)'
             ):
                 ask("half")
 
@@ -147,13 +141,13 @@ def test_new_episodes_keep_steps_and_marks(seen: str) -> None:
     """Adding to an observed cassette loses neither its steps nor its marks."""
     before = list(open_cassette(seen).records())
     timings = open_cassette(seen).header.volatile
-    with use_cassette(seen, mode="new_episodes", lossy="serve"):
+    with use_cassette(seen, mode="new_episodes", accept={"lossy"}):
         assert (ask("sound"), ask("half")) == ("recorded sound", "recorded half")
         assert call("more", lambda: "executed", y=1) == "executed"
     after = open_cassette(seen)
     assert list(after.records())[:-1] == before
     assert after.header.volatile.steps == timings.steps
-    with use_cassette(seen, lossy="serve", ignore=["y"]):  # compared anew, and marked all the same
+    with use_cassette(seen, accept={"lossy"}, ignore=["y"]):  # compared anew, and marked all the same
         ask("sound")
         ask("half")
         call("more", lambda: "trespass", y=2)

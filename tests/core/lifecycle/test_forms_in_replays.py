@@ -10,7 +10,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from pydantic import BaseModel, Field
 
-from agenttape_core import CassetteNotFoundError, ConfigurationError, boundary, open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.redaction.detection.personal import passes_luhn
 
 MAIL, PHONE, CARD = "bob.lee@acme-mail.com", "+1 415-777-2671", "4556737586899855"

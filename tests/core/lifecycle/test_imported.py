@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core import ConfigurationError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.integration.importing import CallFacts, Graded, Importing, ImportReport
 

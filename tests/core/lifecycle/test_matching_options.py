@@ -1,4 +1,4 @@
-"""How a call finds its recording, and what it gets when it finds none: `match_on`, `ignore`, `on_miss`, `opaque`."""
+"""How a call finds its recording, and what it gets when it finds none: `match_on`, `ignore`, `on_miss`, `accept`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from uuid import uuid4
 
 import pytest
 
-from agenttape_core import (
+from agenttape_core import Interaction, open_cassette, use_cassette
+from agenttape_core.errors import (
     CassetteMissError,
     ConfigurationError,
-    DriftError,
-    Interaction,
     UnmatchedNameWarning,
     UnrecordableValueError,
+    UnrecordedCallError,
     UnusedInteractionsError,
-    open_cassette,
-    use_cassette,
 )
 from agenttape_core.integration import Boundary, Crossing
 
@@ -243,11 +241,11 @@ def test_the_run_lives_on(world: World) -> None:
     with use_cassette("c", mode="once"):
         world.tool("t", q="a")
     with use_cassette("c", on_miss="return") as session:
-        with pytest.raises(DriftError) as caught:
+        with pytest.raises(UnrecordedCallError) as caught:
             world.tool("t", q="b")
         assert str(caught.value) == "The tool is not available."  # a model may read it
         assert "no recording for tool t at t: the cassette holds no recording of this" in str(caught.value.__cause__)
-        with pytest.raises(DriftError, match="no recording for chat m"):
+        with pytest.raises(UnrecordedCallError, match="no recording for chat m"):
             list(stream("m", lambda: iter(["x"]), q="b"))
     assert [line.partition(":")[0] for line in session.report.drift] == [
         "no recording for tool t at t",
@@ -260,7 +258,7 @@ def test_the_run_lives_on(world: World) -> None:
 def test_drift_as_a_value(world: World) -> None:
     """A boundary can say what its callers take for an error result, whole and streamed."""
 
-    def missed(crossing: Crossing, drift: DriftError) -> str:
+    def missed(crossing: Crossing, drift: UnrecordedCallError) -> str:
         return f"error {crossing.request.name}"
 
     boundary = Boundary("tool", missed=missed, split=lambda text: text.split(" "))
@@ -285,7 +283,10 @@ def test_a_closed_stream_drifts(world: World) -> None:
         chunks = stream("m", lambda: iter(["a", "b"]))
         next(chunks)
         chunks.close()  # type: ignore[attr-defined]
-    with use_cassette("c", on_miss="return") as session, pytest.raises(DriftError, match="closed by its reader"):
+    with (
+        use_cassette("c", on_miss="return") as session,
+        pytest.raises(UnrecordedCallError, match="closed by its reader"),
+    ):
         list(stream("m", lambda: iter(["a", "b"])))
     assert len(session.report.drift) == 1
 
@@ -301,7 +302,7 @@ class Handle:
 def test_opaque_is_refused(world: World) -> None:
     """By default a value without a codec is refused while recording, and the message names every way out."""
     with (
-        pytest.raises(UnrecordableValueError, match=r"(?s)return plain data.*register a codec.*opaque=\"keep\""),
+        pytest.raises(UnrecordableValueError, match=r"(?s)return plain data.*register a codec.*accept={\"opaque\"}"),
         use_cassette("c", mode="once"),
     ):
         call("open", lambda: Handle("x"))
@@ -309,12 +310,12 @@ def test_opaque_is_refused(world: World) -> None:
 
 def test_opaque_is_kept(world: World) -> None:
     """A stand-in comes back on replay, and matches where the real value was passed on."""
-    with use_cassette("c", mode="once", opaque="keep"):
+    with use_cassette("c", mode="once", accept={"opaque"}):
         handle = call("open", lambda: Handle("x"))
         assert handle.path == "x"
         call("read", lambda: "text", handle=handle)
         assert list(stream("rows", lambda: iter([handle]), Boundary("call"))) == [handle]
-    with use_cassette("c", opaque="keep"):
+    with use_cassette("c", accept={"opaque"}):
         stand_in = call("open", lambda: Handle("x"))
         assert repr(stand_in).startswith(f"<recorded {__name__}.Handle: ")
         assert call("read", lambda: "other", handle=stand_in) == "text"
@@ -323,7 +324,7 @@ def test_opaque_is_kept(world: World) -> None:
 
 def test_opaque_words() -> None:
     """Another word is refused."""
-    with pytest.raises(ConfigurationError, match="opaque='yes'"), use_cassette("c", opaque="yes"):  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="accept"), use_cassette("c", accept={"yes"}):  # type: ignore[arg-type]
         pass
 
 

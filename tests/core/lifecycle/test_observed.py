@@ -8,14 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core import (
-    CassetteLockedError,
-    Rule,
-    SessionStateError,
-    open_cassette,
-    recover,
-    use_cassette,
-)
+from agenttape_core import Rule, open_cassette, recover, use_cassette
+from agenttape_core.errors import CassetteLockedError, SessionStateError
 from agenttape_core.integration import (
     Boundary,
     StepEvent,

@@ -13,14 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import (
-    MissingIntegrationError,
-    NetworkBlockedError,
-    UnrecordedConnectionWarning,
-    boundary,
-    record_call,
-    use_cassette,
-)
+from agenttape_core import boundary, record_call, use_cassette
+from agenttape_core.errors import MissingIntegrationError, NetworkBlockedError, UnrecordedConnectionWarning
 from agenttape_core.integration import taking_part
 from agenttape_core.lifecycle import entry_points
 
@@ -143,7 +137,7 @@ def test_what_a_replay_will_not_refuse_is_not_named(address: Any) -> None:
 
 def test_where_only_taped_objects_take_part_nothing_else_is_named(address: Any) -> None:
     """The user has left out on purpose what is not taped; but what runs inside of what is taped takes part."""
-    with use_cassette("c", mode="once", ambient=False) as session:
+    with use_cassette("c", mode="once", auto=False) as session:
         connect(address)
         assert session.report.outside == ()
         with taking_part(session):
@@ -195,7 +189,7 @@ def test_a_recording_with_a_call_and_a_failing_one_are_as_ever() -> None:
         record_call("call", len, "x")
     with pytest.raises(ZeroDivisionError), use_cassette("d", mode="once"):
         _ = 1 / 0
-    with use_cassette("e", mode="once", ambient=False):
+    with use_cassette("e", mode="once", auto=False):
         pass
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, ConfigurationError, boundary, open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.lifecycle.running_test import RunningTest, during
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core import ConfigurationError, UnprovenRecordingWarning, VerificationError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import ConfigurationError, RecordingDoesNotReplayWarning, VerificationError
 
 from ..session.world import World
 
@@ -27,7 +28,7 @@ def test_what_replays(world: World) -> None:
     """A function that does the same again is called once more where it records, and only there; its tools never are."""
     calls = []
 
-    @use_cassette("c", mode="once", prove="fail")
+    @use_cassette("c", mode="once", check_replay="fail")
     def run(name: str) -> str:
         calls.append(name)
         with use_cassette("inner", mode="all"):
@@ -79,9 +80,9 @@ def cached(world: World, seen: list[str] = []) -> str:  # noqa: B006 - what the 
 def test_what_does_not(world: World, function: Callable[[World], object], cause: str, is_async: bool) -> None:
     """A difference is a warning at the call, or an error, which has no remedy that would not help."""
 
-    def called(prove: bool | str) -> object:
+    def called(check_replay: bool | str) -> object:
         cached.__defaults__[0].clear()  # type: ignore[index]
-        around = use_cassette("c", mode="all", prove=prove)  # type: ignore[arg-type]
+        around = use_cassette("c", mode="all", check_replay=check_replay)  # type: ignore[arg-type]
         if not is_async:
             return around(function)(world)
 
@@ -92,23 +93,25 @@ def test_what_does_not(world: World, function: Callable[[World], object], cause:
 
         return asyncio.run(run())
 
-    with pytest.warns(UnprovenRecordingWarning, match=rf"c.yaml was recorded, but does not replay\n  {cause}") as found:
-        assert called(prove=True)
+    with pytest.warns(
+        RecordingDoesNotReplayWarning, match=rf"c.yaml was recorded, but does not replay\n  {cause}"
+    ) as found:
+        assert called(check_replay=True)
     assert "record it anew" not in str(found[0].message)
     assert is_async or found[0].filename == __file__
     with pytest.raises(VerificationError, match="was recorded, but does not replay"):
-        called(prove="fail")
+        called(check_replay="fail")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert called(prove=False)
+        assert called(check_replay=False)
 
 
 @pytest.mark.usefixtures("project")
 def test_a_block_is_refused() -> None:
     """A block cannot be run again, and says what to do instead."""
-    with pytest.raises(ConfigurationError, match=r"(?s)cannot be run again.*decorate.*agenttape record --prove"):
-        use_cassette("c", mode="once", prove=True).__enter__()
+    with pytest.raises(ConfigurationError, match=r"(?s)cannot be run again.*decorate.*agenttape record --check-replay"):
+        use_cassette("c", mode="once", check_replay=True).__enter__()
     with pytest.raises(ConfigurationError, match="expected true, false or 'fail'"):
-        use_cassette("c", mode="once", prove="always").__enter__()  # type: ignore[arg-type]
-    with use_cassette("c", mode="once", prove=False):
+        use_cassette("c", mode="once", check_replay="always").__enter__()  # type: ignore[arg-type]
+    with use_cassette("c", mode="once", check_replay=False):
         pass

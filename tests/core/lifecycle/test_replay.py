@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, Rule, Session, open_cassette
+from agenttape_core import Rule, Session, open_cassette
+from agenttape_core.errors import CassetteMissError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.integration.observing import Observation
 from agenttape_core.integration.stand_ins import open_replay
@@ -75,7 +76,7 @@ def test_bad_arguments() -> None:
     observation.flush()
     with pytest.raises(ConfigurationError, match="mine"):
         open_replay("ruled")
-    assert open_replay("ruled", redact=[Rule("mine", literal="abc")]).mode == "none"
+    assert open_replay("ruled", redact=[Rule("mine", literal="abc")]).mode == "replay"
 
 
 @pytest.mark.parametrize(("on_repeat", "answer"), [("last", "a 1"), ("cycle", "a 1")])

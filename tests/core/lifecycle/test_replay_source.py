@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import (
-    CassetteMissError,
-    ConfigurationError,
-    Rule,
-    areplay_source,
-    boundary,
-    open_cassette,
-    replay_source,
-    use_cassette,
-)
+from agenttape_core import Rule, areplay_source, boundary, open_cassette, replay_source, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.storage import leftover_journals, recover
 
 REACHED: list[str] = []

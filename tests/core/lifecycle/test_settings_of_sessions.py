@@ -21,7 +21,8 @@ from unittest.mock import patch
 
 import pytest
 
-from agenttape_core import DriftError, Session, open_cassette, use_cassette
+from agenttape_core import Session, open_cassette, use_cassette
+from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.integration.cassettes import deriving
 from agenttape_core.integration.importing import CallFacts, Importing
@@ -179,7 +180,7 @@ def drift(kind: str) -> Any:
     recorded(x=1)
 
     def missing() -> None:
-        with opened(kind) as ask, suppress(DriftError):
+        with opened(kind) as ask, suppress(UnrecordedCallError):
             ask(x=2)
 
     with patch.dict(os.environ, {"AGENTTAPE_ON_MISS": "return"}):
@@ -192,7 +193,7 @@ def unavailable(kind: str) -> Any:
     with patch.dict(os.environ, {"AGENTTAPE_ON_MISS": "return"}), suppress(BaseException), opened(kind) as ask:
         try:
             ask(x=2)
-        except DriftError as error:
+        except UnrecordedCallError as error:
             said.append(str(error))
     return said
 
@@ -216,36 +217,23 @@ def on_error(kind: str) -> Any:
     return sorted(path.name for path in Path("cassettes").glob("*.yaml"))
 
 
-def pending(kind: str) -> Any:
+def review(kind: str) -> Any:
     recorded(x=1)
     with suppress(BaseException), opened(kind, mode="all") as ask:
         ask(x=1)
     return sorted(path.name for path in Path("cassettes").iterdir() if "pending" in path.name)
 
 
-def opaque(kind: str) -> Any:
-    return outcome(lambda: bool(written(kind, Unknown(), x=4))) if kind != "stand-in" else None
-
-
-def lossy(kind: str) -> Any:
+def accept(kind: str) -> Any:
+    kept = outcome(lambda: bool(written(kind, Unknown(), x=4))) if kind != "stand-in" else None
     recorded(facts=CallFacts(loss="half of it"), x=1)
-    return replay(kind, {"x": 1})
+    return kept, replay(kind, {"x": 1})
 
 
 def pace(kind: str) -> Any:
     began = time.monotonic()
     replay(kind, {"x": 1})
     return time.monotonic() - began >= 0.2  # of 10 seconds
-
-
-def tracing(kind: str) -> Any:
-    def may_report() -> bool:
-        with opened(kind) as ask:
-            session = current_session()
-            ask(x=1)
-            return session is None or session.tracing
-
-    return outcome(may_report)
 
 
 def http(kind: str) -> Any:
@@ -261,7 +249,7 @@ def freeze(kind: str) -> Any:
     return open_cassette(written(kind, x=1)).preface.freeze.kinds if kind != "stand-in" else None
 
 
-def prove(kind: str) -> Any:
+def check_replay(kind: str) -> Any:
     called = []
     if kind == "block":
         use_cassette("proved", mode="all")(lambda: called.append(1))()
@@ -323,13 +311,11 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "unavailable": (unavailable, '"Not now."'),
     "on_unused": (on_unused, '"ignore"'),
     "on_error": (on_error, '"keep"'),
-    "pending": (pending, "true"),
-    "opaque": (opaque, '"keep"'),
-    "lossy": (lossy, '"serve"'),
+    "review": (review, "true"),
+    "accept": (accept, '["lossy", "opaque"]'),
     "pace": (pace, "0.02"),
-    "tracing": (tracing, "true"),
     "http": (http, "true"),
-    "prove": (prove, '"fail"'),
+    "check_replay": (check_replay, '"fail"'),
     "freeze": (freeze, '["uuid"]'),
     "allow_hosts": (allow_hosts, '["program:loopback"]'),
     "events": (events, '"events.jsonl"'),

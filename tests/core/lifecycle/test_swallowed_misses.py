@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError
 
 
 @boundary("tool")
@@ -254,7 +255,8 @@ def test_a_process_that_ends_before_its_block(how: str) -> None:
 
 LATE = """
 import os
-from agenttape_core import CassetteMissError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError
 
 @boundary("tool")
 def look(what):

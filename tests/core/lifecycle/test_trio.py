@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from agenttape_core import CassetteMissError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError
 
 trio = pytest.importorskip("trio")
 

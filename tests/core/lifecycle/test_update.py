@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, open_cassette, recover, use_cassette
+from agenttape_core import open_cassette, recover, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.storage import leftover_journals
 
 from ..session.world import CASSETTE, World, ask, call, entries, files, record

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core import UnrecordableValueError
+from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.matching import RUN_SPECIFIC_ID, Canonicaliser, CanonicalRequest, KeyedItems, canonical_json
 from agenttape_core.matching.canonical_text import canonical_bytes
 from agenttape_core.schema import PYTHON_VALUES, Plain

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import Canonicaliser, Ignored, recorded_request
 from agenttape_core.schema import PYTHON_VALUES
 

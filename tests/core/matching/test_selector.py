@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import Key, Selector, refuse_unselected
 from agenttape_core.schema import IndexRow
 

@@ -98,5 +98,5 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     """Give an empty project, whose runs load few plugins, and those that are asked for."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", ",".join(LOADED))
-    monkeypatch.setenv("AGENTTAPE_PROVE", "false")
+    monkeypatch.setenv("AGENTTAPE_CHECK_REPLAY", "false")
     return Project(pytester)

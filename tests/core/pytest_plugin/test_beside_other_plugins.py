@@ -257,7 +257,7 @@ def test_xdist(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},xdist.plugin")
     project.tests(DRAWS)
     project.tests(DRAWS, "test_other")
-    monkeypatch.setenv("AGENTTAPE_PROVE", "true")
+    monkeypatch.setenv("AGENTTAPE_CHECK_REPLAY", "true")
     result = project.pytester.runpytest_subprocess("--cassette-mode=once", "-n2", "--dist=worksteal")
     result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(["0 calls served, 6 executed; 6 recordings proved"])

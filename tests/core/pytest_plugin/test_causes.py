@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from agenttape_core import CassetteMissError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError
 
 from .conftest import Project
 

@@ -38,7 +38,7 @@ def test_a_miss_is_a_diff(project: Project) -> None:
             "test_it.py:7: in test_it",
             '    assert ask("ho")',
             "E   CassetteMissError: no recording for call ask*",
-            "E     cassette  cassettes/test_it/test_it.yaml (1 interaction, mode none)",
+            "E     cassette  cassettes/test_it/test_it.yaml (1 interaction, mode replay)",
             "*recorded  *hi*",
             "*asked     *ho*",
             "*pytest test_it.py::test_it --cassette-mode=all",
@@ -116,7 +116,8 @@ def test_it():
 """
 KNOWS = """
 def test_that_knows():
-    from agenttape_core import CassetteMissError, use_cassette
+    from agenttape_core import use_cassette
+    from agenttape_core.errors import CassetteMissError
     with pytest.raises(CassetteMissError), use_cassette("a"):
         ask("ho")
 """
@@ -197,7 +198,7 @@ def test_a_miss_is_not_hidden_by_a_test_that_skips_itself(project: Project) -> N
 
 HIDES = """
 import asyncio, pytest, unittest
-from agenttape_core import CassetteMissError
+from agenttape_core.errors import CassetteMissError
 
 class Timeout(BaseException):
     pass

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core import ConfigurationError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.pytest_plugin.fixture import TestCassette
 
 from .conftest import Project

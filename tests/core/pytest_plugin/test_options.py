@@ -150,7 +150,7 @@ def cassette_config():
 class TestA:
     @pytest.mark.cassette(tags=["function"])
     def test_it(self, cassette):
-        assert cassette.mode == "all"
+        assert cassette.mode == "record"
         assert cassette.session.policy.on_miss == "return"
         ask("hi")
 """)
@@ -168,9 +168,9 @@ def test_the_command_line_wins(project: Project) -> None:
 @pytest.mark.parametrize(
     ("marker", "args", "message"),
     [
-        ("(mod='all')", (), "*unknown option mod; options are allow_hosts, ambient, *"),
+        ("(mod='all')", (), "*unknown option mod; options are accept, allow_hosts, *"),
         ("('a', 'b')", (), "*expected at most one name, then options*"),
-        ("(mode='al')", (), "*unknown mode 'al'*"),
+        ("(mode='al')", (), "*'al' isn't a mode*"),
         ("", ("--rerecord", "--cassette-mode=all"), "*exclude each other*"),
         ("", ("--cassette-max-age=old",), "*--cassette-max-age=old: expected a number of days*"),
         ("", ("--rerecord=failed", "-p", "no:cacheprovider"), "*needs pytest's cache*"),

@@ -94,6 +94,6 @@ def test_a_failing_test_leaves_nothing_waiting(edited: Project) -> None:
 
 def test_a_marker(edited: Project) -> None:
     """A test can say by itself that its recordings wait."""
-    edited.tests(f"WORD = 'two'\n{TESTS}".replace("@pytest.mark.cassette\n", "@pytest.mark.cassette(pending=True)\n"))
+    edited.tests(f"WORD = 'two'\n{TESTS}".replace("@pytest.mark.cassette\n", "@pytest.mark.cassette(review=True)\n"))
     edited.run("--rerecord", "-k", "test_b").assert_outcomes(passed=1, deselected=2)
     assert "test_it/test_b.pending.yaml" in edited.cassettes()

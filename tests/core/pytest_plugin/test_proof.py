@@ -140,7 +140,7 @@ class TestCase(unittest.TestCase):
         self.times.append(1)
         self.assertEqual(len(self.times), 1)
 
-@pytest.mark.cassette(prove=False)
+@pytest.mark.cassette(check_replay=False)
 def test_once():
     assert ask(os.urandom(4).hex())
 
@@ -157,7 +157,7 @@ def test_unmarked():
 
 def test_what_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test that differs has a verdict and a cause; it stays passed, and nothing was executed twice."""
-    monkeypatch.setenv("AGENTTAPE_PROVE", "true")
+    monkeypatch.setenv("AGENTTAPE_CHECK_REPLAY", "true")
     project.tests(DIFFER)
     result = project.run("--cassette-mode=all", "-p", "no:randomly")
     result.assert_outcomes(passed=8)
@@ -202,8 +202,8 @@ def test_what_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_difference_as_a_failure(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `fail`, from a setting or a variable, a difference is an error of the test; the cassette stays."""
     project.tests(DIFFER)
-    monkeypatch.delenv("AGENTTAPE_PROVE")
-    (project.path / "pyproject.toml").write_text('[tool.agenttape]\nprove = "fail"\n')
+    monkeypatch.delenv("AGENTTAPE_CHECK_REPLAY")
+    (project.path / "pyproject.toml").write_text('[tool.agenttape]\ncheck_replay = "fail"\n')
     result = project.run("--cassette-mode=once", "-x", "-k", "drawn or once")
     result.assert_outcomes(passed=1, errors=1, deselected=6)
     result.stdout.fnmatch_lines(
@@ -215,10 +215,12 @@ def test_a_difference_as_a_failure(project: Project, monkeypatch: pytest.MonkeyP
     )
     result.stdout.no_fnmatch_line("*= recorded, but does not replay =*")
     assert project.cassettes() == ["test_it/test_drawn.yaml"]
-    monkeypatch.setenv("AGENTTAPE_PROVE", "false")
+    monkeypatch.setenv("AGENTTAPE_CHECK_REPLAY", "false")
     project.run("--cassette-mode=all", "-k", "drawn").assert_outcomes(passed=1, deselected=7)
-    monkeypatch.setenv("AGENTTAPE_PROVE", "perhaps")
-    project.run("--cassette-mode=all", "-k", "drawn").stdout.fnmatch_lines(["*prove='perhaps': expected true, false *"])
+    monkeypatch.setenv("AGENTTAPE_CHECK_REPLAY", "perhaps")
+    project.run("--cassette-mode=all", "-k", "drawn").stdout.fnmatch_lines(
+        ["*check_replay='perhaps': expected true, false *"]
+    )
 
 
 def test_a_failing_teardown_is_not_lost(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +244,7 @@ def test_wide(wide):
 def test_own(wide, own):
     assert ask("ho")
 """)
-    monkeypatch.setenv("AGENTTAPE_PROVE", "true")
+    monkeypatch.setenv("AGENTTAPE_CHECK_REPLAY", "true")
     wide = project.run("--cassette-mode=once", "-k", "wide")
     wide.assert_outcomes(passed=1, errors=1, deselected=1)
     wide.stdout.fnmatch_lines(["*ValueError: wide", "*1 recording proved"])

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core import DriftError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.pytest_plugin.naming import cassette_of, folder_of, safe
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.pytest_plugin.whole_run import summary
@@ -67,7 +68,7 @@ def test_refused_calls_are_named(tmp_path: Path) -> None:
         pass
     with use_cassette(tmp_path / "c.yaml", on_miss="return") as session:
         for city in ("Rome", "Oslo", "Nice", "Bari"):
-            with pytest.raises(DriftError):
+            with pytest.raises(UnrecordedCallError):
                 look_up(city)
     lines = summary([Verdict.of(session, [], 0.0, tmp_path)], everything=False)
     assert lines[0] == "drifted   c.yaml  4 drifted"

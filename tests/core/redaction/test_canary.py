@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, boundary, open_cassette, recover, use_cassette
+from agenttape_core import boundary, open_cassette, recover, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.storage import leftover_journals
 
 

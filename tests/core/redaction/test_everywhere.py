@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, boundary, open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.redaction.everywhere import is_telling
 
 NUMBER, WORD = "1234567890", "Kx9tundra77"

@@ -1,4 +1,4 @@
-"""A cassette that cannot be read is recorded anew in mode `all`, and what it was is kept beside the new one."""
+"""A cassette that cannot be read is recorded anew in mode `record`, and what it was is kept beside the new one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from agenttape_core import (
-    CassetteFormatError,
-    CassetteVersionError,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 from agenttape_core.integration import Boundary, intercept
 from agenttape_core.integration.observing import Observation
 
@@ -34,7 +30,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("how", BROKEN)
 def test_recorded_anew(world: World, how: str) -> None:
-    """Whatever is wrong with a cassette, mode `all` replaces it, and the same bytes are kept under another name."""
+    """Whatever is wrong with a cassette, mode `record` replaces it, and the same bytes are kept under another name."""
     record(world, "a")
     broken = BROKEN[how](CASSETTE.read_bytes())
     CASSETTE.write_bytes(broken)

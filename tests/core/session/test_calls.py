@@ -13,14 +13,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import (
-    CassetteMissError,
-    OutlivedRecordingWarning,
-    SessionStateError,
-    UnrecordableValueError,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import AfterRecordingWarning, CassetteMissError, SessionStateError, UnrecordableValueError
 from agenttape_core.integration import Boundary, current_session, executing, intercept
 
 from .world import World, acall, call, record
@@ -372,7 +366,7 @@ async def test_task_that_outlives_its_session(world: World) -> None:
             crossings.extend(session.report.executed)
         return task
 
-    with pytest.warns(OutlivedRecordingWarning, match="tool late at late had not ended"):
+    with pytest.warns(AfterRecordingWarning, match="tool late at late had not ended"):
         task = await recorded()
     go.set()
     assert await task == ("late 2", "after 3")

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import pytest
 from tests.kit.gate import Gate, hang
 
-from agenttape_core import CassetteMissError, boundary, compare_cassettes, convert, open_cassette, use_cassette
+from agenttape_core import boundary, compare_cassettes, convert, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.integration import Boundary, aintercept, aintercept_stream, current_session, intercept_stream
 from agenttape_core.scheduling import cancellation
 from agenttape_core.tools.reading.answer import Answer

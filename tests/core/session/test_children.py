@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, NetworkBlockedError, ServedWriteError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError, IncompleteObjectError, NetworkBlockedError
 
 HITS = Path("hits.txt")
 
@@ -102,7 +103,7 @@ def test_a_miss_in_a_pool_of_threads() -> None:
                 wait(timeout=60)
 
 
-@pytest.mark.parametrize("error", [ServedWriteError("a", "b", "c", "d"), CassetteMissError("a", "b")])
+@pytest.mark.parametrize("error", [IncompleteObjectError("a", "b", "c", "d"), CassetteMissError("a", "b")])
 def test_errors_arrive_in_another_process_as_they_are(error: BaseException) -> None:
     """A pool could not wait for one that cannot be made again."""
     error.add_note("noted")

@@ -11,7 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from agenttape_core import UnrecordableValueError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.integration import (
     Boundary,
     Crossing,

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, NetworkBlockedError, boundary, use_cassette
-from agenttape_core.errors import ConfigurationError, DriftError
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError, NetworkBlockedError, UnrecordedCallError
 from agenttape_core.guard import let_through
 from agenttape_core.lifecycle import sinks
 
@@ -75,7 +75,7 @@ def test_misses_and_refusals_are_told() -> None:
     events: list[dict[str, Any]] = []
     with pytest.raises(CassetteMissError), use_cassette("run", events=events.append):
         look("Rome")
-    with use_cassette("run", events=events.append, on_miss="return") as session, pytest.raises(DriftError):
+    with use_cassette("run", events=events.append, on_miss="return") as session, pytest.raises(UnrecordedCallError):
         call("look", lambda: "never", arguments={"city": "Rome"})
     assert [event["event"] for event in events if event["event"].startswith("call.")] == ["call.missed", "call.refused"]
     assert [event.get("status") for event in events if event["event"] == "session.ended"] == ["failed", "ended"]

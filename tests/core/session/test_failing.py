@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import (
+from agenttape_core import Mode, open_cassette, recover, use_cassette
+from agenttape_core.errors import (
     CassetteError,
     CassetteFormatError,
     CassetteLockedError,
@@ -23,10 +24,6 @@ from agenttape_core import (
     CassetteNotFoundError,
     CassetteWriteError,
     ConfigurationError,
-    Mode,
-    open_cassette,
-    recover,
-    use_cassette,
 )
 from agenttape_core.integration import current_session
 from agenttape_core.lifecycle.entry_points import integrations
@@ -46,7 +43,7 @@ def test_miss_explains_itself(world: World) -> None:
     lines = str(caught.value).splitlines()
     assert lines[:6] == [
         "no recording for tool search at search: the cassette holds no recording of this request",
-        f"  cassette  {CASSETTE} (1 interaction, mode none)",
+        f"  cassette  {CASSETTE} (1 interaction, mode replay)",
         "  nearest   interaction 1 at search: the same place in the run",
         "  differs   query",
         "            recorded  flights to [-Paris-]",
@@ -369,7 +366,7 @@ def test_unreadable_cassette(world: World) -> None:
     """A mangled cassette is refused on entry, and stays as it is, in every mode that would need it."""
     record(world, "a")
     CASSETTE.write_text("agenttape: [\n")
-    for mode in set(Mode) - {Mode.ALL}:
+    for mode in set(Mode) - {Mode.RECORD}:
         with pytest.raises(CassetteError), use_cassette("c", mode=mode):
             pass
     assert CASSETTE.read_text() == "agenttape: [\n"

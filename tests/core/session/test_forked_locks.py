@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import AgentTapeError, AgentTapeHalt, CassetteMissError, boundary, locks, use_cassette
+from agenttape_core import boundary, locks, use_cassette
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError
 
 pytestmark = [
     pytest.mark.process,

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, boundary, open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.matching import is_permuted
 from agenttape_core.schema import Plain
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import OutlivedRecordingWarning, boundary, open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import AfterRecordingWarning
 
 executed: list[str] = []
 
@@ -92,7 +93,7 @@ def test_left_call_is_recorded_and_named(kind: str, tmp_path: Path) -> None:
         return said
 
     # A stream that is left is recorded as closed, as everywhere.
-    expected = pytest.warns(OutlivedRecordingWarning, match="had not ended when the recording did")
+    expected = pytest.warns(AfterRecordingWarning, match="had not ended when the recording did")
     with expected if kind != "stream" else nullcontext():
         assert run("all") == "asked"
     del executed[:]
@@ -135,7 +136,7 @@ def test_call_that_a_thread_is_in_is_named(kind: str, tmp_path: Path) -> None:
 
     thread = threading.Thread(target=slow if kind == "call" else around, args=("left",))
     with (  # noqa: PT031 - the warning comes at the end of the session
-        pytest.warns(OutlivedRecordingWarning, match="so a replay misses it\n  join its thread"),
+        pytest.warns(AfterRecordingWarning, match="so a replay misses it\n  join its thread"),
         use_cassette(tmp_path / "c.yaml", mode="all"),
     ):
         thread.start()

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, DateAtImportWarning, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError, DateAtImportWarning
 
 TODAY = "dt.datetime.now()"  # as code: a date here would be one of this module's
 

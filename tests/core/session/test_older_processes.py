@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import NetworkBlockedError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import NetworkBlockedError
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
@@ -145,7 +146,7 @@ def test_an_older_process_is_reached_where_processes_are_allowed(older: Older) -
 
 
 @pytest.mark.process
-@pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
+@pytest.mark.filterwarnings("ignore::agenttape_core.errors.UnrecordedConnectionWarning")
 def test_a_recording_names_what_it_hands_to_an_older_process(older: Older) -> None:
     """Nothing of it is recorded, and a replay will refuse it."""
     with use_cassette("c", mode="all") as session:
@@ -258,7 +259,7 @@ def test_the_start_of_an_interpreter_is_seen_whoever_starts_it() -> None:
         interpreters.destroy(other)
 
 
-@pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
+@pytest.mark.filterwarnings("ignore::agenttape_core.errors.UnrecordedConnectionWarning")
 def test_a_recording_names_another_interpreter(interpreter: Any) -> None:
     """Calls that are made in it are not recorded."""
     with use_cassette("c", mode="all") as session:

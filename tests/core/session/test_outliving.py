@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import AgentTapeHalt, CassetteMissError, NetworkBlockedError, OutlivedReplayWarning, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import AfterReplayWarning, AgentTapeHalt, CassetteMissError, NetworkBlockedError
 from agenttape_core.guard import process
 
 from .world import World, astream, record
@@ -140,7 +141,7 @@ def test_call_after_a_replay(world: World, start: Program) -> None:
     record(world, "a")
     with use_cassette("c", on_unused="ignore") as session:
         finish = start(lambda: world.tool("a", tool="a"))
-    with pytest.warns(OutlivedReplayWarning, match="called at .*world.py:"), pytest.raises(CassetteMissError) as caught:
+    with pytest.warns(AfterReplayWarning, match="called at .*world.py:"), pytest.raises(CassetteMissError) as caught:
         finish()
     assert "after the replay of cassettes/c.yaml had ended" in str(caught.value)
     assert world.reached == ["a"]
@@ -154,7 +155,7 @@ def test_connection_after_a_replay(world: World, start: Program, listening: Any)
     with use_cassette("c", on_unused="ignore") as session:
         finish = start(lambda: socket.create_connection(listening))
     socket.create_connection(listening).close()
-    with pytest.warns(OutlivedReplayWarning), pytest.raises(NetworkBlockedError, match="had ended"):
+    with pytest.warns(AfterReplayWarning), pytest.raises(NetworkBlockedError, match="had ended"):
         finish()
     assert len(session.report.blocked) == 1
     socket.create_connection(listening).close()
@@ -167,7 +168,7 @@ def test_warning_as_an_error(world: World) -> None:
         finish = in_a_task(lambda: world.tool("a"))
     with pytest.raises(CassetteMissError) as caught:
         finish()
-    assert isinstance(caught.value.__cause__, OutlivedReplayWarning)
+    assert isinstance(caught.value.__cause__, AfterReplayWarning)
 
 
 @EVERYWHERE
@@ -179,7 +180,7 @@ def test_call_after_a_recording(world: World, start: Program) -> None:
     assert session.report.executed == ()
 
 
-@pytest.mark.filterwarnings("ignore::agenttape_core.OutlivedReplayWarning")
+@pytest.mark.filterwarnings("ignore::agenttape_core.errors.AfterReplayWarning")
 def test_work_belongs_to_whoever_submits_it(world: World) -> None:
     """A pool whose threads a replay has started serves others after it, in a session and outside."""
     record(world, "a")
@@ -239,7 +240,7 @@ def test_task_of_an_inner_replay_in_an_outer_recording(world: World) -> None:
             with use_cassette("c", on_unused="ignore"):
                 task = asyncio.create_task(later(go))
             go.set()
-            with pytest.warns(OutlivedReplayWarning), pytest.raises(AgentTapeHalt):
+            with pytest.warns(AfterReplayWarning), pytest.raises(AgentTapeHalt):
                 await task
             assert await world.atool("b") == "b 2"
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agenttape_core import CassetteMissError, UnusedInteractionsError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError, UnusedInteractionsError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agenttape_core import AgentTapeHalt, NetworkBlockedError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import AgentTapeHalt, NetworkBlockedError
 from agenttape_core.lifecycle.derived import deriving
 
 from ...kit.installed import install
@@ -471,7 +472,7 @@ def test_threads_of_a_client_that_is_older(server: Server) -> None:
     assert len(server.asked) == 2
 
 
-@pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
+@pytest.mark.filterwarnings("ignore::agenttape_core.errors.UnrecordedConnectionWarning")
 def test_task_that_outlives_a_live_call(server: Server) -> None:
     """What a live call has started may reach out for as long as the call goes on."""
     tasks: list[asyncio.Task[Any]] = []

@@ -14,7 +14,8 @@ from typing import IO, Any
 
 import pytest
 
-from agenttape_core import NetworkBlockedError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import NetworkBlockedError
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("recorded")]
 

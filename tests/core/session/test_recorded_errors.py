@@ -12,7 +12,8 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from agenttape_core import ReplayedError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import ReplayedError
 from agenttape_core.schema import PYTHON_VALUES, RecordedError
 from agenttape_core.session.recorded_errors import rebuild_error, record_error
 

@@ -14,15 +14,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import (
-    CassetteMissError,
-    NetworkBlockedError,
-    UnusedInteractionsError,
-    boundary,
-    open_cassette,
-    returns,
-    use_cassette,
-)
+from agenttape_core import boundary, open_cassette, returns, use_cassette
+from agenttape_core.errors import CassetteMissError, NetworkBlockedError, UnusedInteractionsError
 from agenttape_core.integration.cassettes import deriving
 from agenttape_core.session import served_not_run
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteFormatError, CassetteMissError, boundary, open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteFormatError, CassetteMissError
 from agenttape_core.integration import Boundary, aintercept, current_session, executing
 from agenttape_core.schema import Delivery, Scheduled, of_ends, written
 from agenttape_core.schema.schedule import parsed

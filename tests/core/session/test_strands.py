@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteFormatError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteFormatError
 from agenttape_core.freeze import backoff
 from agenttape_core.integration import ExecutedCall, current_session, intercept, visible
 

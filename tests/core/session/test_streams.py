@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, UnreadableValueError, UnrecordableValueError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, UnreadableValueError, UnrecordableValueError
 from agenttape_core.integration import Boundary, Usage, executing
 
 from .world import CHAT, World, acall, astream, call, stream

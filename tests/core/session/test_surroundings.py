@@ -12,21 +12,15 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import (
-    CassetteMissError,
-    ConfigurationError,
-    NetworkBlockedError,
-    Rule,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import Rule, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError, NetworkBlockedError
 
 from .world import CASSETTE, World, ask, call, reaches_out, record
 
 # -- what surrounds a session ----------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
+@pytest.mark.filterwarnings("ignore::agenttape_core.errors.UnrecordedConnectionWarning")
 def test_guard(world: World) -> None:
     """A replay is offline and says so; a recording is not."""
     record(world, "a")

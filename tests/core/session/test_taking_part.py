@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agenttape_core import CassetteMissError, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.integration import (
     Boundary,
     StepEvent,
@@ -29,26 +30,26 @@ LONG = "a text of more than a hundred characters " * 3
 
 def test_inside_of_what_takes_part(tmp_path: Path) -> None:
     """A session is ambient inside of what takes part in it, in threads and tasks that inherit, and nowhere else."""
-    with use_cassette(tmp_path / "a.yaml", mode="all", ambient=False) as session:
-        assert not session.ambient
+    with use_cassette(tmp_path / "a.yaml", mode="all", auto=False) as session:
+        assert not session.auto
         with taking_part(session):
-            assert session.ambient
-            with use_cassette(tmp_path / "b.yaml", mode="all", ambient=False) as inner:
-                assert not inner.ambient
+            assert session.auto
+            with use_cassette(tmp_path / "b.yaml", mode="all", auto=False) as inner:
+                assert not inner.auto
                 with taking_part(inner):
-                    assert inner.ambient
-                    assert session.ambient
+                    assert inner.auto
+                    assert session.auto
 
             async def ask() -> bool:
-                return session.ambient
+                return session.auto
 
             assert asyncio.run(ask())
             seen: list[bool] = []
-            thread = threading.Thread(target=lambda: seen.append(session.ambient))
+            thread = threading.Thread(target=lambda: seen.append(session.auto))
             thread.start()
             thread.join()
             assert seen == [False]
-        assert not session.ambient
+        assert not session.auto
 
 
 def test_an_address_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

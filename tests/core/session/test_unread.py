@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, OutlivedRecordingWarning, OutlivedReplayWarning, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import AfterRecordingWarning, AfterReplayWarning, CassetteMissError
 
 from .world import World, reaches_out, record
 
@@ -80,7 +81,7 @@ def test_read_after_a_replay(world: World, make: Make) -> None:
     record(world, "a")
     with use_cassette("c", on_unused="ignore"):
         stream = make(world)
-    with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError, match="had ended"):
+    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError, match="had ended"):
         read(stream)
     assert world.reached == ["a"]
     assert world.tool("b") == "b 2", "what is made outside is real"
@@ -91,7 +92,7 @@ def test_read_after_a_recording(world: World, make: Make) -> None:
     """Its call is made, and its reader is told once that it is not recorded."""
     with use_cassette("c", mode="all") as session:
         stream = make(world)
-    with pytest.warns(OutlivedRecordingWarning, match=r"was made in the recording of cassettes/c\.yaml") as told:
+    with pytest.warns(AfterRecordingWarning, match=r"was made in the recording of cassettes/c\.yaml") as told:
         assert read(stream) == "late 1"
     assert len(told) == 1
     assert session.report.executed == ()
@@ -115,7 +116,7 @@ def test_thread_that_is_started_after_a_replay(world: World) -> None:
         thread.start()
         thread.join(20)
 
-    with pytest.warns(OutlivedReplayWarning):
+    with pytest.warns(AfterReplayWarning):
         late()
     assert len(missed) == 1
     assert world.reached == ["a"]
@@ -136,7 +137,7 @@ def test_boundaries_that_stream(world: World) -> None:
     with use_cassette("c", on_unused="ignore"):
         made = [pieces(), answer()]
     for each in made:
-        with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
+        with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
             read(each)
     assert world.reached == ["a"]
 
@@ -149,7 +150,7 @@ def test_old_streams_of_a_replay_with_unused_recordings(world: World, generation
         stream = _sync(world)
         for generation in generations:
             gc.collect(generation)
-    with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
+    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
         read(stream)
 
 
@@ -172,7 +173,7 @@ def test_a_short_replay_does_not_look_at_the_whole_process(world: World, monkeyp
     finally:
         gc.enable()
     assert whole == []
-    with pytest.warns(OutlivedReplayWarning), pytest.raises(CassetteMissError):
+    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
         read(stream)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, UnrecordableValueError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError, UnrecordableValueError
 
 if TYPE_CHECKING:
     from pathlib import Path

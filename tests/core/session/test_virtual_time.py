@@ -15,7 +15,8 @@ import pytest
 from tests.kit.asking import ask, look, words
 from tests.kit.times import took
 
-from agenttape_core import ConfigurationError, Session, late, use_cassette
+from agenttape_core import Session, late, use_cassette
+from agenttape_core.errors import ConfigurationError
 
 
 def now() -> float:

@@ -11,8 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core import CassetteFormatError, CassetteWriteError, ConfigurationError, boundary, use_cassette
-from agenttape_core.errors import CassetteMissError, visible
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import (
+    CassetteFormatError,
+    CassetteMissError,
+    CassetteWriteError,
+    ConfigurationError,
+    visible,
+)
 from agenttape_core.format import limits
 from agenttape_core.storage import open_cassette
 from agenttape_core.storage.lock import WriterLock, holder, lock_path
@@ -113,7 +119,7 @@ def test_a_web_server_takes_no_cassette() -> None:
     """A recording to it is refused before the program runs."""
     pytest.importorskip("fsspec", reason="fsspec is not installed")
     with pytest.raises(ConfigurationError, match="a web server takes no cassette"):
-        use_cassette("http://127.0.0.1:9/c.yaml", mode="all", ambient=False).__enter__()
+        use_cassette("http://127.0.0.1:9/c.yaml", mode="all", auto=False).__enter__()
 
 
 def test_messages_spell_control_characters_out(tmp_path: Path) -> None:

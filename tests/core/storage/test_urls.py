@@ -12,11 +12,12 @@ from typing import Any
 import fsspec
 import pytest
 
-from agenttape_core import CassetteMissError, convert, open_cassette, recover, use_cassette
+from agenttape_core import convert, open_cassette, recover, use_cassette
 from agenttape_core.errors import (
     CassetteError,
     CassetteFormatError,
     CassetteLockedError,
+    CassetteMissError,
     CassetteNotFoundError,
     CassetteWriteError,
     ConfigurationError,

@@ -14,14 +14,8 @@ import httpx
 import pytest
 import requests
 
-from agenttape_core import (
-    CassetteMissError,
-    NetworkBlockedError,
-    Session,
-    UnrecordedConnectionWarning,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import Session, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, NetworkBlockedError, UnrecordedConnectionWarning
 from agenttape_core.integration import Boundary, intercept, register_tracer
 from agenttape_core.transports.httpx import TapeTransport
 
@@ -247,7 +241,7 @@ def test_no_network_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
         assert session.interactions == []
 
 
-@pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
+@pytest.mark.filterwarnings("ignore::agenttape_core.errors.UnrecordedConnectionWarning")
 def test_hosts_that_are_left_alone(service: Service, tmp_path: Path) -> None:
     """Hosts in `allow_hosts` are reached while recording and replaying; tracers and their threads are not recorded."""
     tracer = "127.0.0.1"

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.schema import Interaction
 from agenttape_core.transports.multipart import parts_of
 from agenttape_core.transports.requests import Place, Request

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, UnreadableValueError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, UnreadableValueError
 
 from .faces import FACES, WAYS, Face, settled
 from .service import ANSWERS, SSE, Answer, Service

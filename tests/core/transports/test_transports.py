@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, ConfigurationError, DriftError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError, UnrecordedCallError
 from agenttape_core.integration import Boundary, aintercept
 
 from .faces import CLIENTS, FACES, Face, face_id, settled
@@ -220,7 +221,7 @@ async def test_living_on_after_a_miss(face: Face) -> None:
         pass
     with use_cassette("c", on_miss="return") as session:
         async with face.client(face.no_network()) as client:
-            with pytest.raises(DriftError, match=r"no recording for http service\.test"):
+            with pytest.raises(UnrecordedCallError, match=r"no recording for http service\.test"):
                 await settled(client.get(URL))
     assert len(session.report.drift) == 1
 

@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import (
-    CassetteError,
-    CassetteMissError,
     Change,
-    ChangeNotLandedError,
-    ConfigurationError,
-    UnusedInteractionsError,
     WhatIf,
     always,
     awhat_if,
@@ -29,6 +24,13 @@ from agenttape_core import (
     returns,
     use_cassette,
     what_if,
+)
+from agenttape_core.errors import (
+    CassetteError,
+    CassetteMissError,
+    ChangeNotReachedError,
+    ConfigurationError,
+    UnusedInteractionsError,
 )
 from agenttape_core.experiments import faults
 from agenttape_core.session import pacing
@@ -297,7 +299,7 @@ def test_as_an_option(path: Path) -> None:
         assert search("ann") == "fact about ann"
     assert [one.number for one in session.report.landed] == [1]
     message = "1 change did not land, as the run did not make the call"
-    with pytest.raises(ChangeNotLandedError, match=message), use_cassette(path, changes={"mail": returns("x")}):
+    with pytest.raises(ChangeNotReachedError, match=message), use_cassette(path, changes={"mail": returns("x")}):
         search("ann")
     with pytest.raises(UnusedInteractionsError), use_cassette(path, changes={1: returns("x")}, on_unused="fail"):
         search("ann")

@@ -202,11 +202,11 @@ async def test_replays_without_the_service(
     """With the service gone, everything comes back: types, content blocks, chunks, ids, usage, metadata."""
     model = provider.chat(service, output_version=output_version)
     model = model if ambient else tape(model)
-    with use_cassette(tmp_path / "a.yaml", mode="all", ambient=ambient) as recording:
+    with use_cassette(tmp_path / "a.yaml", mode="all", auto=ambient) as recording:
         recorded = await call(model, provider)
     assert len(service.requests) == len([crossed for crossed in recording.report.executed if crossed.kind == "chat"])
     service.stop()
-    with use_cassette(tmp_path / "a.yaml", ambient=ambient) as replay:
+    with use_cassette(tmp_path / "a.yaml", auto=ambient) as replay:
         assert seen(await call(model, provider)) == seen(recorded)
     assert {crossed.rung for crossed in replay.report.served} == {"exact"}
     assert replay.report.executed == replay.report.unused == ()

@@ -133,7 +133,7 @@ def session(
     if run == "plain" or ambient is None:
         yield None
         return
-    with use_cassette(cassette, mode="all" if run == "recording" else "none", ambient=ambient) as session:
+    with use_cassette(cassette, mode="all" if run == "recording" else "none", auto=ambient) as session:
         yield session
     report = session.report
     assert run == "recording" or not report.executed

@@ -23,7 +23,7 @@ class OfTape:
         if run == "plain":
             yield InMemoryCache()
             return
-        # The suites look up what is not there: in mode `none` that is a miss.
+        # The suites look up what is not there: in mode `replay` that is a miss.
         with TapeCache(cassette, mode="all" if run == "recording" else "new_episodes") as cache:
             yield cache
 

@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from agenttape_core import UnreadableValueError
+from agenttape_core.errors import UnreadableValueError
 from agenttape_langgraph import TapeSaver
 
 from .threads import bytes_of, checkpoint, counts, growing, place, put_thread

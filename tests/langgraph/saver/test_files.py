@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from agenttape_core import (
+from agenttape_core.errors import (
     AgentTapeError,
     CassetteError,
     CassetteFormatError,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
-from agenttape_core import CassetteFormatError
+from agenttape_core.errors import CassetteFormatError
 from agenttape_langgraph import TapeSaver
 from agenttape_langgraph.saver.schema import VERSION
 

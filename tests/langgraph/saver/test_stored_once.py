@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_langgraph import TapeSaver
 
 from .threads import CONTENT, bytes_of, counts, growing, place, put_thread

@@ -15,7 +15,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from agenttape_core import CassetteWriteError, IncompleteCopyWarning
+from agenttape_core.errors import CassetteWriteError, IncompleteCopyWarning
 from agenttape_langgraph import TapeSaver
 
 from .extended import FullSaver

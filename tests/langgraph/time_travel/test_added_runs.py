@@ -13,7 +13,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from agenttape_core import ConfigurationError, Step, open_cassette, recover, use_cassette
+from agenttape_core import Step, open_cassette, recover, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration.cassettes import deriving
 from agenttape_langgraph import areplay_thread, replay_thread, steps_of, time_travel
 

@@ -12,7 +12,8 @@ from langchain_core.tools import tool
 from langgraph.graph import START, StateGraph
 from langgraph.types import RetryPolicy
 
-from agenttape_core import CassetteMissError, ConfigurationError, compare_cassettes, open_cassette
+from agenttape_core import compare_cassettes, open_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_langgraph import atime_travel, replay_thread, steps_of, time_travel
 
 from ..fakes import World

@@ -14,7 +14,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Interrupt, interrupt
 
-from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_langgraph import replay_thread, steps_of, time_travel
 from agenttape_langgraph.time_travel.plan import Question, answers_readdressed
 

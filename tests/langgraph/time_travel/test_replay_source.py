@@ -13,7 +13,8 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from agenttape_core import ConfigurationError, open_cassette, replay_source, use_cassette
+from agenttape_core import open_cassette, replay_source, use_cassette
+from agenttape_core.errors import ConfigurationError
 
 from ..fakes import CONFIG, AsyncChat, World, calling
 from .threads import approval

@@ -12,7 +12,8 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core import use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_langchain import TapeCallbackHandler
 from agenttape_langgraph import areplay_thread, replay_thread, steps_of, time_travel
 

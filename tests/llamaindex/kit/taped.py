@@ -32,7 +32,7 @@ def taped(suite: type[Any], folder: Path, mode: str) -> type[Any]:
             # `keep`: a deviation is an assertion that fails, not a recording that went wrong.
             with (
                 super().around(check),
-                use_cassette(folder / f"{check}.yaml", mode=mode, ambient=False, on_error="keep"),
+                use_cassette(folder / f"{check}.yaml", mode=mode, auto=False, on_error="keep"),
             ):
                 yield
 

@@ -12,7 +12,7 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import LLM, MockLLM
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.testing.running import checks_of
 from agenttape_llamaindex.testing import EmbeddingConformance, LLMConformance, run_conformance
 

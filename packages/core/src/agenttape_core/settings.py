@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from agenttape_core.engine import Lossy, OnMiss, parse_match_on
+from agenttape_core.engine import OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import STRICT, Ignored, Key, MatchOn, OnRepeat
 from agenttape_core.redaction import Rule
@@ -22,9 +22,9 @@ from agenttape_core.schema.freeze_kinds import DEFAULT_KINDS, Kind, check_kinds
 
 OnUnused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]
-Opaque = Literal["refuse", "keep"]
-Prove = bool | Literal["fail"]
-"""The treatment of a recording that was just made: left alone, proved by a replay, or failed if that differs."""
+Accept = Literal["lossy", "opaque"]
+CheckReplay = bool | Literal["fail"]
+"""The step after recording: none, a check that it replays, or a failure if it doesn't."""
 Drifting = Literal["report", "fail"]
 """The treatment of a run that lived on after calls without a recording."""
 Pace = Literal["none", "recorded", "virtual"] | float
@@ -33,8 +33,12 @@ time, which passes without anybody waiting."""
 
 STDERR = "stderr"
 """The place of events that are written to standard error."""
+TRACING = "tracing"
+"""The word in `allow_hosts` that lets a replay report to tracers such as LangSmith."""
 _PREFIX = "AGENTTAPE_"
-_LISTS = frozenset({"freeze", "allow_hosts", "live", "replay_only", "step_into", "tags", "ignore", "redaction_off"})
+_LISTS = frozenset(
+    {"freeze", "allow_hosts", "live", "replay_only", "step_into", "tags", "ignore", "accept", "redaction_off"}
+)
 _SEVERAL = _LISTS | {"match_on"}
 _PATHS = frozenset({"cassette_dir", "events", "prices", "retirements"})
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
@@ -47,7 +51,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    mode: str = "none"
+    mode: str = "replay"
     cassette_dir: str = "cassettes"
     live: tuple[Key, ...] = ()
     replay_only: tuple[Key, ...] = ()
@@ -63,16 +67,15 @@ class Settings(BaseModel):
     """The words of the error result of a call that has no recording, for a model to read."""
     on_unused: OnUnused | None = None
     on_error: OnError = "discard"
-    pending: bool = False
+    review: bool = False
     """True if a new recording of what is recorded already waits for review beside its cassette."""
-    opaque: Opaque = "refuse"
-    lossy: Lossy = "refuse"
+    accept: tuple[Accept, ...] = ()
+    """The imperfect things to put up with: replaying recordings that are `lossy`, recording values as `opaque`."""
     pace: float | Literal["virtual"] = 0.0
     """The factor of recorded times; with 0, nothing waits. `virtual` lets them pass without waiting."""
-    tracing: bool = False
     http: bool | None = None
     """True to tape the requests of HTTP clients, `None` to do as the cassette says."""
-    prove: Prove = True
+    check_replay: CheckReplay = True
     freeze: tuple[Kind, ...] = DEFAULT_KINDS
     allow_hosts: tuple[str, ...] = ()
     events: str | None = None
@@ -110,10 +113,10 @@ class Settings(BaseModel):
     def _pacing(cls, chosen: object) -> float | Literal["virtual"]:
         return pace_of(chosen)
 
-    @field_validator("prove", mode="plain")
+    @field_validator("check_replay", mode="plain")
     @classmethod
-    def _proving(cls, chosen: object) -> Prove:
-        return prove_of(chosen)
+    def _checking(cls, chosen: object) -> CheckReplay:
+        return check_replay_of(chosen)
 
     @field_validator("freeze")
     @classmethod
@@ -127,7 +130,7 @@ class Settings(BaseModel):
         if entries:
             from agenttape_core.guard import check_hosts  # which loads the guard
 
-            check_hosts(entries)
+            check_hosts(entry for entry in entries if entry != TRACING)
         return entries
 
     @field_validator("redaction_off")
@@ -144,6 +147,16 @@ class Settings(BaseModel):
         """The reaction to unused recordings; a run that goes on after a miss is expected to leave some."""
         return self.on_unused or ("ignore" if self.on_miss == "return" else "fail")
 
+    @property
+    def traces(self) -> bool:
+        """True if a replay reports to tracers."""
+        return TRACING in self.allow_hosts
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts of `allow_hosts`, without the word for tracers."""
+        return tuple(entry for entry in self.allow_hosts if entry != TRACING)
+
     def chosen(self, options: Mapping[str, Any]) -> Settings:
         """Return these settings with the options of a call in their place.
 
@@ -159,17 +172,17 @@ class Settings(BaseModel):
             raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from None
 
 
-def prove_of(chosen: object) -> Prove:
+def check_replay_of(chosen: object) -> CheckReplay:
     """Return the treatment of a recording that was just made, as a setting, a variable or a command line spells it.
 
     Raises:
         ConfigurationError: If it is none.
     """
-    known: dict[object, Prove] = {"true": True, "1": True, "false": False, "0": False, "fail": "fail"}
+    known: dict[object, CheckReplay] = {"true": True, "1": True, "false": False, "0": False, "fail": "fail"}
     if isinstance(chosen, bool):
         return chosen
     if not isinstance(chosen, str) or chosen.lower() not in known:
-        raise ConfigurationError(f"prove={chosen!r}: expected true, false or 'fail'")
+        raise ConfigurationError(f"check_replay={chosen!r}: expected true, false or 'fail'")
     return known[chosen.lower()]
 
 

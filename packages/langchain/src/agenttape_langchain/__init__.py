@@ -4,10 +4,12 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+import agenttape_core
 import agenttape_langchain.stand_ins.chat_models  # noqa: F401 - programs may reach it by its path
 from agenttape_core.on_demand import LatePackage, register_late
 
 if TYPE_CHECKING:
+    from agenttape_core import boundary, use_cassette
     from agenttape_langchain.cache import TapeCache
     from agenttape_langchain.callbacks import TapeCallbackHandler
     from agenttape_langchain.middleware import TapeMiddleware
@@ -52,14 +54,22 @@ __all__ = [
     "TapeCache",
     "TapeCallbackHandler",
     "TapeMiddleware",
+    "boundary",
     "tape",
+    "use_cassette",
 ]
 
 register_late("agenttape_langchain.registered")
 
 
+_OF_CORE = ("boundary", "use_cassette")
+"""The names of core that most programs need."""
+
+
 def __getattr__(name: str) -> Any:
     """Import a name late, when it is first used."""
+    if name in _OF_CORE:
+        return getattr(agenttape_core, name)
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
@@ -68,7 +78,7 @@ def __getattr__(name: str) -> Any:
         package = (missing.name or "").partition(".")[0]
         if package not in {"langchain", "langgraph"}:
             raise
-        from agenttape_core import ConfigurationError
+        from agenttape_core.errors import ConfigurationError
 
         raise ConfigurationError(
             f"{name} is for agents of the package langchain, and {package} is not installed\n  pip install langchain"

@@ -92,7 +92,7 @@ _SHELL_TOOL = "langchain.agents.middleware.shell_tool"
 
 def _cross(shell: Any, method: str, **arguments: Any) -> Crossing | None:
     session = current_session()
-    if session is None or not session.ambient:
+    if session is None or not session.auto:
         return None
     return begin(SHELL, shell, type(shell).__name__, lambda _: method_body(method, arguments, {}), writes=True)
 

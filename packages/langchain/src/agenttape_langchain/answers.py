@@ -13,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import How, register_damage
 
 _OF_TOOL_CALLS = frozenset({"tool_use", "tool_call", "function_call", "input_json_delta"})

@@ -16,7 +16,8 @@ from typing import Any, Literal, Self
 from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 
 import agenttape_langchain._compat  # noqa: F401 - a miss is then raised where LangChain gathers exceptions
-from agenttape_core import Mode, Report, Rule, SessionStateError
+from agenttape_core import Mode, Report, Rule
+from agenttape_core.errors import SessionStateError
 from agenttape_core.integration import Boundary, Crossing, RLock, serve
 from agenttape_core.integration.stand_ins import Recording
 
@@ -37,7 +38,7 @@ class TapeCache(BaseCache):
 
     Args:
         path: A bare name under the cassette folder, or a path.
-        mode: `none` (the default: an unrecorded request is a miss), `once`, `new_episodes` or `all`.
+        mode: `replay` (the default: an unrecorded request is a miss), `once`, `add` or `record`.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
 
@@ -111,7 +112,7 @@ class TapeCache(BaseCache):
             self._at_exit.detach()
             self._recording.abandon()
             policy = self._recording.session.policy
-            self._begin(Mode.ALL if policy.records else policy.mode)
+            self._begin(Mode.RECORD if policy.records else policy.mode)
 
     async def alookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
         """Return what `lookup` returns."""
@@ -157,10 +158,10 @@ class TapeCache(BaseCache):
 
 def _remedy(recorded: bool) -> list[str]:
     if not recorded:
-        return ["record it with TapeCache(..., mode='new_episodes')"]
+        return ["record it with TapeCache(..., mode='add')"]
     return [
-        "record it anew with TapeCache(..., mode='all')",
-        "or add only what is missing, with TapeCache(..., mode='new_episodes')",
+        "record it anew with TapeCache(..., mode='record')",
+        "or add only what is missing, with TapeCache(..., mode='add')",
     ]
 
 

@@ -31,7 +31,7 @@ class ConfiguredChains:
 
     def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, facts: ChainFacts) -> None:
         """Note the beginning of a chain."""
-        if facts.configurable and parent_run_id is None and self._session.ambient and not is_graph(facts.metadata):
+        if facts.configurable and parent_run_id is None and self._session.auto and not is_graph(facts.metadata):
             from agenttape_langchain.callbacks.runs import ObservedRun  # a replay observes none
 
             self._open[run_id] = ObservedRun(

@@ -15,7 +15,7 @@ from langchain_core.callbacks import BaseCallbackManager, adispatch_custom_event
 from langchain_core.callbacks.manager import BaseRunManager
 from langchain_core.runnables import RunnableConfig
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import ExecutedCall, Outcome
 from agenttape_langchain._compat import BeginningTool, InlineHandler, current_config, in_config
 

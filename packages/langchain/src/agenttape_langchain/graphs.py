@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import load_integration
 
 _LANGGRAPH = "langgraph"

@@ -12,7 +12,7 @@ from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     STORE_SETTINGS,
     Crossing,

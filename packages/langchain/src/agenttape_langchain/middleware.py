@@ -63,7 +63,7 @@ def _with_taped_tool(request: ToolCallRequest) -> ToolCallRequest:
 def _check_order(handler: Callable[..., Any]) -> None:
     """Warn if the order matters: an ambient session tapes every model and tool, whatever the order."""
     session = current_session()
-    if session is not None and not session.ambient and wraps_more_middleware(handler):
+    if session is not None and not session.auto and wraps_more_middleware(handler):
         warnings.warn(
             "TapeMiddleware is not the last middleware of its agent, so a model or tool that a later one calls is not "
             "taped\n  put it at the end: create_agent(..., middleware=[..., TapeMiddleware()])",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Family
 from agenttape_langchain.bindings import tape_within
 from agenttape_langchain.chat_models import CHAT_MODELS
@@ -73,7 +73,7 @@ def tape(obj: T) -> T:
     raise ConfigurationError(
         f"cannot tape {type(obj).__module__}.{type(obj).__qualname__}: expected a model, a tool, a retriever, an "
         "embedding model, a store, a compressor, a cross encoder, a history or another runnable of LangChain\n"
-        "  tape its parts instead, open a session with ambient=True, which tapes every part it meets, or mark the "
+        "  tape its parts instead, open a session with auto=True, which tapes every part it meets, or mark the "
         "functions that reach outside with agenttape_core.boundary"
     )
 

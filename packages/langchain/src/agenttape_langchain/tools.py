@@ -13,7 +13,7 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 
-from agenttape_core import DriftError
+from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.integration import (
     Boundary,
     Call,
@@ -40,7 +40,7 @@ from agenttape_langchain.requests import tool_body
 from agenttape_langchain.session_tree import enclosing_run
 
 
-def _missed(crossing: Crossing, drift: DriftError) -> Any:
+def _missed(crossing: Crossing, drift: UnrecordedCallError) -> Any:
     """Return the error as the result of the tool, for the model to read."""
     extra = crossing.request.extra
     if not extra:

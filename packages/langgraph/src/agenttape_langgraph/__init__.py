@@ -7,9 +7,11 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import agenttape_core
 from agenttape_core.on_demand import LatePackage, register_late
 
 if TYPE_CHECKING:
+    from agenttape_core import boundary, use_cassette
     from agenttape_langgraph.export import ThreadExport, aexport_thread, export_thread, open_export
     from agenttape_langgraph.saver import TapeSaver
     from agenttape_langgraph.tape import tape
@@ -33,12 +35,14 @@ __all__ = [
     "aexport_thread",
     "areplay_thread",
     "atime_travel",
+    "boundary",
     "export_thread",
     "open_export",
     "replay_thread",
     "steps_of",
     "tape",
     "time_travel",
+    "use_cassette",
 ]
 
 _HOMES = {
@@ -61,8 +65,14 @@ _HOMES = {
 register_late("agenttape_langgraph.registered")
 
 
+_OF_CORE = ("boundary", "use_cassette")
+"""The names of core that most programs need."""
+
+
 def __getattr__(name: str) -> Any:
     """Import a name late, when it is first used."""
+    if name in _OF_CORE:
+        return getattr(agenttape_core, name)
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{home}"), name)

@@ -19,7 +19,8 @@ from typing import Any, Self
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-from agenttape_core import CassetteFormatError, ConfigurationError, Interaction, Rule, Step
+from agenttape_core import Interaction, Rule, Step
+from agenttape_core.errors import CassetteFormatError, ConfigurationError
 from agenttape_core.integration.cassettes import (
     Cassette,
     Location,

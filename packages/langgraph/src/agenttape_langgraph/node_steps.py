@@ -23,7 +23,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core import UnrecordableValueError
+from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.integration import Session, Wrappers, record_step
 from agenttape_langchain.integration import is_graph, plain_without_run_ids, register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
@@ -265,10 +265,10 @@ class GraphSteps:
         if opened.kind == "node":
             if above is not None and above.key not in self._graphs:
                 self._graphs.add(above.key)
-                if above.above is None and self._session.records and self._session.ambient:
+                if above.above is None and self._session.records and self._session.auto:
                     self._record(above, input=above.input, status="open")  # for a recovery, if the process dies in it
             self._nodes[run_id] = self._node(opened, facts.inputs)
-        elif above is None and self._session.ambient:
+        elif above is None and self._session.auto:
             self._deltas.note(facts.inputs)
             opened.input = _plain(facts.inputs)
 
@@ -276,7 +276,7 @@ class GraphSteps:
         task = _running_task.get()
         if task is not None and task.name != run.name:
             task = None
-        if not self._session.ambient:
+        if not self._session.auto:
             return _Node(None, task)
         graph = _COUNT.sub("", run.above.run.position.address) if run.above is not None else ""
         place = (str(run.metadata.get("thread_id", "")), graph)
@@ -287,7 +287,7 @@ class GraphSteps:
     def ended(self, run_id: UUID, output: Any) -> None:
         """Record the step."""
         run, node, had_nodes = self._taken(run_id)
-        if run is None or not self._session.ambient:
+        if run is None or not self._session.auto:
             return
         if node is not None:
             self._record(run, input=node.input, repeats=True, **self._written(node))
@@ -299,7 +299,7 @@ class GraphSteps:
     def failed(self, run_id: UUID, error: BaseException) -> None:
         """Record the step with its error."""
         run, node, had_nodes = self._taken(run_id)
-        if run is None or not self._session.ambient or not (node is not None or had_nodes or _is_idle(run)):
+        if run is None or not self._session.auto or not (node is not None or had_nodes or _is_idle(run)):
             return
         given = node.input if node is not None else run.input
         self._record(run, input=given, status="failed", error=error)

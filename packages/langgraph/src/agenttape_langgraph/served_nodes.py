@@ -16,7 +16,7 @@ from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     Call,
     Cross,

@@ -114,7 +114,7 @@ def _is_taken(store: Any) -> bool:
     session = current_session()
     if session is None or not reaches_outside(type(store)):
         return False
-    if not (is_alias(store) or session.ambient):
+    if not (is_alias(store) or session.auto):
         name = type(store).__name__
         session.refuse_after_served_write(state_of(store), name, f"a call of {name} that is not taped")
         return False

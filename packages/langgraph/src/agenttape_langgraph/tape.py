@@ -9,7 +9,7 @@ from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_langchain import tape as tape_other
 from agenttape_langchain.integration import tape_within
 from agenttape_langgraph.stores import tape_store

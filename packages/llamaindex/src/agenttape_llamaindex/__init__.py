@@ -3,10 +3,12 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import agenttape_core
 from agenttape_core.integration import register_packages
 from agenttape_llamaindex.tape import tape
 
 if TYPE_CHECKING:
+    from agenttape_core import boundary, use_cassette
     from agenttape_llamaindex.callbacks import TapeEventHandler
     from agenttape_llamaindex.stand_ins.chat_stores import ReplayChatStore, ReplayMemory
     from agenttape_llamaindex.stand_ins.embeddings import ReplayEmbedding, ReplaySparseEmbedding
@@ -66,11 +68,13 @@ __all__ = [
     "TapeRuntime",
     "ThreadReplay",
     "areplay_thread",
+    "boundary",
     "context_at",
     "export_thread",
     "replay_thread",
     "steps_of",
     "tape",
+    "use_cassette",
 ]
 
 register_packages(
@@ -82,8 +86,14 @@ register_packages(
 )
 
 
+_OF_CORE = ("boundary", "use_cassette")
+"""The names of core that most programs need."""
+
+
 def __getattr__(name: str) -> Any:
     """Import a name late, when it is first used."""
+    if name in _OF_CORE:
+        return getattr(agenttape_core, name)
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     importlib.import_module(f"{__name__}.codec")

@@ -17,7 +17,7 @@ from llama_index.core.async_utils import asyncio_run
 from llama_index.core.workflow import Context
 from workflows.errors import WorkflowRuntimeError
 
-from agenttape_core import AgentTapeError
+from agenttape_core.errors import AgentTapeError
 from agenttape_core.integration import Crossing, loaded_class
 from agenttape_llamaindex._compat import belongs_to_run, resolved_waits, run_of
 from agenttape_llamaindex.state_changes import apply_changes

@@ -21,7 +21,7 @@ from llama_index.core.llms.structured_llm import StructuredLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import ToolOutput
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     Boundary,
     Call,

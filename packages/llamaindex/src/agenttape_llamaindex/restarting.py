@@ -12,7 +12,7 @@ from typing import Any
 from workflows import Workflow
 from workflows.events import StartEvent
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Source
 from agenttape_llamaindex._compat import answered_steps
 from agenttape_llamaindex.threads import script_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agenttape_core import AgentTapeError
+from agenttape_core.errors import AgentTapeError
 from agenttape_core.integration import value_codec
 from agenttape_llamaindex._compat import state_items, unset_state_item
 

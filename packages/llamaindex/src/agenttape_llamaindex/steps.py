@@ -12,7 +12,7 @@ from typing import Any
 
 from workflows import Workflow
 
-from agenttape_core import AgentTapeError
+from agenttape_core.errors import AgentTapeError
 from agenttape_core.integration import Session, Slot, StepEvent, current_session, plain_value, record_step
 from agenttape_core.integration.observing import output_facts
 from agenttape_llamaindex._compat import current_span_id, span_name

@@ -18,7 +18,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from llama_index.core.storage.kvstore.types import BaseKVStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     STORE_SETTINGS,
     Boundary,

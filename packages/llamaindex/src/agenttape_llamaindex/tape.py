@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 
 T = TypeVar("T")
 
@@ -63,6 +63,6 @@ def tape(obj: T) -> T:
         f"cannot tape {type(obj).__module__}.{type(obj).__qualname__}: expected an LLM, an embedding "
         "model, a tool, a retriever, a postprocessor, a reader, a store, or an engine, an agent or a "
         "workflow of LlamaIndex\n"
-        "  tape its components, open a session with ambient=True, which tapes every component that is called, or mark "
+        "  tape its components, open a session with auto=True, which tapes every component that is called, or mark "
         "the functions that reach outside with agenttape_core.boundary"
     )

@@ -17,7 +17,8 @@ from typing import Any
 from workflows import Context, Workflow
 from workflows.events import Event
 
-from agenttape_core import ConfigurationError, Interaction, Report, Rule, Step, open_cassette, use_cassette
+from agenttape_core import Interaction, Report, Rule, Step, open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration.cassettes import write_cassette
 from agenttape_llamaindex._compat import state_items
 from agenttape_llamaindex.workflows.events import EVENT_OF_TEXT
@@ -152,7 +153,7 @@ async def areplay_thread(
     runs = recorded_runs(cassette)
     is_whole = all(_root(each.address) == _root(script.address) for each in runs) and not script.ends_waiting
     async with use_cassette(
-        cassette, mode="none", on_unused="fail" if is_whole else "ignore", redact=redact
+        cassette, mode="replay", on_unused="fail" if is_whole else "ignore", redact=redact
     ) as session:
         try:
             async with asyncio.timeout(timeout):

@@ -15,7 +15,7 @@ from typing import Any
 from llama_index.core.base.llms.types import TextBlock
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolOutput
 
-from agenttape_core import DriftError
+from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.integration import (
     Boundary,
     Call,
@@ -41,7 +41,7 @@ from agenttape_llamaindex.effects import Effects, effects_of
 from agenttape_llamaindex.requests import tool_body
 
 
-def _missed_output(crossing: Crossing, drift: DriftError) -> Any:
+def _missed_output(crossing: Crossing, drift: UnrecordedCallError) -> Any:
     name = crossing.request.name
     return ToolOutput(tool_name=name, content=drift.said, raw_input={}, raw_output=drift.said, is_error=True)
 

@@ -117,7 +117,7 @@ class Reader:
 
     def _replay(self, cassette: Cassette, interactions: list[Interaction]) -> None:
         """Serve each recording: its value, the error it holds, or an error of ours."""
-        policy = Policy(Mode.NONE, recorded=True)
+        policy = Policy(Mode.REPLAY, recorded=True)
         session = Session(
             Setup(path=cassette.path, policy=policy, redactor=Redactor(new_key()), source=cassette, remedy=list)
         )

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import Adequacy, mutants
 from agenttape_core.experiments.strategies.mutants.reached import changed_lines
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments.strategies.mutants.edits import mutants_of, mutated
 from agenttape_core.experiments.strategies.mutants.selecting import Requests
 from agenttape_core.experiments.strategies.mutants.sites import Sought

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenttape_core import CassetteNotFoundError, ConfigurationError, compare_cassettes, use_cassette
+from agenttape_core import compare_cassettes, use_cassette
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Freeze, Header, IndexRow, Interaction, Outcome, Redaction, Step
 from agenttape_core.storage import write_cassette

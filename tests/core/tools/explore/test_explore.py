@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, SessionStateError, VerificationError, boundary, use_cassette, verify
+from agenttape_core import boundary, use_cassette, verify
+from agenttape_core.errors import ConfigurationError, SessionStateError, VerificationError
 from agenttape_core.experiments import orders
 from agenttape_core.experiments.strategies.order_search import Search
 from agenttape_core.experiments.strategies.orders import outcomes_in_other_orders

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from tests.kit.asking import ask, look, words
 
-from agenttape_core import ConfigurationError, Session, open_cassette, use_cassette
+from agenttape_core import Session, open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError
 
 
 async def asks() -> list[str]:

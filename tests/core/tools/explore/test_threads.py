@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import orders
 
 

@@ -26,8 +26,8 @@ from agenttape_core.errors import (
     CassetteFormatError,
     CassetteNotFoundError,
     ConfigurationError,
-    DriftError,
     ReplayedError,
+    UnrecordedCallError,
 )
 from agenttape_core.tools.oracle import (
     Entry,
@@ -167,12 +167,12 @@ def test_secrets_match_and_come_back(cassette: Path) -> None:
 
 
 def test_oracle_is_fakes_in_python(cassette: Path) -> None:
-    """Each tool is a function: it returns or raises what was recorded, and what is unknown is a `DriftError`."""
+    """Each tool is a function: it returns or raises what was recorded, or raises `UnrecordedCallError`."""
     functions = oracle_of(open_cassette(cassette)).functions()
     assert functions["look"](city="Oslo") == "cold"
     with pytest.raises(ReplayedError, match="no money"):
         functions["pay"](amount=1.5)
-    with pytest.raises(DriftError, match="its arguments are others"):
+    with pytest.raises(UnrecordedCallError, match="its arguments are others"):
         functions["pay"](amount=2)
 
 

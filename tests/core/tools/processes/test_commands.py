@@ -233,12 +233,12 @@ def test_proof(program: Program, agenttape: Agenttape) -> None:
         """,
     )
     Path("once").touch()
-    first = agenttape("record", "--prove", "--", "python", script)
+    first = agenttape("record", "--check-replay", "--", "python", script)
     assert (first.code, first.out.count("Paris")) == (1, 1)
     assert "proof: cassettes/ask.yaml: 1 served, 0 executed\n" in first.err
     assert "recorded, but does not replay:\nagenttape: cassettes/ask.yaml: 1 recorded interactions were" in first.err
     assert "agenttape record" not in first.err
-    proved = agenttape("record", "--prove", "--json", "--live", "look_up", "--", "python", script)
+    proved = agenttape("record", "--check-replay", "--json", "--live", "look_up", "--", "python", script)
     assert (proved.code, proved.json["proof"]["differences"]) == (0, [])
     assert [each["served"] for each in proved.json["proof"]["processes"]] == [1]
 
@@ -419,7 +419,7 @@ def test_json(program: Program, agenttape: Agenttape) -> None:
 
 
 def test_modes(folder: Path, program: Program, agenttape: Agenttape) -> None:
-    """`once` replays what is there, `new_episodes` adds to it, and `all` records anew."""
+    """`once` replays what is there, `add` adds to it, and `all` records anew."""
     script = program("ask.py", ASK)
     first = agenttape("record", "--mode", "once", "--", "python", script, "Paris")
     assert agenttape("record", "--mode", "once", "--", "python", script, "Paris").out == first.out

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
-from agenttape_core.errors import CassetteError, CassetteNotFoundError
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteError, CassetteMissError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.storage import convert, pending_path
 from agenttape_core.tools.review import Decided, Pending, accept, pending_in, pending_of, reject
 from agenttape_core.tools.review.calls import sort_of
@@ -25,7 +25,7 @@ Run = Callable[[], object]
 
 def record(run: Run, mode: str = "all", *, pending: bool = True) -> None:
     """Record a run, beside the cassette if there is one."""
-    with use_cassette("c", mode=mode, pending=pending):
+    with use_cassette("c", mode=mode, review=pending):
         run()
 
 
@@ -102,7 +102,7 @@ def test_a_second_one_waits() -> None:
 def test_a_setting_and_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A project, or a command, can let all new recordings wait."""
     record(separate(a="1"))
-    monkeypatch.setenv("AGENTTAPE_PENDING", "true")
+    monkeypatch.setenv("AGENTTAPE_REVIEW", "true")
     with use_cassette("c", mode="all"):
         separate(a="2")()
     assert WAITING.exists()
@@ -247,7 +247,7 @@ def test_a_cassette_that_is_gone() -> None:
 def test_a_run_that_fails_leaves_nothing_waiting() -> None:
     """A run that raised is not reviewed."""
     record(separate(a="1"))
-    with pytest.raises(ZeroDivisionError), use_cassette("c", mode="all", pending=True):
+    with pytest.raises(ZeroDivisionError), use_cassette("c", mode="all", review=True):
         raise ZeroDivisionError
     assert not WAITING.exists()
 
@@ -258,7 +258,7 @@ def test_a_cassette_elsewhere() -> None:
     convert(CASSETTE, "memory://box/c.yaml")
     with (
         pytest.raises(ConfigurationError, match="a local file"),
-        use_cassette("memory://box/c.yaml", mode="all", pending=True),
+        use_cassette("memory://box/c.yaml", mode="all", review=True),
     ):
         pass
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core import ConfigurationError, Rule, boundary, open_cassette, use_cassette
+from agenttape_core import Rule, boundary, open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.settings import Settings, load_settings
 
 RULES = """[tool.agenttape]

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import Triage, flaky, program_of
 from agenttape_core.experiments.strategies.flaky import Lane, Sample
 from agenttape_core.integration import Boundary, current_session, intercept

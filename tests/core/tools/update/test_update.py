@@ -9,14 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core import (
-    BudgetExceededError,
-    CassetteNotFoundError,
-    ConfigurationError,
-    boundary,
-    open_cassette,
-    use_cassette,
-)
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import BudgetExceededError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Usage
 from agenttape_core.session.call import WATCHERS

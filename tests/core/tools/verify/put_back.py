@@ -17,14 +17,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
-from agenttape_core import (
-    CassetteMissError,
-    CassetteNotFoundError,
-    NetworkBlockedError,
-    UnusedInteractionsError,
-    boundary,
-    use_cassette,
-)
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError, CassetteNotFoundError, NetworkBlockedError, UnusedInteractionsError
 from agenttape_core.freeze.frozen import Frozen
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.references import References

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agenttape_core import CassetteNotFoundError, ConfigurationError, VerificationError, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, VerificationError
 from agenttape_core.experiments import Edge, Flow, flow_of, why
 from agenttape_core.experiments.strategies.perturbing import holds, longer, perturbed, turned
 from agenttape_core.experiments.strategies.why import RESULT

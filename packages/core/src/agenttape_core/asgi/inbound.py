@@ -90,7 +90,7 @@ class TapeInbound:
         self._patience = patience
         self._suffix = suffix
         self._redact = redact
-        self._options = {"freeze": list(freeze), "on_error": "keep", "opaque": "keep", "mode": "all"}
+        self._options = {"freeze": list(freeze), "on_error": "keep", "accept": ["opaque"], "mode": "record"}
         self._tags = list(tags)
         self._payload: Payload = payload
         self._events = events

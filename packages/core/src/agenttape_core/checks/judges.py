@@ -145,6 +145,6 @@ def _session(run: Run, name: str, mode: str | None) -> Iterator[None]:
 
 def _empty(path: Path) -> use_cassette:
     """Return a replay of nothing, in which each call is a miss."""
-    with use_cassette(path, mode="all"):
+    with use_cassette(path, mode="record"):
         pass
-    return use_cassette(path, mode="none")
+    return use_cassette(path, mode="replay")

@@ -12,13 +12,12 @@ from agenttape_core.schema.late_names import late_names
 if TYPE_CHECKING:
     from agenttape_core.engine.decide import Decision, Execute, Refuse, Serve, StepInto, decide
     from agenttape_core.engine.mode import Mode, parse_mode
-    from agenttape_core.engine.policy import IDEMPOTENT, Lossy, OnMiss, Policy, parse_match_on
+    from agenttape_core.engine.policy import IDEMPOTENT, OnMiss, Policy, parse_match_on
 
 __all__ = [
     "IDEMPOTENT",
     "Decision",
     "Execute",
-    "Lossy",
     "Mode",
     "OnMiss",
     "Policy",
@@ -35,7 +34,7 @@ __getattr__ = late_names(
     {
         ".decide": ("Decision", "Execute", "Refuse", "Serve", "StepInto", "decide"),
         ".mode": ("Mode", "parse_mode"),
-        ".policy": ("IDEMPOTENT", "Lossy", "OnMiss", "Policy", "parse_match_on"),
+        ".policy": ("IDEMPOTENT", "OnMiss", "Policy", "parse_match_on"),
     },
 )
 

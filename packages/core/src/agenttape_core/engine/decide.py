@@ -65,7 +65,7 @@ def decide(
         return _unrecorded(policy, kind, name, address, is_idempotent=is_idempotent)
     if policy.steps_into(kind, name, candidate, address):
         return StepInto(candidate)
-    return Serve(candidate) if policy.lossy == "serve" or not candidate.lossy else Refuse(candidate)
+    return Serve(candidate) if policy.accepts_lossy or not candidate.lossy else Refuse(candidate)
 
 
 def _unrecorded(policy: Policy, kind: str, name: str, address: str, *, is_idempotent: bool) -> Decision:

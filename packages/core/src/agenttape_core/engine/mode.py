@@ -1,4 +1,4 @@
-"""The modes, in VCR's words."""
+"""The modes of a session."""
 
 from __future__ import annotations
 
@@ -8,40 +8,38 @@ from agenttape_core.errors import ConfigurationError
 
 
 class Mode(StrEnum):
-    """The mode of a session, as in VCR (https://benoittgt.github.io/vcr/#/record_modes/record_modes)."""
+    """The mode of a session: it decides on calls that are recorded, and on those that aren't."""
 
-    NONE = "none"
-    """Replay only: everything is served, anything else is a miss."""
+    REPLAY = "replay"
+    """Replay recorded calls; any other call is a miss."""
     ONCE = "once"
-    """Record if there is no cassette yet, otherwise replay only."""
-    NEW_EPISODES = "new_episodes"
-    """Serve what is recorded, execute and record the rest."""
+    """Record if there's no cassette yet, else replay."""
+    ADD = "add"
+    """Replay recorded calls, and record the rest."""
     UPDATE = "update"
-    """Serve what is recorded, execute and record the rest, and drop what is no longer asked for."""
-    ALL = "all"
-    """Execute and record everything; the old recordings are replaced."""
+    """Replay recorded calls, record the rest, and drop recordings that the run no longer uses."""
+    RECORD = "record"
+    """Record everything; the old recordings are replaced."""
 
     @property
     def always_records(self) -> bool:
-        """True where calls are recorded also if there is a cassette."""
-        return self in {Mode.NEW_EPISODES, Mode.UPDATE, Mode.ALL}
+        """True where calls are recorded even if there's a cassette."""
+        return self in {Mode.ADD, Mode.UPDATE, Mode.RECORD}
 
 
-_ALIASES = {"replay": Mode.NONE, "record": Mode.ALL}
+_OF_VCR = {"none": Mode.REPLAY, "new_episodes": Mode.ADD, "all": Mode.RECORD}
 
 
 def parse_mode(word: str | Mode) -> Mode:
-    """Return the mode that a word names.
+    """Return the mode that a word names: one of ours, or VCR's word for it.
 
     Raises:
-        ConfigurationError: If it names none.
+        ConfigurationError: If it isn't the name of a mode.
     """
-    if isinstance(word, Mode):
-        return word
-    if word in _ALIASES:
-        return _ALIASES[word]
+    if word in _OF_VCR:
+        return _OF_VCR[word]
     try:
         return Mode(word)
     except ValueError:
-        words = ", ".join([*(mode.value for mode in Mode), *(f"{a} (= {m.value})" for a, m in _ALIASES.items())])
-        raise ConfigurationError(f"unknown mode {word!r}; choose one of: {words}") from None
+        words = ", ".join([*Mode, *(f"{theirs} (VCR's name for {mode})" for theirs, mode in _OF_VCR.items())])
+        raise ConfigurationError(f"{word!r} isn't a mode; choose one of: {words}") from None

@@ -13,9 +13,6 @@ from agenttape_core.schema import PURE_KINDS
 OnMiss = Literal["raise", "return"]
 """The answer to a call that can be neither served nor executed: a miss, or an error result that the run lives with."""
 
-Lossy = Literal["refuse", "serve"]
-"""The treatment of a recording that is not exactly what came back: a miss, or served all the same."""
-
 
 IDEMPOTENT = "idempotent"
 """The word in `live` for boundaries that say that a call of them may be made again, or only reads."""
@@ -36,7 +33,7 @@ class _Facts(NamedTuple):
         on_repeat: The answer when a sequence of equal requests runs out.
         match_on: How a recording is found, tried in turn.
         on_miss: The answer to a call that has no recording.
-        lossy: Whether recordings that are not exact are served.
+        accepts_lossy: True if recordings are replayed that hold less than the call returned.
         repeats: The kinds of which a recording answers every equal request.
         is_shared: Whether other runs may ask for what this one does not: the cassette serves several.
     """
@@ -49,7 +46,7 @@ class _Facts(NamedTuple):
     on_repeat: OnRepeat = "fail"
     match_on: MatchOn = STRICT
     on_miss: OnMiss = "raise"
-    lossy: Lossy = "refuse"
+    accepts_lossy: bool = False
     repeats: frozenset[str] = PURE_KINDS
     is_shared: bool = False
     executable: Selector | None = None
@@ -65,17 +62,17 @@ class Policy(_Facts):
     @cached_property
     def replaces(self) -> bool:
         """True if what is executed takes the place of the whole old cassette."""
-        return self.mode is Mode.ALL or (self.mode in {Mode.ONCE, Mode.UPDATE} and not self.recorded)
+        return self.mode is Mode.RECORD or (self.mode in {Mode.ONCE, Mode.UPDATE} and not self.recorded)
 
     @cached_property
     def records(self) -> bool:
         """True if calls without a recording may be executed."""
-        return self.replaces or self.mode in {Mode.NEW_EPISODES, Mode.UPDATE}
+        return self.replaces or self.mode in {Mode.ADD, Mode.UPDATE}
 
     @cached_property
     def adds(self) -> bool:
         """True if the run is added to those that are recorded: none of these goes."""
-        return self.mode is Mode.NEW_EPISODES or (self.mode is Mode.UPDATE and self.recorded and self.is_shared)
+        return self.mode is Mode.ADD or (self.mode is Mode.UPDATE and self.recorded and self.is_shared)
 
     @cached_property
     def updates(self) -> bool:

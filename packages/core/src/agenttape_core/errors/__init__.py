@@ -14,17 +14,17 @@ AgentTapeError (Exception)
 ├── UnrecordableValueError        a value cannot be kept with its type
 ├── UnreadableValueError          a recorded value needs a class or codec that this process has not loaded
 ├── UnusedInteractionsError       the run ended without asking for all that was recorded
-├── ChangeNotLandedError          a recorded call was to be changed, and the run never made it
+├── ChangeNotReachedError          a recorded call was to be changed, and the run never made it
 ├── SessionStateError             a session was entered twice, or used outside its block
-├── DriftError                    a call that was not recorded, in a run that lives on: on_miss="return"
-├── DriftedRunError               a run lived on after calls that were not recorded: drift="fail"
+├── UnrecordedCallError                    a call that was not recorded, in a run that lives on: on_miss="return"
+├── UnrecordedCallsError               a run lived on after calls that were not recorded: drift="fail"
 ├── VerificationError             the replays of a function did not all produce the same
 ├── ExportError                   what was exported did not arrive
 └── ReplayedError                 stands in for a recorded exception whose type is not loaded
 
 AgentTapeHalt (BaseException)     must stop the run: no retry, fallback or tool error handler may eat it
 ├── CassetteMissError             the run asked for something that was not recorded
-├── ServedWriteError              a call would execute on an object whose earlier write was served
+├── IncompleteObjectError              a call would execute on an object whose earlier write was served
 ├── BudgetExceededError           a call would cost more than may be spent
 └── NetworkBlockedError           the run tried to reach the outside during a replay
 ```
@@ -39,13 +39,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from agenttape_core.errors.warned import AfterRecordingWarning as AfterRecordingWarning
+from agenttape_core.errors.warned import AfterReplayWarning as AfterReplayWarning
 from agenttape_core.errors.warned import DateAtImportWarning as DateAtImportWarning
 from agenttape_core.errors.warned import IncompleteCopyWarning as IncompleteCopyWarning
-from agenttape_core.errors.warned import OutlivedRecordingWarning as OutlivedRecordingWarning
-from agenttape_core.errors.warned import OutlivedReplayWarning as OutlivedReplayWarning
+from agenttape_core.errors.warned import RecordingDoesNotReplayWarning as RecordingDoesNotReplayWarning
 from agenttape_core.errors.warned import UnidentifiedModelWarning as UnidentifiedModelWarning
 from agenttape_core.errors.warned import UnmatchedNameWarning as UnmatchedNameWarning
-from agenttape_core.errors.warned import UnprovenRecordingWarning as UnprovenRecordingWarning
 from agenttape_core.errors.warned import UnrecordedConnectionWarning as UnrecordedConnectionWarning
 from agenttape_core.errors.warned import UnusedInteractionsWarning as UnusedInteractionsWarning
 from agenttape_core.errors.wording import counted as counted
@@ -154,7 +154,7 @@ class UnrecordableValueError(AgentTapeError):
             "pydantic model, dataclass, enum, numpy array) from this boundary,\n"
             "  register a codec for the type: agenttape_core.integration.register_codecs([TypeCodec(...)]),\n"
             "  name the tool in step_into={...}, if a replay may run its code to have the value,\n"
-            '  or open the cassette with opaque="keep", if an opaque value that can only be passed around will do'
+            '  or open the cassette with accept={"opaque"}, if an opaque value that can only be passed around will do'
         )
 
 
@@ -182,7 +182,7 @@ class UnusedInteractionsError(AgentTapeError):
         super().__init__(visible(message))
 
 
-class ChangeNotLandedError(AgentTapeError):
+class ChangeNotReachedError(AgentTapeError):
     """The run ended without making a call that was to be changed: `changes=`. It shows nothing about the change.
 
     Args:
@@ -197,7 +197,7 @@ class SessionStateError(AgentTapeError):
     """A session was entered twice, or its results were asked for at the wrong time."""
 
 
-class DriftError(AgentTapeError):
+class UnrecordedCallError(AgentTapeError):
     """The error result of a call that has no recording, where the run is to live on: `on_miss="return"`.
 
     Boundaries that can hand an error to the run as a value (tools of agents) do that instead of raising it.
@@ -212,9 +212,9 @@ class DriftError(AgentTapeError):
         self.said = summary if said is None else said
         self._is_neutral = False
 
-    def neutral(self) -> DriftError:
+    def neutral(self) -> UnrecordedCallError:
         """Return the error with no words but those of the error result, also where its `repr` is shown to a model."""
-        error = DriftError(self.said)
+        error = UnrecordedCallError(self.said)
         error._is_neutral = True
         return error
 
@@ -222,12 +222,12 @@ class DriftError(AgentTapeError):
         return f"Error({self.said!r})" if self._is_neutral else super().__repr__()
 
 
-class DriftedRunError(AgentTapeError):
+class UnrecordedCallsError(AgentTapeError):
     """A run has made calls that were never recorded, and is not to pass with them: `drift="fail"`."""
 
 
 class VerificationError(AgentTapeError):
-    """The replays of a function differ, or fail: the report of `verify`, or the difference with `prove="fail"`."""
+    """The replays of a function differ, or fail: raised by `verify`, and with `check_replay="fail"`."""
 
 
 class ExportError(AgentTapeError):
@@ -340,7 +340,7 @@ class CassetteMissError(AgentTapeHalt):
         return {**{name: getattr(self, name) for name in names}, "differences": parts}
 
 
-class ServedWriteError(AgentTapeHalt):
+class IncompleteObjectError(AgentTapeHalt):
     """A call would execute on an object that does not hold what was written to it: the write was served.
 
     Args:
@@ -359,7 +359,7 @@ class ServedWriteError(AgentTapeHalt):
             "recording of its answer would be false\n"
             f"  make the {store} within the session that records it: in the test or a fixture of it, not in a cache or "
             "in a wider fixture\n"
-            "  or record the cassette of the write anew in the same run: AGENTTAPE_MODE=all, or pytest --rerecord\n"
+            "  or record the cassette of the write anew in the same run: AGENTTAPE_MODE=record, or pytest --rerecord\n"
             "  or, if it keeps all it has in this process, let it run on every replay: "
             f"agenttape_core.in_memory({store}), or no @boundary on its methods"
         )

@@ -7,8 +7,8 @@ class UnusedInteractionsWarning(UserWarning):
     """The warning with the message of `UnusedInteractionsError`, for `on_unused="warn"`."""
 
 
-class UnprovenRecordingWarning(UserWarning):
-    """A function was recorded, and differs when it is called again at once with its recording: `prove=True`."""
+class RecordingDoesNotReplayWarning(UserWarning):
+    """A function was recorded, and differs when it is called again at once with its recording: `check_replay=True`."""
 
 
 class UnmatchedNameWarning(UserWarning):
@@ -31,9 +31,9 @@ class IncompleteCopyWarning(UserWarning):
     """A copy of a production run could not be written on; the run goes on, and the copy ends there."""
 
 
-class OutlivedReplayWarning(UserWarning):
+class AfterReplayWarning(UserWarning):
     """Something that a replay had started went on after its end, and was refused what it tried."""
 
 
-class OutlivedRecordingWarning(UserWarning):
+class AfterRecordingWarning(UserWarning):
     """A stream or coroutine that was made in a recording is first read after its end, so its calls are not recorded."""

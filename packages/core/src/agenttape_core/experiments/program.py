@@ -177,7 +177,7 @@ class Variation:
         Args:
             request: The request of the program.
         """
-        options = {**request.options, "on_unused": "ignore", "live": self.live, "pending": False, **self.options}
+        options = {**request.options, "on_unused": "ignore", "live": self.live, "review": False, **self.options}
         if self.write_to is not None:
             options["on_error"] = "keep" if self.keeps else "discard"
         options.pop("mode", None)
@@ -186,7 +186,7 @@ class Variation:
         return request._replace(
             cassette=self.cassette,
             options=options,
-            mode=Mode.NONE,
+            mode=Mode.REPLAY,
             write_to=self.write_to,
             derivation=Derivation(origin=lambda: self.origin) if self.write_to is not None and not executes else None,
             changes=given if self.candidate is None else None,

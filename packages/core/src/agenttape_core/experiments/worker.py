@@ -309,7 +309,7 @@ def _received(reading: int, child: int, seconds: float) -> dict[str, Any]:
 def _enter_once() -> None:
     """Enter a session, as the first one of a process looks at all that is imported: the runs need not do so then."""
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-        block = use_cassette(Path(folder) / "first.yaml", mode="all")
+        block = use_cassette(Path(folder) / "first.yaml", mode="record")
         with suppress(AgentTapeError), block:
             pass
 

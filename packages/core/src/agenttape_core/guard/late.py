@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from contextvars import ContextVar
 
-from agenttape_core.errors import AgentTapeHalt, OutlivedReplayWarning
+from agenttape_core.errors import AfterReplayWarning, AgentTapeHalt
 
 _WAIT_FOR_IT = (
     "a thread, task or piece of work of the replay tried this; nothing that a replay has started reaches the outside:\n"
@@ -47,6 +47,6 @@ def warn_of_late(halt: AgentTapeHalt) -> None:
     if _AFTER_IT.get():
         return
     try:
-        warnings.warn(OutlivedReplayWarning(str(halt)), stacklevel=4)
-    except OutlivedReplayWarning as warning:
+        warnings.warn(AfterReplayWarning(str(halt)), stacklevel=4)
+    except AfterReplayWarning as warning:
         raise halt from warning

@@ -107,7 +107,7 @@ def _state_of(value: Any) -> frozenset[str]:
         raise ConfigurationError(
             f"cannot tape {type(value).__module__}.{type(value).__qualname__}: it keeps its state in __slots__, which "
             "no other object can share\n"
-            "  open a session with ambient=True, which tapes it as it is, or give the class a __dict__ and no slots"
+            "  open a session with auto=True, which tapes it as it is, or give the class a __dict__ and no slots"
         )
     return frozenset({"__dict__"})
 

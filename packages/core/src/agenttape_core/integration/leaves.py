@@ -219,7 +219,7 @@ def _only_ambient(family: Family, leaf: Leaf) -> Cross:
         session = current_session()
         if session is None or isinstance(self, StandIn):
             return None
-        if not session.ambient:
+        if not session.auto:
             name = type(self).__name__
             session.refuse_after_served_write(state_of(self), name, f"a call of {name} that is not taped")
             return None

@@ -48,4 +48,4 @@ def departed(policy: Policy, beyond: Beyond, rows: Sequence[IndexRow]) -> Policy
         return policy
     if beyond == "address":
         return policy if "address" in policy.match_on else policy._replace(match_on=(*policy.match_on, "address"))
-    return policy._replace(mode=Mode.NEW_EPISODES, executable=Selector(beyond, rows, option="beyond"))
+    return policy._replace(mode=Mode.ADD, executable=Selector(beyond, rows, option="beyond"))

@@ -36,7 +36,7 @@ def candidates_of(
         why = "there is no recording" if cassette is None else f"mode={mode.value} records"
         raise ConfigurationError(
             f"{shown_path(path)}: a candidate is tried on a recording that is replayed, and {why}\n"
-            "  record the run with its own model first, then open it with candidate= in the mode none"
+            "  record the run with its own model first, then open it with candidate= in the mode replay"
         )
     if isinstance(given, Candidates):
         return given

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agenttape_core.engine import Policy
-from agenttape_core.errors import ChangeNotLandedError, ConfigurationError, counted, shown_path
+from agenttape_core.errors import ChangeNotReachedError, ConfigurationError, counted, shown_path
 from agenttape_core.session import Session
 from agenttape_core.storage import Cassette, Location
 
@@ -45,7 +45,7 @@ def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int
     return found
 
 
-def unlanded_error(session: Session, changes: Mapping[int, Placed], shown: Location) -> ChangeNotLandedError | None:
+def unlanded_error(session: Session, changes: Mapping[int, Placed], shown: Location) -> ChangeNotReachedError | None:
     """Return the error that names the changes of which none landed; `None` if one of each key did.
 
     Args:
@@ -66,4 +66,4 @@ def unlanded_error(session: Session, changes: Mapping[int, Placed], shown: Locat
     more = [f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else []
     first = f"{shown_path(shown)}: {counted(len(left), 'change')} did not land, as the run did not make the call"
     remedy = "a run in which nothing was changed shows nothing: change a call that it makes"
-    return ChangeNotLandedError("\n  ".join([first, *lines, *more, remedy]))
+    return ChangeNotReachedError("\n  ".join([first, *lines, *more, remedy]))

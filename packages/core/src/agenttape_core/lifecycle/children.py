@@ -23,6 +23,7 @@ from agenttape_core.lifecycle.failures_of_children import FAILURES, FailuresOfCh
 from agenttape_core.lifecycle.patched_on_import import PatchedOnImport
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.session import Session, Slot, current_session, executing_of
+from agenttape_core.settings import TRACING
 
 _CHILD = "agenttape_core.lifecycle.child_session"
 """The module that opens the session of a child, by name: it builds on everything that surrounds a session."""
@@ -125,8 +126,8 @@ def _options(opened: Opened, process: str) -> dict[str, Any]:
     failures = opened.session.extension(FAILURES)
     options = {
         **request.options,
-        "allow_hosts": sorted(prepared.hosts_of_program),
-        "mode": "none",
+        "allow_hosts": sorted(prepared.hosts_of_program) + [TRACING] * prepared.settings.traces,
+        "mode": "replay",
         "live": (),
         "on_unused": "ignore",
     }
@@ -135,7 +136,7 @@ def _options(opened: Opened, process: str) -> dict[str, Any]:
         "options": {name: value for name, value in options.items() if _travels(value)},
         "redact": request.redact if _travels(request.redact) else True,
         "places": prepared.redactor.places.paths,
-        "ambient": request.ambient,
+        "auto": request.auto,
         "shown_as": prepared.shown,
         "process": process,
         "failures": (failures.folder, failures.parent),

@@ -110,7 +110,7 @@ def _keeps_failed(opened: Opened, failed: BaseException) -> bool:
 
 def _keeps_first(opened: Opened, failed: BaseException) -> bool:
     prepared, session = opened.prepared, opened.session
-    adds = session.policy.records and session.policy.mode is not Mode.ALL
+    adds = session.policy.records and session.policy.mode is not Mode.RECORD
     is_first = prepared.cassette is None and not prepared.is_broken and adds
     is_whole = session.failure is None and not session.was_cut and session.report.executed
     return bool(is_first and is_whole) and prepared.request.keeps_first(failed)

@@ -71,7 +71,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
                 options=explicit({"match_on": match_on}),
                 redact=redact,
                 remedy=_remedy,
-                mode=Mode.NONE,
+                mode=Mode.REPLAY,
                 write_to=_target(name_or_path, to),
                 derivation=derivation,
                 changes=changes or {},

@@ -68,7 +68,7 @@ class ImportReport:
 
     @property
     def lossy(self) -> tuple[Graded, ...]:
-        """The recordings that a replay refuses, unless it is opened with `lossy="serve"`."""
+        """The recordings that a replay refuses, unless it is opened with `accept={"lossy"}`."""
         return self._of("lossy")
 
     @property
@@ -160,7 +160,7 @@ class Importing:
                 options=explicit({"freeze": frozen, "tags": tags or None}),
                 added={"ignore": ignore},
                 redact=redact,
-                mode=Mode.ALL,
+                mode=Mode.RECORD,
                 is_current=False,
                 reads=False,
                 clock=clock,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agenttape_core.errors import (
-    ChangeNotLandedError,
+    ChangeNotReachedError,
     ConfigurationError,
-    DriftedRunError,
     UnmatchedNameWarning,
+    UnrecordedCallsError,
     UnrecordedConnectionWarning,
     UnusedInteractionsError,
     UnusedInteractionsWarning,
@@ -30,7 +30,7 @@ class Judgement(NamedTuple):
         warnings: The warnings to give if there is none.
     """
 
-    error: UnusedInteractionsError | DriftedRunError | ChangeNotLandedError | ConfigurationError | None = None
+    error: UnusedInteractionsError | UnrecordedCallsError | ChangeNotReachedError | ConfigurationError | None = None
     warnings: tuple[Warning, ...] = ()
 
 
@@ -76,11 +76,11 @@ def _untried(opened: Opened) -> ConfigurationError:
     )
 
 
-def _drifted(opened: Opened, drift: Sequence[str]) -> DriftedRunError:
+def _drifted(opened: Opened, drift: Sequence[str]) -> UnrecordedCallsError:
     more = [f"and {len(drift) - _SHOWN} more"] if len(drift) > _SHOWN else []
     first = f"{shown_path(opened.prepared.shown)}: {counted(len(drift), 'call')} left the recorded world"
     remedy = 'to only count such calls:  drift="report"; to answer them:  fakes={NAME: FUNCTION}'
-    return DriftedRunError("\n  ".join([first, *drift[:_SHOWN], *more, remedy]))
+    return UnrecordedCallsError("\n  ".join([first, *drift[:_SHOWN], *more, remedy]))
 
 
 _SHOWN = 10

@@ -61,7 +61,7 @@ def missing_integration(opened: Opened) -> MissingIntegrationError | None:
     report = session.report
     if not session.policy.records or report.executed or report.served or report.ran_through:
         return None
-    if not (request.ambient and request.is_current) or not (missing := missing_packages()):
+    if not (request.auto and request.is_current) or not (missing := missing_packages()):
         return None
     return MissingIntegrationError(explain(str(shown_path(opened.prepared.shown)), missing))
 

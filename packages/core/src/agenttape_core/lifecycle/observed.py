@@ -83,7 +83,7 @@ class Observation:
                 cassette=name_or_path,
                 options=explicit({"tags": tags or None}),
                 redact=redact,
-                mode=Mode.ALL,
+                mode=Mode.RECORD,
                 is_current=False,
                 reads=False,
                 payload=payload,
@@ -125,7 +125,7 @@ class Observation:
                     raise SessionStateError(f"the observation that writes {self.path} is closed")
                 self._prepared = self._prepared._replace(header=self._begun(self._prepared.header))  # for the journal
                 if self._events is not None and not self._has_begun:
-                    self._events.tell("session.started", mode=Mode.ALL.value)
+                    self._events.tell("session.started", mode=Mode.RECORD.value)
                 self._has_begun = True
                 try:
                     self._opened = start(self._prepared, run_id=self._run_id, events=self._events)

@@ -43,7 +43,7 @@ _BESIDE_THE_RUN: Mapping[str, object] = {
     "step_into": (),
     "freeze": (),
     "http": False,
-    "pending": False,
+    "review": False,
 }
 """Settings of a session that is never current. They are about the calls and the world of a run, which it has not."""
 
@@ -88,7 +88,7 @@ def prepare(request: SessionRequest) -> Prepared:
         on_repeat=settings.on_repeat,
         match_on=settings.match_on,
         on_miss=settings.on_miss,
-        lossy=settings.lossy,
+        accepts_lossy="lossy" in settings.accept,
         repeats=PURE_KINDS if request.is_current else frozenset(),
         is_shared=settings.on_unused == "ignore",
         unrecorded=MODEL_KINDS if candidates is not None else frozenset(),
@@ -141,7 +141,7 @@ def _settings(project: Project, request: SessionRequest) -> Settings:
     options = request.options if request.is_current else {**_BESIDE_THE_RUN, **request.options}
     settings = project.settings(options)
     if request.is_current and (test := this_test()) is not None:
-        given = {"pending": test.leaves_pending or None, "pace": None if project.replays_only else test.pace}
+        given = {"review": test.leaves_pending or None, "pace": None if project.replays_only else test.pace}
         if "on_unused" not in request.options and test.is_part():
             given["on_unused"] = "ignore"  # the tests that do not run here may ask for it
         settings = settings.chosen({name: value for name, value in given.items() if value is not None})
@@ -187,14 +187,14 @@ def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cass
     try:
         return open_cassette(path), False
     except CassetteNotFoundError:
-        if mode is Mode.NONE and not request.may_be_missing:
+        if mode is Mode.REPLAY and not request.may_be_missing:
             remedy = "\n  ".join([*request.remedy(False), *map(recoverable, leftover_journals(path))])
             raise CassetteNotFoundError(path, "there is no such cassette to replay", remedy=remedy) from None
         return None, False
     except CassetteFormatError as error:
         if request.mode is not None or not is_replaceable(path):
             raise
-        if mode is not Mode.ALL:
+        if mode is not Mode.RECORD:
             raise _broken(request, path, error) from None
         return None, True
 

@@ -84,7 +84,7 @@ def choices_of(
         if not policy.offline:
             raise ConfigurationError(
                 f"order={order!r}: only the calls of a strict replay can be answered in an order that is chosen\n"
-                "  leave out `live` and `candidate`, and replay with mode='none'"
+                "  leave out `live` and `candidate`, and replay with mode='replay'"
             )
         return Choices(parsed_order(order, rows), _ranks(header, rows))
     if imposed is None or imposed.redactor is not None or not policy.offline:

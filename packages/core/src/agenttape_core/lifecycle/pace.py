@@ -42,7 +42,7 @@ def tempo_of(
     if not policy.offline:
         raise ConfigurationError(
             "pace='virtual': what is executed takes real time\n"
-            "  leave out `live` and `candidate`, and replay with mode='none'"
+            "  leave out `live` and `candidate`, and replay with mode='replay'"
         )
     known = timings()
     if missing := [row.number for row in rows if row.number not in known]:

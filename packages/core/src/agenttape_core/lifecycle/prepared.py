@@ -69,7 +69,7 @@ class Prepared(NamedTuple):
     @property
     def hosts_of_program(self) -> tuple[str, ...]:
         """The hosts that the whole program may reach: those of `allow_hosts`, if no call of the session can be live."""
-        return of_program(self.settings.allow_hosts) if self.has_live else self.settings.allow_hosts
+        return of_program(self.settings.hosts) if self.has_live else self.settings.hosts
 
     def timings(self) -> Mapping[int, Timing]:
         """Return the recorded times, by the numbers of their interactions. They are at the end of the file."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import ref
 
-from agenttape_core.errors import AgentTapeError, OutlivedRecordingWarning, shown_path
+from agenttape_core.errors import AfterRecordingWarning, AgentTapeError, shown_path
 from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
 from agenttape_core.scheduling import SCOPES, UNREAD, Collections, Membership, collections
@@ -141,7 +141,7 @@ def _end_what_is_left(session: Session) -> None:
             call.cancelled()
             what, remedy = "leaves it unanswered", "await it inside the block to record its answer, or cancel it"
         session.warn_at_end(
-            OutlivedRecordingWarning(
+            AfterRecordingWarning(
                 f"{shown_path(session.path)}: {call} had not ended when the recording did, so a replay {what}\n"
                 f"  {remedy}"
             )

@@ -18,7 +18,7 @@ from agenttape_core.storage import Location, cassette_path
 if TYPE_CHECKING:
     from agenttape_core.session import Session
 
-_REPLAY: Mapping[str, Any] = {"mode": "none", "live": (), "pace": 0.0}
+_REPLAY: Mapping[str, Any] = {"mode": "replay", "live": (), "pace": 0.0}
 
 
 class Project(NamedTuple):

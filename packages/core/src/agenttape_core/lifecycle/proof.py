@@ -11,7 +11,7 @@ from typing import Self
 from agenttape_core.errors import (
     AgentTapeHalt,
     ConfigurationError,
-    UnprovenRecordingWarning,
+    RecordingDoesNotReplayWarning,
     VerificationError,
     shown_path,
 )
@@ -19,7 +19,7 @@ from agenttape_core.lifecycle.project import replaying_only
 from agenttape_core.lifecycle.request import SessionRequest, no_remedy
 from agenttape_core.matching import differences
 from agenttape_core.session import Session, plain_value
-from agenttape_core.settings import prove_of
+from agenttape_core.settings import check_replay_of
 from agenttape_core.storage import is_pending
 
 _SHOWN = 5
@@ -28,7 +28,7 @@ _SHOWN = 5
 
 def proves(request: SessionRequest) -> bool:
     """Return whether the call that gave the options wants its recordings proved."""
-    return prove_of(request.options.get("prove", False)) is not False
+    return check_replay_of(request.options.get("check_replay", False)) is not False
 
 
 def has_recorded(session: Session) -> bool:
@@ -45,11 +45,11 @@ class Proof:
         result: The result of the function.
 
     Raises:
-        VerificationError: With `prove="fail"`, if the second call differs.
+        VerificationError: With `check_replay="fail"`, if the second call differs.
     """
 
     def __init__(self, request: SessionRequest, recorded: Session, result: object) -> None:
-        self._fails = prove_of(request.options["prove"]) == "fail"
+        self._fails = check_replay_of(request.options["check_replay"]) == "fail"
         self._session = recorded
         self._result = result
         self._replaying = replaying_only(everywhere=False)
@@ -83,7 +83,7 @@ class Proof:
         message = f"{shown_path(self._session.path)} was recorded, but does not replay\n  {lines}"
         if self._fails:
             raise VerificationError(message) from cause
-        warnings.warn(UnprovenRecordingWarning(message), stacklevel=4)  # the line of the first call
+        warnings.warn(RecordingDoesNotReplayWarning(message), stacklevel=4)  # the line of the first call
 
 
 def _recorded_in(request: SessionRequest, recorded: Session) -> str | Path:
@@ -99,7 +99,7 @@ def refuse_block(request: SessionRequest) -> None:
     """
     if proves(request):
         raise ConfigurationError(
-            "prove: a block of code cannot be run again to prove its recording\n"
-            "  decorate a function instead:  @use_cassette(..., prove=True)\n"
-            "  or mark a test (@pytest.mark.cassette), or record a command:  agenttape record --prove -- COMMAND"
+            "check_replay: a block of code cannot be run again to prove its recording\n"
+            "  decorate a function instead:  @use_cassette(..., check_replay=True)\n"
+            "  or mark a test (@pytest.mark.cassette), or record a command:  agenttape record --check-replay -- COMMAND"
         )

@@ -53,14 +53,14 @@ def remedy_for(explicit_at: str | None) -> Remedy:
             return [f'record it with mode="once" at {explicit_at}']
         if explicit_at is not None:
             return [
-                f'record it anew with mode="all" at {explicit_at}',
+                f'record it anew with mode="record" at {explicit_at}',
                 'or execute only what has changed, with mode="update"',
             ]
         command = _this_command()
         if not recorded:
             return [f"record it:  AGENTTAPE_MODE=once {command}"]
         return [
-            f"record it anew:  AGENTTAPE_MODE=all {command}",
+            f"record it anew:  AGENTTAPE_MODE=record {command}",
             f"or execute only what has changed:  AGENTTAPE_MODE=update {command}",
         ]
 

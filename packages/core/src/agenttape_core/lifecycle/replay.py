@@ -40,7 +40,7 @@ def open_replay(
         options=explicit({"on_repeat": on_repeat, "pace": pace}),
         redact=redact,
         remedy=_record_again,
-        mode=Mode.NONE,
+        mode=Mode.REPLAY,
         is_current=False,
     )
     return open_session(request).session

@@ -66,7 +66,7 @@ def replay_source(
         begun = _source(source, thread_id, given, headers)
         if begun.entry.inside:
             return asyncio.run(_replayed(begun, app, options))
-        with use_cassette(begun.cassette.path, mode="none", **options) as session:
+        with use_cassette(begun.cassette.path, mode="replay", **options) as session:
             answer = run_to_its_end(begin_of(app, begun), is_awaited=begun.entry.awaited)
         return SourceReplay(answer, session.report)
     raise ConfigurationError("replay_source runs an event loop, and one is running here: await areplay_source(...)")
@@ -86,7 +86,7 @@ async def areplay_source(
 
 
 async def _replayed(begun: Source, app: Any, options: dict[str, Any]) -> SourceReplay:
-    async with use_cassette(begun.cassette.path, mode="none", **options) as session:
+    async with use_cassette(begun.cassette.path, mode="replay", **options) as session:
         answer = await finished(begin_of(app, begun))
     return SourceReplay(answer, session.report)
 

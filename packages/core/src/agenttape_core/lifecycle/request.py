@@ -86,17 +86,17 @@ def changed_request(changes: Changes, beyond: Beyond, mode: str | Mode | None, *
     Raises:
         ConfigurationError: If they do not fit together.
     """
-    if mode is not None and parse_mode(mode) is not Mode.NONE:
+    if mode is not None and parse_mode(mode) is not Mode.REPLAY:
         raise ConfigurationError(
             f"changes=... is for a replay, and mode={mode!r} records\n"
-            "  record the run first, then change it in the mode none"
+            "  record the run first, then change it in the mode replay"
         )
     beyond = checked_beyond(beyond)
     executes = not isinstance(beyond, str)
     notes = {str(key): str(change) for key, change in changes.items()} if isinstance(changes, Mapping) else {}
     origin = (lambda: {"changes": dict(notes)}) if notes else _no_origin
     derivation = Derivation(origin=origin) if derives or executes else None
-    return {"changes": changes, "beyond": beyond, "mode": Mode.NONE, "derivation": derivation}
+    return {"changes": changes, "beyond": beyond, "mode": Mode.REPLAY, "derivation": derivation}
 
 
 def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path | None:
@@ -137,7 +137,7 @@ class SessionRequest(NamedTuple):
         takes_strays: Whether a thread without a context belongs to the session where it is the only open one. To that
             of a request of a server it does not.
         is_unique: Whether the name of the cassette was drawn for this recording, as for a request of a server.
-        ambient: Whether integrations tape in it what the user did not tape.
+        auto: Whether integrations tape in it what the user did not tape.
         reads: Whether recordings that are there are opened; if not, they are replaced unread.
         may_be_missing: Whether a replay without a cassette begins all the same: each call is then a miss.
         leaves_empty: Whether the file is left as it is, where nothing was recorded and nothing was served.
@@ -174,7 +174,7 @@ class SessionRequest(NamedTuple):
     is_of_process: bool = False
     takes_strays: bool = True
     is_unique: bool = False
-    ambient: bool = True
+    auto: bool = True
     reads: bool = True
     may_be_missing: bool = False
     leaves_empty: bool = False

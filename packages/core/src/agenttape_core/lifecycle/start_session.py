@@ -131,7 +131,7 @@ def _target(prepared: Prepared) -> Location:
         return prepared.request.write_to
     if not prepared.policy.records:
         return _derived(prepared)
-    if not prepared.settings.pending or prepared.cassette is None or is_pending(prepared.path.name):
+    if not prepared.settings.review or prepared.cassette is None or is_pending(prepared.path.name):
         return prepared.path
     if not isinstance(prepared.path, Path):
         raise ConfigurationError(
@@ -183,11 +183,11 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
             keeps_input=header.payload == "full",
             # Not looked for on the disk: a cassette at a URL is out of reach in a replay.
             remedy=lambda: request.remedy(recorded),
-            ambient=request.ambient and request.is_current,
+            auto=request.auto and request.is_current,
             ignored=ignored,
-            opaque=settings.opaque == "keep",
+            opaque="opaque" in settings.accept,
             pace=tempo,
-            tracing=settings.tracing or policy.records,
+            tracing=settings.traces or policy.records,
             tapes_http=TapedHosts(policy, prepared.hosts_of_program) if header.http and request.is_current else None,
             frozen=_frozen(prepared),
             timings=prepared.timings,

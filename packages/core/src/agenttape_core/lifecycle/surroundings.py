@@ -119,7 +119,7 @@ class Surroundings:
     def _record_acts(self) -> None:
         if not self._opened.session.watches_acts:
             settings = self._opened.prepared.settings
-            as_replayed = Guard(name="", allow_hosts=settings.allow_hosts, besides=_traced(self._opened))
+            as_replayed = Guard(name="", allow_hosts=settings.hosts, besides=_traced(self._opened))
             self._around.enter_context(recording_acts(self._opened.session, as_replayed))
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ def _guard(opened: Opened) -> Guard:
 
     return Guard(
         name=str(opened.prepared.shown),
-        allow_hosts=settings.allow_hosts,
+        allow_hosts=settings.hosts,
         besides=_traced(opened),
         on_block=blocked,
         background=tracers,
@@ -174,7 +174,7 @@ def _guard(opened: Opened) -> Guard:
 
 def _traced(opened: Opened) -> frozenset[str]:
     """Return the hosts of tracers that a replay may report to."""
-    return tracer_hosts() if opened.prepared.settings.tracing else frozenset()
+    return tracer_hosts() if opened.prepared.settings.traces else frozenset()
 
 
 def _is_of_another(weak: weakref.ref[Session]) -> bool:

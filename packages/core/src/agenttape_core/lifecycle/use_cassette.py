@@ -15,7 +15,7 @@ from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.garbage import collecting_late_before
 
 if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` stays quick
-    from agenttape_core.engine import Lossy, Mode, OnMiss
+    from agenttape_core.engine import Mode, OnMiss
     from agenttape_core.interventions import Beyond, Changes
     from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
     from agenttape_core.lifecycle.proof import Proof
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` 
     from agenttape_core.matching import Key, Matcher, OnRepeat, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session
-    from agenttape_core.settings import Drifting, OnError, OnUnused, Opaque, Pace, Prove
+    from agenttape_core.settings import Accept, CheckReplay, Drifting, OnError, OnUnused, Pace
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
@@ -138,14 +138,14 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
     and the network is closed. To record, set `mode`.
 
     You can set each option for a project, as `[tool.agenttape]` in `pyproject.toml`, or for one command, as
-    `AGENTTAPE_<OPTION>`. The argument wins over the environment, the environment over the file. `redact`, `ambient`,
+    `AGENTTAPE_<OPTION>`. The argument wins over the environment, the environment over the file. `redact`, `auto`,
     `fakes`, `changes`, `beyond`, `order` and `to` can only be arguments.
 
     Args:
         name_or_path: A bare name (`"weather"` means `cassettes/weather.yaml`), a path that ends with `.yaml`, `.yml` or
             `.jsonl`, optionally with `.gz` or `.zst`, or a URL such as `s3://bucket/a.yaml` (with the extra `fsspec`).
         mode: `replay` (the default; VCR's `none`), `once` records if there is no cassette, `add` (VCR's
-            `new_episodes`) records the calls that are missing, `update` also drops calls that are no longer made,
+            `add`) records the calls that are missing, `update` also drops calls that are no longer made,
             `record` (VCR's `all`) records everything again.
         live: Calls to make for real in any mode, by kind (`"chat"`, `"tool"`), name (`"get_weather"`), number (`4`),
             node (`"planner"`), location or a pattern of places (`"**/planner/**"`). With `"idempotent"`, embeddings,
@@ -158,8 +158,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             with `on_miss="return"`), `warn` or `ignore`.
         redact: Rules for secrets that the built-in detectors don't know, or `False` to store everything unchanged. A
             rule with the name of a kind of secret replaces its detector.
-        allow_hosts: Hosts that a replay may reach, as `HOST` or `HOST:PORT`, and the words `loopback` and `subprocess`.
-            If calls may be live, the hosts are open inside these calls only, and these calls reach no others;
+        allow_hosts: Hosts that a replay may reach, as `HOST` or `HOST:PORT`, and the words `loopback`, `subprocess`
+            and `tracing` (report to tracers such as LangSmith). If calls may be live, the hosts are open inside these
+            calls only, and these calls reach no others;
             `program:HOST` opens a host to all code. By default a replay reaches nothing, and a live call everything.
 
     Other Parameters:
@@ -175,22 +176,19 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         on_miss: What a call without a recording gets: a `CassetteMissError` (`raise`), or an error result with which
             the run continues (`return`); see `report.drift`.
         on_error: What to do with a recording whose block raised: `discard` or `keep`.
-        lossy: Whether to replay a recording that holds less than the call returned: `refuse` it like a missing one, or
-            `replay` it.
-        opaque: What to do with a value without a codec: `refuse` to record it, or `keep` a placeholder that a replay
-            can only pass around and show.
+        accept: What to put up with: `lossy` replays recordings that hold less than the call returned, `opaque` records
+            a value without a codec as a placeholder that a replay can only pass around and show.
         freeze: What keeps its recorded value: `clock` or `clock:ticking`, `uuid`, `random`, `numpy`, `env`. A replay
             freezes what its cassette names.
         pace: How long replayed calls take: `none` (the default), `recorded`, a factor such as 0.1, or `virtual`:
             latencies, timeouts and sleeps of event loops in true order, without waiting for them.
         http: Whether to record HTTP requests that no framework makes: `httpx`, `httpx2`, `requests`, `urllib3`,
             `aiohttp`, `urllib.request`, `http.client`, and SDKs above them. By default as recorded.
-        ambient: Whether to record every model and tool of the frameworks (the default), or only taped objects.
-        prove: Whether a decorated function is called again right after it recorded, with the same arguments, to check
-            that it replays: `True` warns of a difference, `"fail"` raises it. By default it isn't.
-        pending: Whether a new recording waits for `agenttape review`, as `NAME.pending.yaml` next to the cassette,
+        auto: Whether to record every model and tool of the frameworks (the default), or only taped objects.
+        check_replay: Whether a decorated function is called again right after it recorded, with the same arguments, to
+            check that it replays: `True` warns of a difference, `"fail"` raises it. By default it isn't.
+        review: Whether a new recording waits for `agenttape review`, as `NAME.pending.yaml` next to the cassette,
             which doesn't change.
-        tracing: Whether a replay may report to tracers such as LangSmith. A recording always may.
         events: Where to stream what the session does: a file that ends with `.jsonl`, `stderr`, a URL such as
             `nats://127.0.0.1:4222` (with the extra `nats`), or a function. It never fails or delays the run.
         redaction_off: Kinds of secrets to store unchanged, such as `email`.
@@ -216,8 +214,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         CassetteError: The file can't be read or written, or is being recorded elsewhere.
         CassetteMissError: A call has no recording; at the call, and again on exit if the program swallowed it.
         UnusedInteractionsError: The run ended without using every recording; on exit.
-        ChangeNotLandedError: The run didn't make a call that was to be changed; on exit.
-        VerificationError: A decorated function didn't replay, with `prove="fail"`.
+        ChangeNotReachedError: The run didn't make a call that was to be changed; on exit.
+        VerificationError: A decorated function didn't replay, with `check_replay="fail"`.
     """
 
     def __init__(
@@ -243,19 +241,17 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         order: str | Sequence[int | str] | None = None,
         on_unused: OnUnused | None = None,
         on_error: OnError | None = None,
-        pending: bool | None = None,
-        opaque: Opaque | None = None,
-        lossy: Lossy | None = None,
+        review: bool | None = None,
+        accept: Collection[Accept] | None = None,
         pace: Pace | None = None,
-        tracing: bool | None = None,
         http: bool | None = None,
-        prove: Prove | None = None,
+        check_replay: CheckReplay | None = None,
         freeze: Collection[str] | None = None,
         redact: bool | Sequence[Rule] = True,
         redaction_off: Collection[str] | None = None,
         allow_hosts: Collection[str] | None = None,
         events: EventsOption | None = None,
-        ambient: bool = True,
+        auto: bool = True,
         tags: Sequence[str] | None = None,
     ) -> None:
         from agenttape_core.lifecycle.remedy import caller, remedy_for
@@ -282,13 +278,11 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "unavailable": unavailable,
             "on_unused": on_unused,
             "on_error": on_error,
-            "pending": pending,
-            "opaque": opaque,
-            "lossy": lossy,
+            "review": review,
+            "accept": accept,
             "pace": pace,
-            "tracing": tracing,
             "http": http,
-            "prove": prove,
+            "check_replay": check_replay,
             "freeze": freeze,
             "redaction_off": redaction_off,
             "allow_hosts": allow_hosts,
@@ -300,7 +294,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
                 options=explicit(options),
                 selects=SELECTING,
                 redact=redact,
-                ambient=ambient,
+                auto=auto,
                 events=events,
                 remedy=remedy_for(caller() if mode is not None else None),
                 candidate=candidate,

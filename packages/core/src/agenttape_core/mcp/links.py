@@ -77,7 +77,7 @@ async def taped(connect: Connect, given: Any, *, has_session_id: bool = False) -
 def _session() -> Session | None:
     """Return the session that a request belongs to; `None` if it is sent as it is."""
     session = current_session()
-    if session is None or session.closed or not session.ambient or not _in_asyncio():
+    if session is None or session.closed or not session.auto or not _in_asyncio():
         return None
     if session.is_replay and session.source.entries and not session.extension(_IS_RECORDED):
         return None  # it was recorded before there was this

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from agenttape_core.errors import DriftError
+from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.integration import Boundary, Plain
 
 CALL_TOOL = "tools/call"
@@ -146,7 +146,7 @@ def boundary_of(method: str, tools: Tools) -> Boundary:
     """
     of_tool = method == CALL_TOOL
 
-    def missed(_: Any, drift: DriftError) -> dict[str, Any]:
+    def missed(_: Any, drift: UnrecordedCallError) -> dict[str, Any]:
         return failed(drift.said, of_tool=of_tool)
 
     def faked(crossing: Any, value: Any) -> dict[str, Any]:

@@ -156,11 +156,11 @@ def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
     if again is not None and mode is not None:
         raise ConfigurationError("--rerecord and --cassette-mode exclude each other")
     if again == "all" or (again == "failed" and item.nodeid in failed_last_time(item.config)):
-        return Mode.ALL
+        return Mode.RECORD
     if again == "changed":
-        return Mode.NONE if option.cassette_plans else Mode.UPDATE
+        return Mode.REPLAY if option.cassette_plans else Mode.UPDATE
     if again == "stale" and too_old(path, option.cassette_max_age) is not None:
-        return Mode.ALL
+        return Mode.RECORD
     return parse_mode(mode) if mode is not None else None
 
 

@@ -9,7 +9,7 @@ import argparse
 
 import pytest
 
-_REPLAYING = (None, "none", "replay", "once")
+_REPLAYING = (None, "replay", "none", "once")
 
 
 def add_options(parser: pytest.Parser) -> None:

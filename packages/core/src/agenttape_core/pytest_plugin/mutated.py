@@ -43,7 +43,7 @@ def run(program: dict[str, Any], *, begin: Callable[[str], object], stops: bool)
     driver = _Driver(begin)
     without = [word for name in _WITHOUT for word in ("-p", f"no:{name}")]
     code: int = pytest.ExitCode.OK
-    os.environ["AGENTTAPE_PROVE"] = "false"  # of this process, which is about to end
+    os.environ["AGENTTAPE_CHECK_REPLAY"] = "false"  # of this process, which is about to end
     with suppress(_EndedError):
         code = pytest.main([*program["tests"], *_SAME, *without, *(["-x"] if stops else [])], plugins=[driver])
     if not driver.problem and code not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:

@@ -27,7 +27,7 @@ class Reporting(Protocol):
 
 ADVICE = (
     "A test that passes in a new process left something behind in this one when it recorded, such as a cache or a",
-    "module variable: reset that in a fixture, or leave out the proof of the test: @pytest.mark.cassette(prove=False)",
+    "module variable: reset that in a fixture, or don't check this test: @pytest.mark.cassette(check_replay=False)",
 )
 _LINES = 16
 """The most lines of an error that are shown."""

@@ -49,7 +49,7 @@ from agenttape_core.pytest_plugin.naming import FOLDER, safe
 from agenttape_core.pytest_plugin.replayed import REPLAYED
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Report, Session
-from agenttape_core.settings import Prove
+from agenttape_core.settings import CheckReplay
 
 Result = TypeVar("Result")
 
@@ -82,7 +82,7 @@ class Running:
         if isinstance(chosen.path, Path) and not chosen.is_named:
             refuse_twin(chosen.path)
         mode = mode_of(item, chosen.path)
-        if mode is not Mode.ALL and (old := too_old(chosen.path, item.config.option.cassette_max_age)) is not None:
+        if mode is not Mode.RECORD and (old := too_old(chosen.path, item.config.option.cassette_max_age)) is not None:
             raise _TooOldError(_too_old(chosen, old, item))
         self.plans = item.config.option.cassette_plans
         """True if the test is replayed to see what it would take to update its cassette."""
@@ -101,7 +101,7 @@ class Running:
 
             live = item.stash.get(LIVE, None)
         if live is not None:
-            options = {**options, "mode": Mode.ALL, "prove": False}
+            options = {**options, "mode": Mode.RECORD, "check_replay": False}
         self._is_apart = live is not None
         opening = use_cassette(chosen.path, **options).request
         # In a proof, nothing that was just recorded becomes better by recording it anew.
@@ -121,7 +121,7 @@ class Running:
         self._cassette: TestCassette | None = None
         self._is_open = False
         self._aftermath: Aftermath | None = None
-        self._prove: Prove = False
+        self._prove: CheckReplay = False
         self.proving_seconds = 0.0
         """The time that the proof took."""
         self._is_recorded = False
@@ -244,10 +244,11 @@ class Running:
             lines = [f"{proved.path} was recorded, but does not replay", *found, *ADVICE]
             pytest.fail("\n  ".join(lines), pytrace=False)
 
-    def _chosen_proof(self) -> Prove:
+    def _chosen_proof(self) -> CheckReplay:
         """Return the treatment of the recording: the marker knows the test, so it wins over the command line."""
         is_strict = "replay-check" in self._item.config.option.cassette_strict
-        return "fail" if is_strict and "prove" not in self._chosen.options else self._block.in_use.settings.prove
+        is_set = "check_replay" in self._chosen.options
+        return "fail" if is_strict and not is_set else self._block.in_use.settings.check_replay
 
     def tear_down(self) -> None:
         """Refuse what the fixtures of the test ask for while they are torn down: it is not part of the recording."""

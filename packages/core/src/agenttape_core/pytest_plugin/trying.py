@@ -80,7 +80,7 @@ def options_of(item: pytest.Item) -> dict[str, Any]:
     tried = item.stash.get(TRIED, None)
     if tried is None:
         return {}
-    return {"candidate": tried.candidate, "to": tried.target, "on_error": "keep", "mode": "none"}
+    return {"candidate": tried.candidate, "to": tried.target, "on_error": "keep", "mode": "replay"}
 
 
 def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
@@ -140,7 +140,7 @@ def _trying(item: pytest.Item, session: Session) -> _Trying | None:
         return None
     plans: list[TrialPlan] = []
     for name in option.cassette_candidate:
-        chosen = candidates_of(models_by_place(name), path, cassette, Mode.NONE)
+        chosen = candidates_of(models_by_place(name), path, cassette, Mode.REPLAY)
         if not option.cassette_dry_run and option.cassette_max_usd is None:
             continue
         counts = {"samples": option.cassette_samples[0], "baseline": 0 if plans else _baseline(item)}

@@ -19,7 +19,7 @@ from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, Genera
 from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
-from agenttape_core.errors import OutlivedRecordingWarning, shown_path
+from agenttape_core.errors import AfterRecordingWarning, shown_path
 from agenttape_core.locks import Lock
 
 _FRAMES: dict[type, str] = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
@@ -85,7 +85,7 @@ class Unread:
         with self._lock:
             for each in [each for each, of in self._streams.items() if of is membership]:
                 del self._streams[each]  # one warning for each recording will do
-        warnings.warn(OutlivedRecordingWarning(_told(stream, membership.session.path)), stacklevel=2)
+        warnings.warn(AfterRecordingWarning(_told(stream, membership.session.path)), stacklevel=2)
         return None
 
 

@@ -1,4 +1,4 @@
-"""Opaque values: what is kept of those that no codec knows, where the user asked for it: `opaque="keep"`."""
+"""Opaque values: what is kept of those that no codec knows, where the user asked for it: `accept={"opaque"}`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Opaque:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"{name!r}: this is an opaque value, recorded of a {self.type_name}, which had no codec (opaque='keep'); "
-            "what needs the real one cannot be replayed"
+            f"{name!r}: this is an opaque value, recorded of a {self.type_name}, which had no codec "
+            "(accept={'opaque'}); what needs the real one cannot be replayed"
         )
 
 

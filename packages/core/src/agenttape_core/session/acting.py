@@ -75,7 +75,7 @@ def _is_missing(session: Session, deed: Deed) -> bool:
     """
     if not session.watches_acts or not session.policy.records or session.closed or is_passed_on():
         return False
-    if owning_session() is not session or not session.ambient:
+    if owning_session() is not session or not session.auto:
         return False
     guard = session.extension(_GUARD)
     if deed.handover is not None:

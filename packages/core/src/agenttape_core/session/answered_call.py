@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from agenttape_core.errors import AgentTapeError, DriftError, counted
+from agenttape_core.errors import AgentTapeError, UnrecordedCallError, counted
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, IdMap, Position
 from agenttape_core.scheduling import RIGHT_AWAY, Awaited, Ending
@@ -229,7 +229,7 @@ class AnsweredCall(Call):
         if outcome.status == "returned":
             return self._value(outcome.value)
         if outcome.status == "refused":
-            return self.boundary.missed(self, DriftError(outcome.value).neutral())
+            return self.boundary.missed(self, UnrecordedCallError(outcome.value).neutral())
         if outcome.status == "cancelled":
             raise self._cut_short(outcome)
         chunks = list(self._chunks(outcome))
@@ -305,7 +305,7 @@ class AnsweredCall(Call):
         """Return what ends a call that was abandoned and had not ended with the session, or else was cancelled."""
         return CancelledError() if outcome.given_up is not None else self._not_cancelled(outcome)
 
-    def _not_abandoned(self) -> DriftError:
+    def _not_abandoned(self) -> UnrecordedCallError:
         """Raise the miss of a call whose thread is waited for, or return the error that stands for it."""
         took = f"{self.session.recordings.seconds_of(self.recording):.3g} s"
         reason = (
@@ -314,7 +314,7 @@ class AnsweredCall(Call):
         )
         return miss_of(self.session, self.request, self.position, reason)
 
-    def _not_cancelled(self, outcome: Outcome) -> DriftError:
+    def _not_cancelled(self, outcome: Outcome) -> UnrecordedCallError:
         """Raise the miss of a call that goes on where it was cancelled, or return the error that stands for it."""
         after = f"after {self.session.recordings.seconds_of(self.recording):.3g} s"
         if outcome.chunks:

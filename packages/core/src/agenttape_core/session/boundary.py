@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from agenttape_core.errors import DriftError
+from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.schema import Usage
 
 
@@ -14,7 +14,7 @@ def _no_usage(_: Any) -> Usage | None:
     return None
 
 
-def _raise_drift(_: object, drift: DriftError) -> NoReturn:
+def _raise_drift(_: object, drift: UnrecordedCallError) -> NoReturn:
     if drift.said != str(drift):
         raise drift.neutral() from drift
     raise drift
@@ -34,8 +34,8 @@ class Boundary:
         split: Makes chunks of a value, so that a plain recording serves a stream.
         usage: Reads the token counts of a value.
         missed: Makes the error result of a call that has no recording (`on_miss="return"`), as the callers of this
-            family expect one; by default the `DriftError` is raised, in neutral words (`UNAVAILABLE`) if a model may
-            read them, as those of a tool.
+            family expect one; by default the `UnrecordedCallError` is raised, in neutral words (`UNAVAILABLE`) if a
+            model may read them, as those of a tool.
         faked: Makes the value of a call of what the user has chosen in its place: what a function of theirs returned
             (`fakes=`), or an answer of a change (`returns`, `edits`).
         told: Makes of the recorded value of a call what the user's programs know as its answer (`edits`): the message
@@ -50,7 +50,7 @@ class Boundary:
     join: Callable[[list[Any]], Any] = list
     split: Callable[[Any], Sequence[Any]] = list
     usage: Callable[[Any], Usage | None] = _no_usage
-    missed: Callable[[Any, DriftError], Any] = _raise_drift
+    missed: Callable[[Any, UnrecordedCallError], Any] = _raise_drift
     faked: Callable[[Any, Any], Any] = _as_it_is
     told: Callable[[Any, Any], Any] = _as_it_is
     is_program: bool = False

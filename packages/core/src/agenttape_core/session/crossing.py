@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.engine import Refuse
-from agenttape_core.errors import DriftError
+from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, Position
 from agenttape_core.schema import FAKED, Outcome
@@ -141,8 +141,8 @@ def _note_answer(facts: Facts, found: Match, *, is_served: bool) -> Crossed:
     return crossed
 
 
-def _miss_result(drift: DriftError, parent: int | None) -> Callable[[Call], Any]:
-    """Return the answer of a missed call: the error result of its boundary, or a `DriftError` that is raised."""
+def _miss_result(drift: UnrecordedCallError, parent: int | None) -> Callable[[Call], Any]:
+    """Return the answer of a missed call: the error result of its boundary, or an error that is raised."""
 
     def refused(call: Call) -> Any:
         said = call.session.redactor.text(drift.said)

@@ -491,7 +491,7 @@ def _kept_acts(call: ExecutedCall) -> list[Act] | None:
     if not call.session.watches_acts or not is_decided:
         return None
     text, unseen = call.session.redactor.text, call.session.extension(_UNSEEN)
-    acts = call.acted.ended(call.code, unseen, call.unrecorded, is_ambient=call.session.ambient)
+    acts = call.acted.ended(call.code, unseen, call.unrecorded, is_ambient=call.session.auto)
     return [Act(what=text(act.what), at=text(act.at)) for act in acts]
 
 

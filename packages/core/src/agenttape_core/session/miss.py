@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agenttape_core.engine import Refuse
-from agenttape_core.errors import CassetteError, CassetteMissError, DriftError, counted, shown_path
+from agenttape_core.errors import CassetteError, CassetteMissError, UnrecordedCallError, counted, shown_path
 from agenttape_core.matching import CanonicalRequest, Ignored, Nearest, Position, nearest
 from agenttape_core.schema import GAP, is_gap_of
 from agenttape_core.session.drift import Drift
@@ -55,7 +55,7 @@ def register_run_reader(reader: Callable[[Any, str], Sequence[str]]) -> None:
 
 def miss_of(
     session: Session, request: CanonicalRequest, position: Position, reason: str, *, lossy: bool = False
-) -> DriftError:
+) -> UnrecordedCallError:
     """Raise the miss of a call, or return the error that stands for it where the run is to live on.
 
     Args:
@@ -88,7 +88,7 @@ def miss_of(
     for listener in session.listeners:
         listener.missed(request, position, found, is_fatal=False)
     is_read = request.kind == "tool" or session.setup.candidates is not None
-    return DriftError(summary, session.setup.unavailable if is_read else None)
+    return UnrecordedCallError(summary, session.setup.unavailable if is_read else None)
 
 
 def _raise_miss(
@@ -196,7 +196,7 @@ def explanation(
         zone: How the local time zone differs from that of the recording, as a sentence.
     """
     if near is None:
-        return _to_fix(['accept what was recorded:  use_cassette(..., lossy="serve")', *remedy()[:1]])
+        return _to_fix(['accept what was recorded:  use_cassette(..., accept={"lossy"})', *remedy()[:1]])
     words = next((words for reader in _readers if (words := reader(address)) is not None), None)
     is_permuted = isinstance(near, Nearest) and near.is_permuted
     return [

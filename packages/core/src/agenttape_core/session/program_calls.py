@@ -109,7 +109,7 @@ class ProgramCall:
     def _report(self) -> None:
         """Report its connections: it cannot be recorded."""
         session = self._crossing.session
-        for act in self._crossing.acted.ended(None, Unseen(), is_ambient=session.ambient):
+        for act in self._crossing.acted.ended(None, Unseen(), is_ambient=session.auto):
             session.report.add_outside(f"{act.what} at {act.at}")
 
     def streamed(self, head: Any, stream: Iterator[Any]) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agenttape_core.engine import Decision, Execute, Mode, Policy, Refuse, Serve, StepInto
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ServedWriteError
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, IncompleteObjectError
 from agenttape_core.freeze import Frozen, is_drawn_by_program
 from agenttape_core.locks import RLock, cached_property
 from agenttape_core.matching import CanonicalRequest, Position, task_branch
@@ -158,9 +158,9 @@ class Session:
         return self.policy.mode
 
     @property
-    def ambient(self) -> bool:
+    def auto(self) -> bool:
         """True if integrations tape here what the user did not tape: everywhere, or inside what takes part."""
-        return self.setup.ambient or takes_part(self)
+        return self.setup.auto or takes_part(self)
 
     @property
     def codec(self) -> ValueCodec:
@@ -285,7 +285,7 @@ class Session:
 
         Raises:
             CassetteMissError: If the call may be neither served nor executed.
-            ServedWriteError: If it would be executed on an object after a write to it was served.
+            IncompleteObjectError: If it would be executed on an object after a write to it was served.
             UnrecordableValueError: If the body cannot be written.
         """
         for listener in self.listeners:
@@ -395,11 +395,11 @@ class Session:
             call: The call, in words.
 
         Raises:
-            ServedWriteError: If a write to the object was served.
+            IncompleteObjectError: If a write to the object was served.
         """
         written = served_write_on(holder)
         if written is not None:
-            error = ServedWriteError(call, name, *written)
+            error = IncompleteObjectError(call, name, *written)
             self.latch.keep(error)
             raise error
 

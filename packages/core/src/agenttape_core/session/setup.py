@@ -35,7 +35,7 @@ class Setup:
         source: The recordings.
         sink: Where executed interactions go; `None` when none can be executed.
         remedy: Returns how to record what is missing, a line each.
-        ambient: Whether integrations tape what the user did not tape.
+        auto: Whether integrations tape what the user did not tape.
         ignored: The request paths that are not compared; the fingerprints of the source leave out the same.
         opaque: Whether values without a codec are kept as opaque ones.
         pace: How fast recordings are served; at once if it is `None`.
@@ -67,7 +67,7 @@ class Setup:
     source: Source
     remedy: Callable[[], list[str]]
     sink: Sink | None = None
-    ambient: bool = True
+    auto: bool = True
     ignored: Ignored = NOTHING
     opaque: bool = False
     pace: Tempo | None = None

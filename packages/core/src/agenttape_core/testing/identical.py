@@ -100,7 +100,7 @@ def record_run(program: Program, path: Path, **options: Any) -> Facts:
         options: Further options of `use_cassette`.
 
     """
-    return _run(program, path, {"mode": "all", **options})
+    return _run(program, path, {"mode": "record", **options})
 
 
 def replay_run(program: Program, path: Path, *, told: list[str] | None = None, **options: Any) -> Facts:
@@ -115,7 +115,7 @@ def replay_run(program: Program, path: Path, *, told: list[str] | None = None, *
         told: Gets what the replay says of an order that could not be imposed: `report.disorder`, and `unseen`.
         options: Further options of `use_cassette`.
     """
-    return _run(program, path, {"mode": "none", **options}, told)
+    return _run(program, path, {"mode": "replay", **options}, told)
 
 
 def compare_runs(recorded: Facts, replayed: Facts) -> list[PartDifference]:

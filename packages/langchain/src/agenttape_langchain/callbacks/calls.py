@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult, GenerationChunk, LLMResult
 
-from agenttape_core import AgentTapeError
+from agenttape_core.errors import AgentTapeError
 from agenttape_core.integration import ExecutedCall
 from agenttape_core.integration.observing import HOLE, ObservedCall, ObservedStream, Unrecorded
 from agenttape_langchain._compat import BeginningTool, came_from_cache, refused_arguments

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from agenttape_core import ConfigurationError, Rule
+from agenttape_core import Rule
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Boundary
 from agenttape_core.integration.observing import EventsOption, ObservedCall, Payload, Unrecorded, output_facts
 from agenttape_langchain._compat import InlineHandler, as_provider_sees, beginning_tool

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from agenttape_core import UnreadableValueError
+from agenttape_core.errors import UnreadableValueError
 from agenttape_core.integration import Plain, TypeCodec
 from agenttape_core.integration.codecs import Nested, expect_dict
 

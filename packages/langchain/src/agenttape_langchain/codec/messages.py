@@ -15,7 +15,7 @@ from langchain_core import messages as lc
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.messages.base import TextAccessor
 
-from agenttape_core import UnreadableValueError, UnrecordableValueError
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.integration import Plain, TypeCodec, class_name
 from agenttape_core.integration.codecs import (
     CLASS,

@@ -24,7 +24,7 @@ from langchain_core.outputs import (
 )
 from langchain_core.runnables import AddableDict
 
-from agenttape_core import UnreadableValueError
+from agenttape_core.errors import UnreadableValueError
 from agenttape_core.integration import Plain, TypeCodec
 from agenttape_core.integration.codecs import (
     CLASS,

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
-from agenttape_core import UnrecordableValueError
+from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.integration import ExecutedCall, value_codec
 from agenttape_core.integration.importing import Exchange, NotImportableError, Options, provider_class
 from agenttape_langchain._compat import invocation_params

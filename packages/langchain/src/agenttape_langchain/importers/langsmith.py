@@ -11,7 +11,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Tool
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 from langsmith import Client
 
-from agenttape_core import Rule, UnrecordableValueError
+from agenttape_core import Rule
+from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.integration import Boundary
 from agenttape_core.integration.importing import (
     CallFacts,

@@ -10,7 +10,7 @@ from uuid import UUID
 from langsmith import Client
 from langsmith.utils import LangSmithError, LangSmithNotFoundError
 
-from agenttape_core import CassetteNotFoundError, ConfigurationError
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 
 _REMEDY = "check the id, LANGSMITH_API_KEY and LANGSMITH_ENDPOINT, or export the runs to a file and import that"
 

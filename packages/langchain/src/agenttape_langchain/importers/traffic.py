@@ -8,7 +8,8 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from agenttape_core import Rule, UnrecordableValueError
+from agenttape_core import Rule
+from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.integration import EMBEDDING_SETTINGS, Boundary, importing, model_of, settings_of
 from agenttape_core.integration.codecs import packed
 from agenttape_core.integration.importing import (

@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Crossing, Session, aserve, serve
 from agenttape_core.integration.stand_ins import OnRepeat, Options, Pace, RecordedPart, StandIn
 from agenttape_langchain.chat_models import CHAT

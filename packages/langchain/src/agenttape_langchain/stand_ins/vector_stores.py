@@ -8,7 +8,7 @@ from typing import Any, NoReturn, Unpack
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import aserve, serve
 from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
 from agenttape_langchain.stand_ins.methods import Replaying, served

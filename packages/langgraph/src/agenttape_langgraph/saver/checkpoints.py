@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata, CheckpointTuple, PendingWrite
 
-from agenttape_core import CassetteFormatError
+from agenttape_core.errors import CassetteFormatError
 from agenttape_langgraph.saver.contents import Reader, Value, prepared, release, store
 from agenttape_langgraph.saver.kept import Kept
 from agenttape_langgraph.saver.sealing import Content, Seal, Typed

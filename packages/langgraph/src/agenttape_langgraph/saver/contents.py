@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
-from agenttape_core import CassetteFormatError
+from agenttape_core.errors import CassetteFormatError
 from agenttape_langgraph.saver.kept import Kept
 from agenttape_langgraph.saver.sealing import Content, Seal, Typed
 from agenttape_langgraph.saver.slots import Slot, read_slots

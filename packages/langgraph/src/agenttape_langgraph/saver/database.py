@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from agenttape_core import (
+from agenttape_core.errors import (
     CassetteError,
     CassetteFormatError,
     CassetteLockedError,

@@ -13,7 +13,7 @@ import zlib
 from functools import cache
 from typing import Any
 
-from agenttape_core import UnreadableValueError
+from agenttape_core.errors import UnreadableValueError
 from agenttape_langgraph.saver.splitting import Piece
 
 PLAIN, ZLIB, ZSTD = 0, 1, 2

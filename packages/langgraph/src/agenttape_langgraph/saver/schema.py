@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from agenttape_core import CassetteFormatError, CassetteVersionError
+from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 
 APPLICATION = 0x41545356
 """SQLite's `application_id` of our files: ATSV."""

@@ -17,7 +17,7 @@ from zlib import crc32
 from langgraph.checkpoint.serde.base import CipherProtocol, SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
-from agenttape_core import UnreadableValueError
+from agenttape_core.errors import UnreadableValueError
 from agenttape_langgraph.saver.packing import pack, unpack
 from agenttape_langgraph.saver.slots import checked, summed
 from agenttape_langgraph.saver.splitting import Piece, split

@@ -13,7 +13,8 @@ from typing import Any, Self
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from agenttape_core import CassetteWriteError, ConfigurationError, IncompleteCopyWarning, Rule
+from agenttape_core import Rule
+from agenttape_core.errors import CassetteWriteError, ConfigurationError, IncompleteCopyWarning
 from agenttape_langgraph.saver.database import Database
 from agenttape_langgraph.saver.local import LocalSaver
 from agenttape_langgraph.saver.redacting import redaction_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agenttape_core import Change, ConfigurationError, raises, returns
+from agenttape_core import Change, raises, returns
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration.cassettes import Cassette
 
 Answers = Mapping[int | str, Any]

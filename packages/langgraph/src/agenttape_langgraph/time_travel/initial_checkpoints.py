@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_langgraph.time_travel.recorded_run import INPUT_AND_START, THREAD, RecordedRun
 from agenttape_langgraph.time_travel.request import ThreadRequest
 from agenttape_langgraph.time_travel.script import ListCheckpoints, Script

@@ -14,7 +14,7 @@ from typing import Any
 
 from langgraph.types import Command, Interrupt
 
-from agenttape_core import ConfigurationError, UnreadableValueError
+from agenttape_core.errors import ConfigurationError, UnreadableValueError
 from agenttape_core.integration import Plain, plain_value, value_codec
 
 COMMAND = "$command"

@@ -12,7 +12,8 @@ from typing import Any
 
 from langgraph.types import Interrupt
 
-from agenttape_core import ConfigurationError, Step
+from agenttape_core import Step
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import value_codec
 from agenttape_core.integration.cassettes import Cassette, Location, holds_pseudonym
 from agenttape_core.tools.compare import named_cassette

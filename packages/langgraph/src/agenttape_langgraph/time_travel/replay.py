@@ -67,7 +67,7 @@ def _replay(request: ThreadRequest) -> Script[ThreadReplay]:
     session = yield Enter(
         use_cassette(
             recorded.cassette.path,
-            mode="none",
+            mode="replay",
             match_on=match_on(recorded),
             on_unused="fail" if recorded.is_only and not recorded.died else "ignore",
             redact=request.redact,

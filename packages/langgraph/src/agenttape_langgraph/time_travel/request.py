@@ -13,7 +13,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 
-from agenttape_core import ConfigurationError, Rule
+from agenttape_core import Rule
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration.cassettes import Cassette, Location
 from agenttape_langgraph.time_travel.answers import Answers
 from agenttape_langgraph.time_travel.recorded_run import RecordedStep

@@ -7,7 +7,7 @@ from typing import Any
 
 from langgraph.pregel import Pregel
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Source, current_session
 from agenttape_langgraph.time_travel.drivers import adrive, drive
 from agenttape_langgraph.time_travel.initial_checkpoints import initial_checkpoints

@@ -24,7 +24,8 @@ from llama_index_instrumentation.dispatcher import Dispatcher
 from llama_index_instrumentation.event_handlers import BaseEventHandler, NullEventHandler
 from pydantic import PrivateAttr
 
-from agenttape_core import ConfigurationError, Rule
+from agenttape_core import Rule
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration.observing import EventsOption, Payload
 from agenttape_llamaindex.callbacks.adding import attach_when_added
 from agenttape_llamaindex.callbacks.observing import Observing

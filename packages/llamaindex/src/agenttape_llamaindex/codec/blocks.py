@@ -10,7 +10,7 @@ from typing import Any
 
 from llama_index.core.base.llms import types as li
 
-from agenttape_core import UnreadableValueError
+from agenttape_core.errors import UnreadableValueError
 from agenttape_core.integration import Plain, TypeCodec
 from agenttape_core.integration.codecs import (
     CLASS,

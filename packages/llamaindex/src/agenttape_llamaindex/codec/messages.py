@@ -10,7 +10,7 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 
-from agenttape_core import UnreadableValueError, UnrecordableValueError
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.integration import Plain, TypeCodec, class_name
 from agenttape_core.integration.codecs import (
     Nested,

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agenttape_core import UnreadableValueError, UnrecordableValueError
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.integration import Plain
 from agenttape_core.integration.codecs import Nested, expect_dict
 

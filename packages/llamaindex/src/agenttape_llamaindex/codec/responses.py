@@ -9,7 +9,7 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatResponse, CompletionResponse, LogProb
 
-from agenttape_core import UnreadableValueError
+from agenttape_core.errors import UnreadableValueError
 from agenttape_core.integration import Plain, TypeCodec
 from agenttape_core.integration.codecs import (
     Nested,

@@ -9,7 +9,7 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
-from agenttape_core import UnrecordableValueError
+from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.integration import ExecutedCall, value_codec
 from agenttape_core.integration.importing import (
     CallFacts,

@@ -9,7 +9,7 @@ from llama_index.core.memory import BaseMemory
 from llama_index.core.storage.chat_store import BaseChatStore
 from pydantic import PrivateAttr
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_llamaindex.stand_ins.methods import recorded_methods, remembered
 from agenttape_llamaindex.stores import CHAT_READS, CHAT_WRITES, MEMORY, MEMORY_READS, MEMORY_WRITES

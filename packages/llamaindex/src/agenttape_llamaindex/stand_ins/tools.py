@@ -12,7 +12,7 @@ from typing import Any, Unpack
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from pydantic import BaseModel
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Crossing, Session, aserve, recorded_text, serve
 from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_llamaindex.effects import effects_of

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, ClassVar, TypeVar
 from unittest import SkipTest
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.testing import expect
 
 SuiteT = TypeVar("SuiteT", bound="KitSuite")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agenttape_core import ConfigurationError, Step, UnreadableValueError, open_cassette
+from agenttape_core import Step, open_cassette
+from agenttape_core.errors import ConfigurationError, UnreadableValueError
 from agenttape_core.integration.codecs import NOTHING, changed
 from agenttape_llamaindex.workflows.events import EVENT
 from agenttape_llamaindex.workflows.recording import ARRIVED, DUE, INTERRUPT, ORDER, TICK

@@ -11,7 +11,7 @@ from typing import Any
 from workflows import Context, Workflow
 from workflows.plugins.basic import JournalRecord, basic_runtime
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_llamaindex._compat import step_names
 from agenttape_llamaindex.workflows.reading import RecordedRun, Tick, recorded_run
 from agenttape_llamaindex.workflows.serializing import MISSING, ReadingSerializer

@@ -87,10 +87,10 @@ def _guard() -> Iterator[_Fact]:
     """Yield whether a replay refuses a connection."""
     with tempfile.TemporaryDirectory(prefix="agenttape-doctor-") as folder:
         path = Path(folder) / "guard.yaml"
-        with use_cassette(path, mode="all", ambient=False):
+        with use_cassette(path, mode="record", auto=False):
             pass
         try:
-            with use_cassette(path, mode="none", ambient=False), socket.socket() as client:
+            with use_cassette(path, mode="replay", auto=False), socket.socket() as client:
                 client.settimeout(1)
                 client.connect(("127.0.0.1", 9))
         except NetworkBlockedError:

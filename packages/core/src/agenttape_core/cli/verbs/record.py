@@ -15,29 +15,29 @@ from agenttape_core.cli.running import before_command, given, replayed_with, rep
 @running
 @click.option(
     "--mode",
-    type=click.Choice(["all", "once", "new_episodes", "update"]),
-    default="all",
+    type=click.Choice(["record", "once", "add", "update", "all", "new_episodes"]),
+    metavar="[record|once|add|update]",
+    default="record",
     show_default=True,
-    help="all: record everything anew. once: replay if there is a cassette. new_episodes: add what is missing. "
-    "update: record what is missing, and drop what is no longer asked for.",
+    help="record: record every call. once: replay if there's a cassette. add: record calls that are missing. "
+    "update: add, and drop recordings that the command no longer uses. VCR's names work, too.",
 )
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="Add this tag to the header. Repeatable.")
-@click.option("--opaque", type=click.Choice(["refuse", "keep"]), help="The treatment of values without a codec.")
 @click.option(
     "--on-error",
     type=click.Choice(["discard", "keep"]),
     help="Keep the recording of a failing command as the cassette, or put it aside (discard, the default).",
 )
-@click.option("--pending", is_flag=True, default=None, help="Let a new recording wait for `agenttape review`.")
+@click.option("--review", is_flag=True, default=None, help="Let a new recording wait for `agenttape review`.")
 @click.option("--trace", metavar="FILE", help="Also write a JSONL trace, as export --format jsonl-trace does.")
-@click.option("--prove", is_flag=True, help="Replay the command at once, and fail if that differs.")
+@click.option("--check-replay", is_flag=True, help="Replay the command at once, and fail if that differs.")
 def record(
     words: tuple[str, ...],
     cassette: str | None,
     mode: str,
     *,
     trace: str | None,
-    prove: bool,
+    check_replay: bool,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -46,8 +46,8 @@ def record(
     WORDS are a command with its arguments, or a function: module:function or path/to/file.py:function. The main
     process records NAME.yaml, and each further process a cassette in NAME.processes.
 
-    Exits with the code of the command, or with 3 if a cassette cannot be written; with --prove also with 1, if the
-    command does not replay. What it does beside calls of models and tools is done again then. With --json, the command
+    Exits with the code of the command, or with 3 if a cassette cannot be written; with --check-replay also with 1, if
+    the command does not replay. Its side effects happen again then. With --json, the command
     writes to standard error only, as it does while it is proved.
     """
     from agenttape_core.cli.cassettes import found_one
@@ -58,11 +58,11 @@ def record(
 
     outcome = run(words, mode=mode, cassette=cassette, options=given(options), apart=as_json)
     proof = None
-    if prove and any(is_pending(one.path.name) for one in outcome.made):
+    if check_replay and any(is_pending(one.path.name) for one in outcome.made):
         click.echo("agenttape: not proved: the recording waits for review; after it:  agenttape replay", err=True)
-    elif prove and outcome.made and not outcome.exit_code:
+    elif check_replay and outcome.made and not outcome.exit_code:
         kept = replayed_with(options)
-        proof = run(words, mode="none", cassette=cassette, options=kept, apart=True, proves=True)
+        proof = run(words, mode="replay", cassette=cassette, options=kept, apart=True, proves=True)
     if trace is not None and outcome.made:
         write_trace([found_one(shown_path(one.path)) for one in outcome.made], trace)
     return report(outcome, as_json=as_json, proof=proof)

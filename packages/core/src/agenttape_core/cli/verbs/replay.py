@@ -36,7 +36,6 @@ from agenttape_core.storage.names import SUFFIXES
     type=click.Choice(["fail", "last", "cycle"]),
     help="The treatment of calls that were recorded fewer times.",
 )
-@click.option("--lossy", type=click.Choice(["refuse", "serve"]), help="The treatment of lossy recordings.")
 @click.option("--pace", metavar="PACE", help="The delay of answers: none, recorded, or a multiple of the recorded one.")
 @click.option("--drift", type=click.Choice(["fail", "report"]), help="The treatment of calls that had no recording.")
 @click.option("--candidate", metavar="MODEL", help="Another model to try in the place of the command's own.")
@@ -123,7 +122,7 @@ def replay(
         return tried(command, cassette, how, chosen, plans=plan, as_json=as_json)
     if candidate is not None:
         chosen = {"drift": "fail", **chosen}
-    ended = run(command, mode="none", cassette=cassette, options=chosen, apart=as_json, proves=again is not None)
+    ended = run(command, mode="replay", cassette=cassette, options=chosen, apart=as_json, proves=again is not None)
     code = report(ended, as_json=as_json)
     if code == 1 and again is not None and again.runs > 1:
         click.echo(again.advice, err=True)

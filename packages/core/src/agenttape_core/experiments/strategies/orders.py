@@ -137,7 +137,7 @@ def ended_in(function: Callable[[], Any], cassette: Any) -> Ending:
         function: The function, without arguments.
         cassette: The cassette.
     """
-    block = ContainedBlock(use_cassette(cassette, mode="none", on_unused="ignore").request._replace(remedy=no_remedy))
+    block = ContainedBlock(use_cassette(cassette, mode="replay", on_unused="ignore").request._replace(remedy=no_remedy))
     ending = ended(function, block)
     if ending.outcome == "returned" and not block.has_calls:
         return ending._replace(outcome="returned without a recorded call, so there is no order to try", failed=True)

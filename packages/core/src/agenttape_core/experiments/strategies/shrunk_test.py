@@ -14,7 +14,7 @@ from agenttape_core.storage.names import stem_of
 _FUNCTION = '''\
 def {test}() -> None:
     """Replay the minimised run."""
-    with use_cassette(HERE / {cassette}, mode="none"):
+    with use_cassette(HERE / {cassette}, mode="replay"):
         {call}
 '''
 _TEST = '''\
@@ -25,7 +25,7 @@ _TEST = '''\
 
 {case}
 _others = [{mark} for mark in getattr(recorded.{name}, "pytestmark", []) if mark.name != "cassette"]
-{test}.pytestmark = [pytest.mark.cassette(str(HERE / {cassette}), mode="none").mark, *_others]
+{test}.pytestmark = [pytest.mark.cassette(str(HERE / {cassette}), mode="replay").mark, *_others]
 '''
 _CASE = '''
 def _case(mark):

@@ -68,7 +68,7 @@ class Job:
     def environment(self, surroundings: Surroundings) -> dict[str, str]:
         """Return the variables of a child: those of this process, but for what is varied and what would record."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
-        return {**kept, "AGENTTAPE_MODE": "none", **surroundings.environment}
+        return {**kept, "AGENTTAPE_MODE": "replay", **surroundings.environment}
 
 
 @functools.cache

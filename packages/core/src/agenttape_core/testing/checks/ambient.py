@@ -28,17 +28,17 @@ class AmbienceChecks(Bench):
             expect(live == served, f"{shape}: recorded {live!r}, replayed {served!r}")
 
     def test_without_ambience_only_the_taped_take_part(self) -> None:
-        """With `ambient=False` an object that nobody has taped stays real, and is not recorded."""
+        """With `auto=False` an object that nobody has taped stays real, and is not recorded."""
         self._need_ambience()
         for shape in self.shapes:
-            with self.record(ambient=False):
+            with self.record(auto=False):
                 self.ask(shape, self.make(World()), QUESTION)
                 live = self.says(shape, self.subject(World()), QUESTION)
             world = World()
-            with self.replay(ambient=False):
+            with self.replay(auto=False):
                 self.ask(shape, self.make(world), QUESTION)
                 served = self.says(shape, self.subject(), QUESTION)
-            expect(world.questions, f"{shape}: an object that nobody has taped was served with ambient=False")
+            expect(world.questions, f"{shape}: an object that nobody has taped was served with auto=False")
             expect(live == served, f"{shape}: recorded {live!r}, replayed {served!r}")
 
     def test_taped_object_is_taped_once_in_an_ambient_session(self) -> None:
@@ -47,7 +47,7 @@ class AmbienceChecks(Bench):
         for shape in self.shapes:
             numbers = []
             for ambient in (True, False):
-                with self.record(ambient=ambient) as session:
+                with self.record(auto=ambient) as session:
                     self.ask(shape, self.subject(World()), QUESTION)
                 numbers.append(len(session.interactions))
             expect(numbers[0] == numbers[1], f"{shape}: {numbers[0]} interactions if ambient, {numbers[1]} if not")

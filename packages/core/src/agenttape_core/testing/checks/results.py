@@ -51,7 +51,7 @@ class ResultChecks(Bench):
     def test_one_call_is_one_interaction(self) -> None:
         """A call is recorded once, also if its shapes are built on each other."""
         for shape in self.shapes:
-            with self.record(ambient=False) as session:
+            with self.record(auto=False) as session:
                 self.ask(shape, self.subject(World()), QUESTION)
             found = [f"{item.kind} {item.name} at {item.address}" for item in session.interactions]
             expect(len(found) == 1, f"{shape}: one call was recorded as {len(found)} interactions: {found}")

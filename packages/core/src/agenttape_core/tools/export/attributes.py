@@ -73,7 +73,7 @@ def attributes_of(placed: Placed) -> Attributes:
     return attributes | _of_stream(record, placed.offsets_ms)
 
 
-_REFUSED = RecordedError(type="agenttape_core.errors:DriftError", message="refused for want of a recording")
+_REFUSED = RecordedError(type="agenttape_core.errors:UnrecordedCallError", message="refused for want of a recording")
 _CANCELLED = RecordedError(type="asyncio.exceptions:CancelledError", message="cancelled by the program")
 
 

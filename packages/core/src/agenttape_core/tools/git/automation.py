@@ -93,7 +93,7 @@ def _frame(folder: str, where: PurePath) -> tuple[str, str]:
       # Before something is recorded there is nothing to look at.
       - run: agenttape check
         if: {recorded}
-      - run: pytest --cassette-mode=none
+      - run: pytest --cassette-mode=replay
 {_DIFF}"""
     return f"{_HEAD}{head}{_SET_UP}", tail
 

@@ -81,5 +81,7 @@ def _told(name: str, result: Merged) -> str:
     lines += [f"  {slot.records[0].kind} {slot.records[0].address}: {slot.why}" for slot in result.conflicts]
     layout = "" if file_kind(Path(name)).packing is None else ", unpacked"
     lines.append(f"  both sides stand in the file{layout}; take one: git checkout --ours {quote(name)}, or --theirs")
-    lines.append("  and execute what it lacks: pytest --rerecord=changed (or all of it: AGENTTAPE_MODE=all pytest ...)")
+    lines.append(
+        "  and execute what it lacks: pytest --rerecord=changed (or all of it: AGENTTAPE_MODE=record pytest ...)"
+    )
     return "\n".join(lines)

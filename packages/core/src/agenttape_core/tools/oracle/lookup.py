@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from threading import Lock
 from typing import Any
 
-from agenttape_core.errors import DriftError, ReplayedError, counted
+from agenttape_core.errors import ReplayedError, UnrecordedCallError, counted
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.matching import differences
 from agenttape_core.redaction import Redactor
@@ -123,7 +123,7 @@ class ToolOracle:
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Return a function for each tool: called with the arguments by name, it returns or raises what was recorded.
 
-        A call that was not recorded raises `DriftError`.
+        A call that was not recorded raises `UnrecordedCallError`.
         """
         return {name: self._function(name) for name in sorted({entry.tool_name for entry in self.entries})}
 
@@ -131,7 +131,7 @@ class ToolOracle:
         def answer(**args: Any) -> Any:
             found = self.look_up(name, args)
             if isinstance(found, Unknown):
-                raise DriftError(str(found))
+                raise UnrecordedCallError(str(found))
             if found.error is not None:
                 raise ReplayedError(found.error["type"], found.error["message"])
             return found.response

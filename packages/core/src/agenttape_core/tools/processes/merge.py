@@ -66,7 +66,7 @@ def merged(
         if report.part:
             found, recovered = _parts(Path(report.part))
             parts[report.address] += [*found, *recovered]
-            if recovered and config.options["mode"] in {Mode.NEW_EPISODES.value, Mode.UPDATE.value}:
+            if recovered and config.options["mode"] in {Mode.ADD.value, Mode.UPDATE.value}:
                 only_new.add(report.address)  # a session takes over what was there at its end, and it had none
     made = []
     for address, paths in parts.items():

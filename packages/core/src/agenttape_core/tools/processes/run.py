@@ -78,7 +78,7 @@ def run(
     command = given if isinstance(given, Command) else command_of(given)
     path = path_of(cassette or command.name)
     mode = _effective(parse_mode(str(mode)), path)
-    records = mode is not Mode.NONE
+    records = mode is not Mode.REPLAY
     options = {**options, "mode": mode.value}
     settings = _checked(path, options)
     recorded = {} if records else recorded_of(path, command)
@@ -94,7 +94,7 @@ def run(
     with _locked(path) if records else nullcontext():
         code, reports, notes, blocked, not_run, otherwise = _run_command(command, config, settings, apart=apart)
     keeps = (code == 0 and not not_run) or settings.on_error == "keep"
-    made = merged(reports, config, replaces=keeps, derives=not records, waits=settings.pending)
+    made = merged(reports, config, replaces=keeps, derives=not records, waits=settings.review)
     return Outcome(
         command=command.given,
         code=code,
@@ -105,7 +105,9 @@ def run(
         reports=[report for report in reports if not report.is_silent],
         missing=_missing(reports) if records else {},
         made=made,
-        removed=_without_process(config, reports, made) if mode is Mode.ALL and keeps and not settings.pending else [],
+        removed=_without_process(config, reports, made)
+        if mode is Mode.RECORD and keeps and not settings.review
+        else [],
         findings=findings_of(reports, {address: _rows(cassette) for address, cassette in recorded.items()}),
         notes=notes,
         blocked=blocked,
@@ -156,14 +158,14 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run_folder = RunFolder(Path(folder))
         watched = [command.session] if command.session else _watched(settings, Path(config.cassette))
-        is_replay = config.options["mode"] == Mode.NONE.value
+        is_replay = config.options["mode"] == Mode.REPLAY.value
         is_partly_live = is_replay and (settings.live or settings.candidate)
-        hosts = of_program(settings.allow_hosts) if is_partly_live else settings.allow_hosts
+        hosts = of_program(settings.hosts) if is_partly_live else settings.hosts
         run_folder.write_config(config, allow_hosts=hosts, watched=watched, command=command.words)
         extra = {HASH_SEED: str(_hash_seed(Path(config.cassette)))}
         run_id = extra["AGENTTAPE_RUN_ID"] = settings.run_id or secrets.token_hex(16)  # one for all its processes
         if is_replay:
-            extra["AGENTTAPE_MODE"] = Mode.NONE.value
+            extra["AGENTTAPE_MODE"] = Mode.REPLAY.value
             given = os.environ.get(OTEL_RESOURCE)
             extra[OTEL_RESOURCE] = ",".join(filter(None, [given, f"replay_run_id={quote(run_id)}"]))
         code = run_child(command.words, run_folder.folder, extra=extra, apart=apart, is_replay=is_replay)
@@ -209,7 +211,7 @@ def path_of(cassette: str) -> Path:
 def _effective(mode: Mode, path: Path) -> Mode:
     if mode is not Mode.ONCE:
         return mode
-    return Mode.NONE if any(cassettes_of(path)) else Mode.ALL
+    return Mode.REPLAY if any(cassettes_of(path)) else Mode.RECORD
 
 
 def _checked(path: Path, options: dict[str, Any]) -> Settings:

@@ -150,7 +150,7 @@ class RunFolder:
         for folder in (_REPORTS, _CLAIMED):
             (self.folder / folder).mkdir()
         (self.folder / _CONFIG).write_text(json.dumps(asdict(config)), encoding="utf-8")
-        replayed = str(config.shown(Path(config.cassette))) if config.options["mode"] == Mode.NONE.value else ""
+        replayed = str(config.shown(Path(config.cassette))) if config.options["mode"] == Mode.REPLAY.value else ""
         told = "\0".join((replayed, " ".join(allow_hosts), " ".join(watched), *command))
         (self.folder / BEGIN).write_text(told, encoding="utf-8", errors="surrogateescape")
 

@@ -28,7 +28,7 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
         CassetteError: A cassette is not there, or cannot be read.
         ConfigurationError: There is no such command.
     """
-    outcome = run(words, mode="none", cassette=cassette, options=dict(_OPTIONS), apart=True, proves=True)
+    outcome = run(words, mode="replay", cassette=cassette, options=dict(_OPTIONS), apart=True, proves=True)
     settings = project_settings()
     prices, drops = load_prices(settings.prices), settings.on_unused != "ignore"
     plans = []
@@ -64,9 +64,9 @@ def update_command(
     Returns:
         The outcomes of the run and of the replay; there is no replay of what waits for review.
     """
-    options = {"pending": True} if pending else {}
+    options = {"review": True} if pending else {}
     updated = run(words, mode="update", cassette=cassette, options=options, apart=apart)
     if any(is_pending(one.path.name) for one in updated.made):
         return [updated]
-    replayed = run(words, mode="none", cassette=cassette, options={"live": []}, apart=True, proves=True)
+    replayed = run(words, mode="replay", cassette=cassette, options={"live": []}, apart=True, proves=True)
     return [updated, replayed]

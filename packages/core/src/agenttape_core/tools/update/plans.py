@@ -15,7 +15,7 @@ from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
 from agenttape_core.tools.update.cone import below
 
 PLANNING: Mapping[str, Any] = {
-    "mode": "none",
+    "mode": "replay",
     "match_on": ("exact", "request", "address"),
     "live": (),
 }

@@ -65,7 +65,7 @@ class CommandTrial:
         chosen = models_by_place(self.candidate)
         plans = []
         for address, cassette in self._with_models().items():
-            candidates = candidates_of(chosen, cassette_of(self._path, address), cassette, Mode.NONE)
+            candidates = candidates_of(chosen, cassette_of(self._path, address), cassette, Mode.REPLAY)
             plans.append(
                 planned(
                     self.name,
@@ -159,7 +159,7 @@ class CommandTrial:
     def _run(self, model: str, spent: float, *, apart: bool) -> Outcome:
         left = None if self.max_usd is None else max(self.max_usd - spent, 0.0)
         options = {**self.options, "candidate": models_by_place(model)}
-        ended = run(self.command, mode="none", cassette=self.cassette, options=options, apart=apart, max_usd=left)
+        ended = run(self.command, mode="replay", cassette=self.cassette, options=options, apart=apart, max_usd=left)
         if ended.code == _INTERRUPTED:
             raise KeyboardInterrupt
         return ended
