@@ -9,7 +9,7 @@ from agenttape_core.checks.check_file import Case, CheckFile
 from agenttape_core.checks.checking import check_run
 from agenttape_core.checks.run import Run, unchanged
 from agenttape_core.checks.traces import nearest_prompt
-from agenttape_core.errors import CassetteError
+from agenttape_core.errors import AgentTapeError, CassetteError
 from agenttape_core.matching import spelled
 from agenttape_core.tools.reporting import Checked, Finding, Judged
 
@@ -41,7 +41,7 @@ def judge(
         try:
             run = read()
         except CassetteError as error:
-            yield _unreadable(name, error)
+            yield Checked(name, name, "", (unreadable(name, error),))
             continue
         whole, said = check_run(run, every), run.as_recorded
         judged = list(whole.judged)
@@ -77,9 +77,18 @@ def _turns_with_a_case(run: Run, cases: Mapping[str, object]) -> Iterator[tuple[
             yield turn, prompt
 
 
-def _unreadable(name: str, error: CassetteError) -> Checked:
-    finding = Finding(error.problem, rule=UNREADABLE, path=name, line=error.line)
-    return Checked(name, name, "", (Judged(UNREADABLE, "can be read", (finding,)),))
+def unreadable(path: str, error: AgentTapeError) -> Judged:
+    """Return the check that fails because a file can't be read, with the remedy.
+
+    Args:
+        path: The file.
+        error: The reason.
+    """
+    problem, remedy = getattr(error, "problem", str(error)), str(error).partition("\n")[2]
+    message = f"{problem}\n{remedy}" if remedy and remedy not in problem else problem
+    return Judged(
+        UNREADABLE, "can be read", (Finding(message, rule=UNREADABLE, path=path, line=getattr(error, "line", None)),)
+    )
 
 
 def _missing(case: Case, prompt: str, prompts: Iterable[str]) -> Checked:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from agenttape_core.checks.gate import UNREADABLE
+from agenttape_core.checks.gate import UNREADABLE, unreadable
 from agenttape_core.cli.cassettes import STDIN, Found, found_in
 from agenttape_core.cli.output import progress
 from agenttape_core.errors import AgentTapeError, CassetteError, CassetteFormatError, CassetteNotFoundError
@@ -111,7 +111,7 @@ def damage_of(found: Found) -> Judged:
             asked = recorded_request(record.kind, record.name, record.request, ignored)
             edited += [record.number] if asked.fingerprint != record.fingerprint else []
     except CassetteError as error:
-        return _unreadable(found.shown, error)
+        return unreadable(found.shown, error)
     return Judged(UNREADABLE, "can be read", tuple(_edited(found.shown, edited)))
 
 
@@ -129,11 +129,6 @@ def _meant(kind: str) -> str:
     """Return the kind that was probably meant; empty for one that there is, or that an integration has invented."""
     alike = difflib.get_close_matches(kind, KINDS, n=1, cutoff=_ALIKE) if kind not in KINDS else []
     return alike[0] if alike else ""
-
-
-def _unreadable(path: str, error: AgentTapeError) -> Judged:
-    problem, line = getattr(error, "problem", str(error)), getattr(error, "line", None)
-    return Judged(UNREADABLE, "can be read", (Finding(problem, rule=UNREADABLE, path=path, line=line),))
 
 
 def secrets(paths: Paths, settings: Settings) -> Made:
@@ -156,7 +151,7 @@ def secrets(paths: Paths, settings: Settings) -> Made:
                 for leak in leaks(redactor)
             ]
         except AgentTapeError as error:
-            yield path, _unreadable(path, error)
+            yield path, unreadable(path, error)
         else:
             yield path, Judged("secret", "holds no secret", tuple(found))
 
@@ -216,7 +211,7 @@ def stale(cassettes: Sequence[Found], checks: Sequence[Check], max_age: str | No
         try:
             facts.append(facts_of(found.shown, found.open()))
         except CassetteError as error:
-            yield found.shown, _unreadable(found.shown, error)
+            yield found.shown, unreadable(found.shown, error)
     changed = stale_among(
         facts,
         datetime.now(UTC),
