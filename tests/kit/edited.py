@@ -9,8 +9,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from agenttape_core import open_cassette, use_cassette
-from agenttape_core.experiments.program import FunctionProgram, Variation, run_to_end
+from agenttape_core import Variation, open_cassette, use_cassette
+from agenttape_core.experiments.program import FunctionProgram, run_to_end
 from agenttape_core.experiments.strategies.mutants.edits import mutants_of, mutated
 from agenttape_core.experiments.strategies.mutants.selecting import Requests
 

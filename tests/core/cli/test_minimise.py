@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core import Variation, boundary, open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError, VerificationError
 from agenttape_core.experiments import program_of, shrink
-from agenttape_core.experiments.program import Variation
 
 from .conftest import Ended
 

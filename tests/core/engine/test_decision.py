@@ -128,7 +128,13 @@ def test_embeddings_are_idempotent() -> None:
 
 @pytest.mark.parametrize(
     ("word", "mode"),
-    [("none", Mode.REPLAY), ("all", Mode.RECORD), ("new_episodes", Mode.ADD), ("once", Mode.ONCE), (Mode.ADD, Mode.ADD)],
+    [
+        ("none", Mode.REPLAY),
+        ("all", Mode.RECORD),
+        ("new_episodes", Mode.ADD),
+        ("once", Mode.ONCE),
+        (Mode.ADD, Mode.ADD),
+    ],
 )
 def test_words(word: str, mode: Mode) -> None:
     """A mode has its name, and the name that VCR gives to it."""

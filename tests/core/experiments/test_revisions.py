@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def commit(*texts: str) -> None:
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository with a program and its recording, which is not in it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
     git("init", "-q", "-b", "main")
@@ -75,6 +77,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with use_cassette(tmp_path.parent / "desk.yaml", mode="all"):
         namespace["answer"]()
     yield tmp_path
+    for name in ("desk", "test_desk"):
+        sys.modules.pop(name, None)
     assert git("worktree", "list", "--porcelain").count("worktree ") == 1, "no worktree is left"
 
 
@@ -82,7 +86,7 @@ CASSETTE = "../desk.yaml"
 
 
 def test_the_commit_of_64(desk: Path) -> None:
-    """Of 64 commits, the one that changed a prompt is found in at most 7 replays."""
+    """Of 64 commits, the one that changed a prompt takes at most 7 replays; Ctrl-C leaves those that may be it."""
     commit(*(program(GOOD if number < 41 else BAD, number) for number in range(1, 65)))
     found = bisect("desk.py:answer", CASSETTE, good="HEAD~64")
     assert found.is_found
@@ -91,6 +95,17 @@ def test_the_commit_of_64(desk: Path) -> None:
     assert found.replays <= 7
     assert "no recording for chat ask" in found.why
     assert git("status", "--porcelain") == ""
+    runs: list[None] = []
+
+    def interrupt() -> None:
+        runs.append(None)
+        if len(runs) == 4:
+            raise KeyboardInterrupt
+
+    part = bisect("desk.py:answer", CASSETTE, good="HEAD~64", on_run=interrupt)
+    assert not part.is_whole
+    assert found.candidates[0] in part.candidates
+    assert 1 < len(part.candidates) <= 32
 
 
 def test_what_cannot_be_judged(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

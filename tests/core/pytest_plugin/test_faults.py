@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import agenttape_core.pytest_plugin.faulting
+import agenttape_core.pytest_plugin.experimenting
 import agenttape_core.tools.reporting.forms  # noqa: F401 - runs in this process forget what only they have imported
 
 from .conftest import Project
@@ -197,3 +197,47 @@ def test_recording_comes_first(project: Project) -> None:
     assert matrices(project, "--cassette-lab=faults:timeout", "--cassette-mode=all") == {}
     project.tests("def test_nothing(): pass")
     assert matrices(project, "--cassette-lab=faults:timeout") == {}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "number", "line"),
+    [("faults:empty", 4, "*interrupted: 1 fault not tried"), ("orders", 6, "*the same in 1 order of *interrupted*")],
+)
+def test_interrupted(
+    project: Project, capsys: pytest.CaptureFixture[str], experiment: str, number: int, line: str
+) -> None:
+    """Ctrl-C ends the run, whose summary and report hold what was found until then."""
+    project.tests(
+        """
+import asyncio
+from agenttape_core import boundary
+
+@boundary("tool")
+async def look(place):
+    return place
+
+async def both():
+    return await asyncio.gather(look("Rome"), look("Oslo"))
+
+runs = []
+
+@pytest.mark.cassette
+def test_it():
+    runs.append(1)
+    asyncio.run(both())
+    if len(runs) == NUMBER:
+        raise KeyboardInterrupt
+
+@pytest.mark.cassette("test_it/test_it")
+def test_not_begun():
+    raise AssertionError
+""".replace("NUMBER", str(number))
+    )
+    project.run("--cassette-mode=once", "-k", "test_it and not begun")
+    capsys.readouterr()
+    with pytest.raises(KeyboardInterrupt):
+        project.run(f"--cassette-lab={experiment}", "--cassette-report=found.json")
+    pytest.LineMatcher(capsys.readouterr().out.splitlines()).fnmatch_lines([line, "*1 passed*"])
+    if experiment != "orders":
+        (matrix,) = json.loads((project.path / "found.json").read_text(encoding="utf-8"))["tests"]
+        assert (matrix["untried"], len(matrix["cells"])) == (1, 1)

@@ -15,7 +15,7 @@ import pytest
 from tests.kit.asking import ask, look, words
 from tests.kit.times import took
 
-from agenttape_core import Session, late, use_cassette
+from agenttape_core import Session, Variation, late, use_cassette
 from agenttape_core.errors import ConfigurationError
 
 
@@ -209,7 +209,7 @@ def test_a_delay_of_a_change_is_virtual(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     run(both, path, mode="all")
     took(path, {1: 1, 2: 2})
-    assert run(both, path, pace="virtual", changes={1: late(60)})[0] == [("b!", 2), ("a!", 61)]
+    assert run(both, path, pace="virtual", vary=Variation(changes={1: late(60)}))[0] == [("b!", 2), ("a!", 61)]
 
 
 def test_the_clock_of_a_loop_goes_on_after_the_session(tmp_path: Path) -> None:

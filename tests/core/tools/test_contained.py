@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import awhat_if, boundary, returns, use_cassette, what_if
+from agenttape_core import Variation, awhat_if, boundary, returns, use_cassette, what_if
 from agenttape_core.experiments import orders, program_of
-from agenttape_core.experiments.program import Variation
 from agenttape_core.tools.update import plan, update
 
 OUTER, INNER = Path("cassettes/outer.yaml"), Path("cassettes/inner.yaml")

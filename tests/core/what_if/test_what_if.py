@@ -11,6 +11,7 @@ import pytest
 
 from agenttape_core import (
     Change,
+    Variation,
     WhatIf,
     always,
     awhat_if,
@@ -293,18 +294,24 @@ async def test_asynchronous(path: Path) -> None:
 
 def test_as_an_option(path: Path) -> None:
     """`use_cassette` takes the same changes; a change that does not land fails the block, a recording left does not."""
-    with use_cassette(path, changes={"search": raises(ConnectionError)}, beyond="address") as session:
+    with use_cassette(path, vary=Variation(changes={"search": raises(ConnectionError)}, beyond="address")) as session:
         with pytest.raises(ConnectionError):
             search("ann")
         assert search("ann") == "fact about ann"
     assert [one.number for one in session.report.landed] == [1]
     message = "1 change did not land, as the run did not make the call"
-    with pytest.raises(ChangeNotReachedError, match=message), use_cassette(path, changes={"mail": returns("x")}):
+    with (
+        pytest.raises(ChangeNotReachedError, match=message),
+        use_cassette(path, vary=Variation(changes={"mail": returns("x")})),
+    ):
         search("ann")
-    with pytest.raises(UnusedInteractionsError), use_cassette(path, changes={1: returns("x")}, on_unused="fail"):
+    with (
+        pytest.raises(UnusedInteractionsError),
+        use_cassette(path, vary=Variation(changes={1: returns("x")}), on_unused="fail"),
+    ):
         search("ann")
 
-    @use_cassette(path, changes={"mail": returns("x"), 1: returns("fact about ann")})
+    @use_cassette(path, vary=Variation(changes={"mail": returns("x"), 1: returns("fact about ann")}))
     def decorated() -> str:
         return agent()
 
@@ -329,7 +336,7 @@ def test_as_an_option(path: Path) -> None:
         ({1: returns(object())}, {}, "the change of interaction 1, tool at search: "),
         ({1: returns(1)}, {"beyond": "live"}, "beyond='live': expected 'stop', 'address', or the calls"),
         ({1: returns(1)}, {"beyond": set()}, "expected 'stop'"),
-        ({1: returns(1)}, {"mode": "all"}, "changes=... is for a replay, and mode='all' records"),
+        ({1: returns(1)}, {"mode": "all"}, "vary=... is for a replay, and mode='all' records"),
         ({1: returns(1)}, {"live": {"search"}}, "cannot be changed: it is live, so it is executed"),
         ({1: returns(1)}, {"step_into": {"tool"}}, "cannot be changed: its code is run through"),
     ],
@@ -387,7 +394,10 @@ def test_no_answer_to_edit(tmp_path: Path) -> None:
 def test_with_a_candidate(path: Path) -> None:
     """Another model and a changed answer are two questions: both at once are refused, before anything runs."""
     changed = {"mail": returns("lost")}
-    with pytest.raises(ConfigurationError, match="two questions"), use_cassette(path, candidate="x:y", changes=changed):
+    with (
+        pytest.raises(ConfigurationError, match="two questions"),
+        use_cassette(path, candidate="x:y", vary=Variation(changes=changed)),
+    ):
         agent()
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agenttape_core.interventions import Change, always, cut, edits, late, once, raises, returns
     from agenttape_core.lifecycle.replay_source import SourceReplay, areplay_source, replay_source
     from agenttape_core.lifecycle.use_cassette import use_cassette
+    from agenttape_core.lifecycle.variation import Variation
     from agenttape_core.redaction import Rule
     from agenttape_core.schema import Interaction, Step
     from agenttape_core.session import Report, Session
@@ -32,6 +33,7 @@ __all__ = [
     "Session",
     "SourceReplay",
     "Step",
+    "Variation",
     "Verification",
     "WhatIf",
     "always",
@@ -100,6 +102,7 @@ _HOMES = {
         "replay_source",
     ),
     "lifecycle.use_cassette": ("use_cassette",),
+    "lifecycle.variation": ("Variation",),
     "experiments.verify": (
         "Verification",
         "verify",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -107,7 +108,7 @@ def found(project: Path) -> Adequacy:
     """The adequacy of the cassette for the function of the project."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project)
-        return mutants("desk.py:run", CASSETTE, ignore=["arguments.style"])
+        return mutants("desk.py:run", CASSETTE, ignore=["arguments.style"], jobs=2)
 
 
 def verdicts(found: Adequacy, place: str) -> dict[str, str]:
@@ -214,17 +215,25 @@ def test_nothing_to_learn() -> None:
     assert "fails without an edit: TypeError: answer() missing 1 required" in str(refused.value)
 
 
-def test_interrupted() -> None:
-    """An interruption ends the search, and what was found so far is returned."""
+def test_interrupted(tmp_path: Path) -> None:
+    """An interruption ends the search; what was found so far is returned, and taken over by a later run."""
+    runs = itertools.count(1)
 
-    def interrupt(count: int, _: int) -> None:
-        if count == 2:
+    def interrupt() -> None:
+        if next(runs) == 2:
             raise KeyboardInterrupt
 
-    found = mutants("desk.py:run", CASSETTE, only=["prompts"], on_mutant=interrupt)
+    found = mutants("desk.py:run", CASSETTE, only=["prompts"], on_run=interrupt)
     assert not found.is_whole
     assert sum(one.verdict != "did not land" for one in found.judged) == 2
     assert found.notes[0] == "interrupted: not all edits were tried"
+    report, plain = tmp_path / "report.json", found.to_dict()
+    for one in plain["mutants"]:
+        one["words"] = "as before"
+    report.write_text(json.dumps(plain))
+    whole = mutants("desk.py:run", CASSETTE, only=["prompts"], resume=report)
+    assert whole.is_whole
+    assert [one.words for one in whole.judged].count("as before") == 2
 
 
 SHOP = """
@@ -261,12 +270,13 @@ def test_tools_that_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_in_a_run_of_pytest(project: Path) -> None:
     """`pytest --cassette-lab=mutants` shows the result of the tests that were served below its summary."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--cassette-lab=mutants:1", "test_desk.py"]
+    lab = "--cassette-lab=mutants:runs=1,seed=8,only=prompts"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", lab, "test_desk.py"]
     ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stdout
     assert "= mutants =" in ended.stdout
     assert "mutants of 1 test: " in ended.stdout
-    assert "(--runs 1 --seed 7)" in ended.stdout
+    assert "(--runs 1 --seed 8)" in ended.stdout
 
 
 def test_since(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def _flow(found: Found, program: str, text: str | None, advance: Callable[[], ob
     path = found.path if found.path is not None else found.shown
 
     def work(replayed: Program) -> Flow:
-        return flow_of(replayed, path, text=text, on_replay=lambda *_: advance())
+        return flow_of(replayed, path, text=text, on_run=advance)
 
     plain = with_program(program, work, cassette=path).to_dict()
     return {"edges": plain["edges"], "fixed": plain["fixed"], **({"text": text} if text is not None else {})}

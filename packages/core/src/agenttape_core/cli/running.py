@@ -112,7 +112,7 @@ def _differences(outcome: Outcome, proof: Outcome) -> Iterator[str]:
 
 
 def run_pytest(
-    tests: Sequence[str], options: Sequence[str] = (), *, quietly: bool = False
+    tests: Sequence[str], options: Sequence[str] = (), *, quietly: bool = False, until_it_ends: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Run pytest in a process of its own, with the hash seed with which the tests were recorded.
 
@@ -120,10 +120,20 @@ def run_pytest(
         tests: Files, folders and ids of tests; all that it finds if there are none.
         options: Its options.
         quietly: Whether its output is kept, and not shown.
+        until_it_ends: Whether it's waited for after Ctrl-C, too, as it writes then what it has found.
     """
     from agenttape_core.tools.hash_seeds import seed_of_tests, with_seed
 
     command = [sys.executable, "-m", "pytest", "-q", *tests, *options]
     environment = {**os.environ, **with_seed(seed_of_tests(tests))}
+    pipe = subprocess.PIPE if quietly else None
     # S603: the user's own tests.
-    return subprocess.run(command, check=False, capture_output=quietly, text=True, env=environment)  # noqa: S603
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment) as process:  # noqa: S603
+        while True:
+            try:
+                said = process.communicate()
+            except KeyboardInterrupt:  # which the process gets, too
+                if not until_it_ends:
+                    raise
+            else:
+                return subprocess.CompletedProcess(command, process.returncode, *said)

@@ -183,7 +183,7 @@ class UnusedInteractionsError(AgentTapeError):
 
 
 class ChangeNotReachedError(AgentTapeError):
-    """The run ended without making a call that was to be changed: `changes=`. It shows nothing about the change.
+    """The run ended without making a call that was to be changed. It shows nothing about the change.
 
     Args:
         message: What it is about, with the changes.

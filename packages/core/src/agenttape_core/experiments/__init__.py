@@ -4,12 +4,13 @@ Each experiment is a function of the same shape, `NAME(target, ...)`, and has th
 TARGET` and in `pytest --cassette-lab=NAME`. A strategy is a module of `agenttape_core.experiments.strategies`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from agenttape_core.schema.late_names import late_names
 
 if TYPE_CHECKING:
     from agenttape_core.experiments.engine import drive
-    from agenttape_core.experiments.program import Program, Run, Variation, program_of
+    from agenttape_core.experiments.program import Program, Run, program_of
     from agenttape_core.experiments.strategies.bisect import Bisection, bisect
     from agenttape_core.experiments.strategies.change import Changed, change
     from agenttape_core.experiments.strategies.fault_kinds import FaultKind, register_fault
@@ -36,7 +37,6 @@ __all__ = [
     "Program",
     "Run",
     "Triage",
-    "Variation",
     "Why",
     "afaults",
     "bisect",
@@ -54,29 +54,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "engine": ("drive",),
-    "program": ("Program", "Run", "Variation", "program_of"),
-    "strategies.bisect": ("Bisection", "bisect"),
-    "strategies.change": ("Changed", "change"),
-    "strategies.fault_kinds": ("FaultKind", "register_fault"),
-    "strategies.faults": ("Cell", "FaultMatrix", "afaults", "faults"),
-    "strategies.flaky": ("Triage", "flaky"),
-    "strategies.mutants": ("Adequacy", "Mutant", "mutants"),
-    "strategies.order_search": ("Exploration",),
-    "strategies.orders": ("orders",),
-    "strategies.shrink": ("Minimised", "shrink"),
-    "strategies.why": ("Edge", "Flow", "Why", "flow_of", "why"),
+    ".engine": ("drive",),
+    ".program": ("Program", "Run", "program_of"),
+    ".strategies.bisect": ("Bisection", "bisect"),
+    ".strategies.change": ("Changed", "change"),
+    ".strategies.fault_kinds": ("FaultKind", "register_fault"),
+    ".strategies.faults": ("Cell", "FaultMatrix", "afaults", "faults"),
+    ".strategies.flaky": ("Triage", "flaky"),
+    ".strategies.mutants": ("Adequacy", "Mutant", "mutants"),
+    ".strategies.order_search": ("Exploration",),
+    ".strategies.orders": ("orders",),
+    ".strategies.shrink": ("Minimised", "shrink"),
+    ".strategies.why": ("Edge", "Flow", "Why", "flow_of", "why"),
 }
 """The module of each name, imported when it's needed."""
 
 
-def __getattr__(name: str) -> Any:
-    """Import what is needed."""
-    for home, names in _HOMES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = late_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
-from agenttape_core.experiments.program import Program, Run, Variation
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.experiments.program import FunctionProgram, Program, Run
+from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.tools.reporting.findings import Checked
 
 Found = TypeVar("Found")
+
+
+class Result(Protocol):
+    """The result of an experiment: a table as text, the same as plain data, and findings for the reporters of checks.
+
+    From these, `agenttape lab` and pytest make reports in all forms.
+    """
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing was found that has to be mended."""
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it came to its end, and was not interrupted."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+
+    def to_checked(self) -> list[Checked]:
+        """Return its findings."""
+
 
 Experiment = Generator[Variation, Run, Found]
 """Yields what to run next, gets the run, and returns the result. It runs nothing itself, so it knows neither whether
@@ -32,12 +59,51 @@ def drive(program: Program, experiment: Experiment[Found], on_run: Callable[[], 
         while True:
             try:
                 run = program.run(variation)
+                if on_run is not None:
+                    on_run()
             except KeyboardInterrupt as interrupted:
                 variation = experiment.throw(interrupted)
                 continue
+            variation = experiment.send(run)
+    except StopIteration as ended:
+        found: Found = ended.value
+        return found
+
+
+async def adrive(
+    program: FunctionProgram, experiment: Experiment[Found], on_run: Callable[[], object] | None = None
+) -> Found:
+    """Do what `drive` does in the running event loop, whose runner cancels it for an interruption.
+
+    Args:
+        program: A function that returns something to await.
+        experiment: Yields the variations.
+        on_run: Called after each run.
+    """
+    try:
+        variation = next(experiment)
+        while True:
+            run = await program.arun(variation)
             if on_run is not None:
                 on_run()
             variation = experiment.send(run)
     except StopIteration as ended:
         found: Found = ended.value
         return found
+
+
+def earlier(report: str | Path, key: str, read: Callable[[Any], Found]) -> list[Found]:
+    """Return the parts of the report of an earlier run, which a later one takes over.
+
+    Args:
+        report: Its file, as JSON.
+        key: The key of the list of parts.
+        read: Makes a part of plain data.
+
+    Raises:
+        ConfigurationError: If it isn't such a report.
+    """
+    try:
+        return [read(one) for one in json.loads(Path(report).read_text(encoding="utf-8"))[key]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{report}: not a report of this experiment as JSON: {error}") from None

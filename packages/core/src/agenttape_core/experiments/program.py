@@ -7,14 +7,13 @@ import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
-from agenttape_core.engine import Mode
 from agenttape_core.errors import (
     AgentTapeError,
     AgentTapeHalt,
@@ -24,12 +23,11 @@ from agenttape_core.errors import (
     shown_path,
 )
 from agenttape_core.guard.caller import is_library, is_own
-from agenttape_core.interventions import GivenOutcome
 from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import this_project
-from agenttape_core.lifecycle.request import Derivation, SessionRequest
 from agenttape_core.lifecycle.use_cassette import use_cassette
-from agenttape_core.schema import Outcome, Plain
+from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.schema import IndexRow, Interaction
 from agenttape_core.session import Session, current_session
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.target import Target, load, target_of
@@ -105,6 +103,31 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A recorded call, named for people.
+
+    Args:
+        number: Its number.
+        kind: The kind of its boundary.
+        name: The name of its boundary.
+        address: Its place in the run.
+    """
+
+    number: int
+    kind: str
+    name: str
+    address: str
+
+    @classmethod
+    def of(cls, row: IndexRow | Interaction) -> Self:
+        """Return the name of a recording."""
+        return cls(row.number, row.kind, row.name, row.address)
+
+    def __str__(self) -> str:
+        return f"{self.number:>4}  {self.kind} {self.name} at {self.address}"
+
+
 class Source(NamedTuple):
     """The place of a function or of a test.
 
@@ -147,57 +170,6 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Variation:
-    """All that may differ from a plain replay, as plain data. Unless something is live, nothing is executed in it.
-
-    Args:
-        cassette: The cassette.
-        options: Options of `use_cassette`, in the place of those that the program has chosen.
-        outcomes: Other outcomes than the recorded ones, by the number of the interaction; their values encoded. After
-            one of them, a call that asks for something else gets the recording of its place.
-        write_to: The file of the derived cassette; `None` if none is written.
-        keeps: Whether that is written if the program fails, too.
-        origin: A note of what was done, for the header of the derived cassette.
-        live: The kinds and names of calls that are executed.
-        candidate: The models that are asked in the place of recordings, as for `use_cassette`.
-    """
-
-    cassette: Path
-    options: Mapping[str, Any] = field(default_factory=dict)
-    outcomes: Mapping[int, Outcome] = field(default_factory=dict)
-    write_to: Path | None = None
-    keeps: bool = True
-    origin: Plain = None
-    live: tuple[str, ...] = ()
-    candidate: Any = None
-
-    def applied_to(self, request: SessionRequest) -> SessionRequest:
-        """Return a request to open a session, with what is special to this replay.
-
-        Args:
-            request: The request of the program.
-        """
-        options = {**request.options, "on_unused": "ignore", "live": self.live, "review": False, **self.options}
-        if self.write_to is not None:
-            options["on_error"] = "keep" if self.keeps else "discard"
-        options.pop("mode", None)
-        executes = bool(self.live) or self.candidate is not None
-        given = {number: GivenOutcome(given=outcome) for number, outcome in self.outcomes.items()}
-        return request._replace(
-            cassette=self.cassette,
-            options=options,
-            mode=Mode.REPLAY,
-            write_to=self.write_to,
-            derivation=Derivation(origin=lambda: self.origin) if self.write_to is not None and not executes else None,
-            changes=given if self.candidate is None else None,
-            candidate=self.candidate,
-            beyond="address",
-            judges_changes=False,
-            events=None,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """The end of one replay.
 
@@ -206,12 +178,16 @@ class Run:
         result: The value that the program returned; `None` for a test.
         error: The exception that it raised, or that its session failed with; `None` if it ended well.
         failed: The failures of the sessions that the program opened itself, a line each, also those that it caught.
+        changes: The changes in words, by the number of the recorded call.
+        is_assertion: Whether the error is an assertion: of a test, by its own words.
     """
 
     session: Session
     result: Any = None
     error: BaseException | None = None
     failed: tuple[str, ...] = ()
+    changes: Mapping[int, str] = field(default_factory=dict)
+    is_assertion: bool = False
 
     @property
     def failure(self) -> Failure | None:
@@ -257,11 +233,11 @@ class Program(Protocol):
     def function(self) -> Callable[[], Any] | None:
         """The function; `None` for a test, which pytest calls."""
 
-    def run(self, opening: Variation) -> Run:
+    def run(self, variation: Variation) -> Run:
         """Run it once with a cassette, and return how it ended.
 
         Args:
-            opening: The replay.
+            variation: The difference from a plain replay.
 
         Raises:
             CassetteError: If the cassette cannot be opened or written.
@@ -270,15 +246,16 @@ class Program(Protocol):
 
 
 def run_to_end(function: Callable[[], Any]) -> Any:
-    """Call a function, and run what it returns to its end if it is a coroutine."""
+    """Call a function, and run what it returns to its end: a coroutine in a loop, a generator item by item."""
     result = function()
-    if not inspect.iscoroutine(result):
-        return result
+    if inspect.iscoroutine(result) or inspect.isasyncgen(result):
+        return asyncio.run(awaited(result))
+    return list(result) if inspect.isgenerator(result) else result
 
-    async def awaited() -> Any:
-        return await result
 
-    return asyncio.run(awaited())
+async def awaited(result: Any) -> Any:
+    """Await what a function has returned, or read it to its end."""
+    return [item async for item in result] if isinstance(result, AsyncIterator) else await result
 
 
 class FunctionProgram:
@@ -289,6 +266,7 @@ class FunctionProgram:
         source: The place of it in the source, if another process can import it.
         main: The script that it stands in, which is `__main__` to recorded values of its own types.
         options: Options of `use_cassette` that hold in each replay.
+        warns: Whether warnings of the program are shown, which each of many runs would repeat.
     """
 
     def __init__(
@@ -298,66 +276,111 @@ class FunctionProgram:
         *,
         main: ModuleType | None = None,
         options: Mapping[str, Any],
+        warns: bool = False,
     ) -> None:
         self.function = function
         self.cassette: Path | None = None
         """None, as one is opened around it."""
         self._main = main
+        self._warns = warns
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         self._inside: bool | None = None
         self._options = options
         self.source = source
         name = getattr(function, "__qualname__", type(function).__qualname__)
         self.name = f"{source.module}:{source.name}" if source is not None else name
 
-    def run(self, opening: Variation) -> Run:
+    def run(self, variation: Variation) -> Run:
         """Run it once with a cassette, and return how it ended.
 
         The session of a coroutine function may have been opened in the event loop or outside when it was recorded; the
-        runs of frameworks have other places then. The first replay finds out.
+        runs of frameworks have other places then. The first replay finds out, unless it executes something.
         """
-        if not inspect.iscoroutinefunction(self.function):
-            return self._once(opening, inside=False)
-        if self._inside is not None:
-            return self._once(opening, inside=self._inside)
-        ending = self._once(opening, inside=True)
-        self._inside = True
-        if _elsewhere(ending):
-            other = self._once(opening, inside=False)
-            if _elsewhere(other) < _elsewhere(ending):
-                self._inside, ending = False, other
-        return ending
+        if not self._is_async or self._inside is False:
+            return self._outside(variation)
+        run = asyncio.run(self.arun(variation))
+        if self._inside is None and variation.order is None and not variation.executes and run.session.written is None:
+            self._inside = True
+            if _elsewhere(run):
+                other = self._outside(variation)
+                if _elsewhere(other) < _elsewhere(run):
+                    self._inside, run = False, other
+        return run
 
-    def _once(self, opening: Variation, *, inside: bool) -> Run:
-        """Run it once, with its session opened inside the event loop of the function or not."""
-        block = ContainedBlock(opening.applied_to(use_cassette(opening.cassette, **self._options).request))
-        opened: list[Session] = []
-        result, error = None, None
+    async def arun(self, variation: Variation) -> Run:
+        """Do what `run` does in the running event loop, with what the function returns awaited."""
+        running = _Running(self._block(variation))
+        with self._quietly(), running:
+            async with running.block as running.session:
+                with running.program():
+                    running.result = await awaited(self.function())
+        return running.run()
 
-        async def in_loop() -> Any:
-            async with block as session:
-                opened.append(session)
-                return await self.function()
+    def _outside(self, variation: Variation) -> Run:
+        """Run it once, with its session opened around the event loop of the function, if it needs one."""
+        running = _Running(self._block(variation))
+        with self._quietly(), running, running.block as running.session, running.program():
+            running.result = run_to_end(self.function)
+        return running.run()
 
-        with warnings.catch_warnings(), _as_main(self._main):
-            warnings.simplefilter("ignore")  # what the program warns of, it does so in each of many runs
-            try:
-                if inside:
-                    result = asyncio.run(in_loop())
-                else:
-                    with block as session:
-                        opened.append(session)
-                        result = run_to_end(self.function)
-            except (Exception, AgentTapeHalt, SystemExit) as raised:  # noqa: BLE001 - how a program ends is the result
-                error = raised
-        if not opened:
-            assert error is not None
-            raise error
-        return Run(opened[0], result, error, tuple(failed.line for failed in block.failed))
+    def _block(self, variation: Variation) -> ContainedBlock:
+        cassette = variation.cassette if variation.cassette is not None else self.cassette
+        if cassette is None:
+            raise ConfigurationError(f"{self.name} has no cassette of its own\n  name one: Variation(cassette=...)")
+        return ContainedBlock(variation.replayed_by(use_cassette(cassette, **self._options).request))
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        with warnings.catch_warnings() if not self._warns else nullcontext(), _as_main(self._main):
+            if not self._warns:
+                warnings.simplefilter("ignore")
+            yield
 
 
-def _elsewhere(ending: Run) -> int:
-    """Return how many calls of a replay were not where they were recorded."""
-    return sum(rung != "exact" for _, _, rung in ending.calls) + (ending.left is not None)
+class _Running:
+    """A run of a function. As a context manager it takes what comes out, if the session has begun.
+
+    Args:
+        block: The session.
+    """
+
+    def __init__(self, block: ContainedBlock) -> None:
+        self.block = block
+        self.session: Session | None = None
+        self.result: Any = None
+        self._error: BaseException | None = None
+        self._changes: Mapping[int, str] = {}
+
+    @contextmanager
+    def program(self) -> Iterator[None]:
+        """Note what the program itself raises, which comes before what its session raises at its end."""
+        self._changes = {number: str(one.change) for number, one in self.block.in_use.changes.items()}
+        try:
+            yield
+        except BaseException as error:
+            self._error = error
+            raise
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if self.session is None or not isinstance(error, Exception | AgentTapeHalt | SystemExit):
+            return False
+        self._error = self._error or error
+        return True
+
+    def run(self) -> Run:
+        """Return how it ended."""
+        assert self.session is not None
+        failed = tuple(one.line for one in self.block.failed)
+        return Run(self.session, self.result, self._error, failed, self._changes)
+
+
+def _elsewhere(run: Run) -> int:
+    """Return how many calls of a replay found no recording, or that of another place."""
+    report = run.session.report
+    return sum(one.rung == "request" for one in report.served) + len(report.missed)
 
 
 def program_of(function: Callable[[], Any] | str, **options: Any) -> Program:
@@ -430,6 +453,7 @@ def steady(program: Program, plain: Variation) -> Generator[Variation, Run, tupl
         VerificationError: If the replay leaves the recording, or both replays differ; with the cause, where that can
             be found.
     """
+    assert plain.cassette is not None
     shown = shown_path(plain.cassette)
     if not open_cassette(plain.cassette).entries:
         raise ConfigurationError(f"{shown} holds no call, so there is nothing in it that could be changed")
@@ -490,7 +514,8 @@ def recorded(
         ConfigurationError: If there is no such function, no recording, or only one elsewhere.
         SessionStateError: If a session is open.
     """
-    program = program_of(target, **options) if callable(target) or isinstance(target, str) else target
+    named: Any = target
+    program: Program = named if hasattr(target, "run") and not callable(target) else program_of(named, **options)
     if cassette is not None:
         return program, recording(cassette, options)
     if program.cassette is None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError, shown_path
-from agenttape_core.experiments.program import run_to_end
-from agenttape_core.interventions import Beyond, Change, Changes
-from agenttape_core.lifecycle.contained import ContainedBlock
-from agenttape_core.lifecycle.running_test import FailedBlock
-from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.errors import ConfigurationError, shown_path
+from agenttape_core.experiments.program import FunctionProgram, Run
+from agenttape_core.interventions import Beyond, Changes
+from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import PURE_KINDS
-from agenttape_core.session import Crossed, Departure, Landed, Report, Session
+from agenttape_core.session import Crossed, Departure, Landed, Report
 
 _SHOWN = 10
 _LONG = 200
@@ -111,18 +107,13 @@ class WhatIf:
         return "\n  ".join([*lines, end])
 
 
-def account_of(
-    session: Session, changes: Mapping[int, object], result: Any = None, raised: BaseException | None = None
-) -> WhatIf:
-    """Return the account of a session that has ended.
+def account_of(run: Run) -> WhatIf:
+    """Return the account of a run.
 
     Args:
-        session: The session.
-        changes: Its changes, by the number of the recorded call.
-        result: What the run returned.
-        raised: What the run raised, if it did.
+        run: The run.
     """
-    report = session.report
+    report = run.session.report
     seen: set[int] = set()
     retried = []
     for one in report.served:
@@ -130,17 +121,18 @@ def account_of(
             retried.append(one)
         seen.add(one.number)
     return WhatIf(
-        cassette=session.path,
-        changes={number: str(change) for number, change in sorted(changes.items())},
+        cassette=run.session.path,
+        changes=dict(sorted(run.changes.items())),
         report=report,
         landed=report.landed,
         moved=tuple(one for one in report.departed if one.what == "moved"),
         new=tuple(one for one in report.departed if one.what != "moved"),
         unused=report.judged,
         retried=tuple(retried),
-        written=session.written,
-        result=result,
-        raised=raised,
+        written=run.session.written,
+        result=run.result if run.error is None else None,
+        raised=run.error,
+        failed=run.failed,
     )
 
 
@@ -198,43 +190,8 @@ def what_if(
         CassetteError: If the cassette is not there, or cannot be read.
         ConfigurationError: If a change selects no call, or cannot be made.
     """
-    if not inspect.iscoroutinefunction(function):
-        return _around(cassette, function, changes, beyond, to, options)
-    inside = asyncio.run(awhat_if(cassette, function, changes, beyond=beyond, to=to, **options))
-    if not _elsewhere(inside) or inside.report.executed or inside.written is not None:
-        return inside
-    around = _around(cassette, function, changes, beyond, to, options)
-    return around if _elsewhere(around) < _elsewhere(inside) else inside
-
-
-def _elsewhere(found: WhatIf) -> int:
-    """Return how many calls found no recording, or that of another place.
-
-    The session of a coroutine function may have been opened in the event loop or around it when it was recorded; calls
-    have other places then. The first replay finds out.
-    """
-    return sum(one.rung == "request" for one in found.report.served) + len(found.new)
-
-
-def _around(  # noqa: PLR0917 - private, and called twice
-    cassette: str | Path,
-    function: Callable[[], Any],
-    changes: Changes,
-    beyond: Beyond,
-    to: str | Path | None,
-    options: dict[str, Any],
-) -> WhatIf:
-    """Replay with the session opened around the function, and around its event loop if it needs one."""
-    block = _block(cassette, changes, beyond, to, options)
-    ran = _Ran()
-    try:
-        with block as ran.session:
-            ran.changes = {number: one.change for number, one in block.in_use.changes.items()}
-            with ran:
-                ran.result = run_to_end(function)
-    except (AgentTapeError, AgentTapeHalt) as error:
-        ran.came_out(error)
-    return ran.account(block.failed)
+    program = FunctionProgram(function, options={"to": to, **options}, warns=True)
+    return _judged(program.run(_variation(cassette, changes, beyond, options)))
 
 
 async def awhat_if(
@@ -247,51 +204,19 @@ async def awhat_if(
     **options: Any,
 ) -> WhatIf:
     """Do what `what_if` does, for a function that returns something to await."""
-    block = _block(cassette, changes, beyond, to, options)
-    ran = _Ran()
-    try:
-        async with block as ran.session:
-            ran.changes = {number: one.change for number, one in block.in_use.changes.items()}
-            with ran:
-                ran.result = await function()
-    except (AgentTapeError, AgentTapeHalt) as error:
-        ran.came_out(error)
-    return ran.account(block.failed)
+    program = FunctionProgram(function, options={"to": to, **options}, warns=True)
+    return _judged(await program.arun(_variation(cassette, changes, beyond, options)))
 
 
-class _Ran:
-    """A run, and what came of it. As a context manager it takes what the run raises."""
-
-    def __init__(self) -> None:
-        self.session: Any = None
-        self.changes: Mapping[int, Change] = {}
-        self.result: Any = None
-        self.raised: BaseException | None = None
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
-        self.raised = error if isinstance(error, Exception | AgentTapeHalt) else None
-        return isinstance(error, Exception)  # what stops a run has to pass the session
-
-    def came_out(self, error: BaseException) -> None:
-        """Take what the session raised at its end, or raise it, where that is no outcome of the run."""
-        if self.session is None or isinstance(error, ConfigurationError):
-            raise error
-        self.raised = self.raised or error
-
-    def account(self, failed: Sequence[FailedBlock]) -> WhatIf:
-        """Return the account, with the failures of sessions that the run opened itself."""
-        result = self.result if self.raised is None else None
-        return replace(
-            account_of(self.session, self.changes, result, self.raised), failed=tuple(block.line for block in failed)
-        )
+def _variation(cassette: str | Path, changes: Changes, beyond: Beyond, options: Mapping[str, Any]) -> Variation:
+    """Return the replay: a run that raises is an outcome, too, and without a change it's a strict one."""
+    kept = {name: options[name] for name in ("on_unused", "live", "on_error", "mode") if name in options}
+    if not changes and options.get("on_miss") != "return":
+        kept.setdefault("on_unused", "fail")
+    return Variation(cassette, {"on_error": "keep", **kept}, changes, beyond=beyond)
 
 
-def _block(
-    cassette: str | Path, changes: Changes, beyond: Beyond, to: str | Path | None, options: dict[str, Any]
-) -> ContainedBlock:
-    request = use_cassette(cassette, changes=changes, beyond=beyond, to=to, **options).request
-    given = {"on_error": "keep", **request.options}  # a run that raises is an outcome, too
-    return ContainedBlock(request._replace(judges_changes=False, options=given))
+def _judged(run: Run) -> WhatIf:
+    if isinstance(run.session.failure, ConfigurationError):
+        raise run.session.failure
+    return account_of(run)

@@ -22,6 +22,7 @@ from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened, start
+from agenttape_core.lifecycle.variation import variation_for
 from agenttape_core.lifecycle.without_content import refuse_shape
 from agenttape_core.matching import NO_CALLS, Key, Selector, refuse_unselected
 from agenttape_core.on_demand import load_late
@@ -70,7 +71,7 @@ def prepare(request: SessionRequest) -> Prepared:
     candidates = None
     if request.candidate is not None and request.changes:
         raise ConfigurationError(
-            "candidate= and changes= are two questions: another model, and the recorded one after a change\n"
+            "candidate= and changes are two questions: another model, and the recorded one after a change\n"
             "  give one of them; fakes= and live= say what a candidate may reach"
         )
     given = request.candidate if request.candidate is not None else settings.candidate
@@ -95,7 +96,7 @@ def prepare(request: SessionRequest) -> Prepared:
     )
     if cassette is not None and not policy.records and candidates is None:  # another model may make other calls
         refuse_misspelled(request.options, request.selects, cassette.entries, path)
-    request = _changed_by_test(request, path, policy)
+    request = _varied(request, path, policy)
     prior = cassette.preface if cassette is not None else None
     key = prior.redaction.key if prior is not None else request.key
     matched = prior if policy.serves else None
@@ -171,13 +172,14 @@ def _as_test_replays(request: SessionRequest) -> SessionRequest:
     return request._replace(options=options, may_be_missing=True, judges_unused=False)
 
 
-def _changed_by_test(request: SessionRequest, path: Location, policy: Policy) -> SessionRequest:
-    """Return a request with the changes that a run of the test makes of a replay, such as a fault."""
-    test = this_test()
-    changes = test.changes.get(str(path)) if test is not None and request.is_current else None
-    if changes is None or not policy.recorded or policy.records or request.changes is not None:
+def _varied(request: SessionRequest, path: Location, policy: Policy) -> SessionRequest:
+    """Return a request with what surrounds a replay differs in, such as a fault."""
+    variation = variation_for(str(path)) if request.is_current and policy.recorded and not policy.records else None
+    if variation is None:
         return request
-    return request._replace(changes=changes, judges_changes=False)
+    if request.changes is None:
+        request = request._replace(changes=variation.changes, judges_changes=False)
+    return request._replace(order=variation.order) if request.order is None else request
 
 
 def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cassette | None, bool]:

@@ -1,51 +1,53 @@
-"""The order in which the calls of a replay are answered, where somebody chooses it: `order=`, or an exploration."""
+"""The order in which the calls of a replay are answered, where it's chosen: by a variation, or by an exploration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agenttape_core.engine import Policy
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.lifecycle.imposing import Imposing, Order
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.redaction import Redactor
 from agenttape_core.scheduling import Choices, parsed_order, ranks_of
 from agenttape_core.schema import Header, IndexRow
 
-_cassette: ContextVar[str | None] = ContextVar("agenttape_order_of", default=None)
-_imposed: ContextVar[Imposing | None] = ContextVar("agenttape_order", default=None)
+Order = str | Sequence[int | str]
+"""Numbers of recorded calls in a text, such as `5,3`, or numbers and addresses."""
 
 
-@contextmanager
-def imposing(imposed: Imposing) -> Iterator[Imposing]:
-    """Let the first replay that is opened inside answer its calls in an order, whoever opens it.
+Pick = Callable[[Sequence[int]], int]
+"""Returns one of several numbers of calls."""
+
+
+def recorded_first(waiting: Sequence[int]) -> int:
+    """Return the call that the recording answers first of those that wait."""
+    return waiting[0]
+
+
+class Imposing:
+    """An order that is imposed on the first session that is opened with it.
 
     Args:
-        imposed: The order.
+        order: The order; empty to answer calls in the recorded one.
+        pick: Returns the call that is answered next of those that no order names; by default the recorded one.
+        holds_threads: Whether calls of threads are answered in it, too.
+        is_recorded: Whether the session keeps the recorded order in all, and is only looked at.
     """
-    test = this_test()
-    token = _imposed.set(imposed)
-    if test is not None:
-        test.imposed.append(imposed)
-    try:
-        yield imposed
-    finally:
-        _imposed.reset(token)
-        if test is not None:
-            test.imposed.remove(imposed)
 
-
-@contextmanager
-def on_cassette(path: str) -> Iterator[None]:
-    """Let an order that is imposed hold for the replays of one cassette only, of several that are opened inside."""
-    token = _cassette.set(path)
-    try:
-        yield
-    finally:
-        _cassette.reset(token)
+    def __init__(
+        self, order: Order, pick: Pick = recorded_first, *, holds_threads: bool = True, is_recorded: bool = False
+    ) -> None:
+        self.order = order
+        self.pick = pick
+        self.holds_threads = holds_threads
+        self.is_recorded = is_recorded
+        self.choices: Choices | None = None
+        """The choices of the session, once one is open."""
+        self.rows: Sequence[IndexRow] = ()
+        """The recordings of that session."""
+        self.redactor: Redactor | None = None
+        """Hides what that session hides."""
 
 
 def cassette_and_order(text: str) -> tuple[str, str]:
@@ -55,7 +57,7 @@ def cassette_and_order(text: str) -> tuple[str, str]:
 
 
 def choices_of(
-    order: Order | None,
+    order: Order | Imposing | None,
     path: str,
     header: Header,
     rows: Sequence[IndexRow],
@@ -76,32 +78,27 @@ def choices_of(
     Raises:
         ConfigurationError: If the order names no call of the cassette, or the session is no strict replay.
     """
-    test, imposed = this_test(), _imposed_on(path)
+    test = this_test()
     if order is None and test is not None and test.order is not None and policy.offline:
         name, text = cassette_and_order(test.order)
         order = text if name in {"", Path(path).name.partition(".")[0]} else None
-    if order is not None:
+    if order is None:
+        return None
+    if not isinstance(order, Imposing):
         if not policy.offline:
             raise ConfigurationError(
                 f"order={order!r}: only the calls of a strict replay can be answered in an order that is chosen\n"
                 "  leave out `live` and `candidate`, and replay with mode='replay'"
             )
         return Choices(parsed_order(order, rows), _ranks(header, rows))
-    if imposed is None or imposed.redactor is not None or not policy.offline:
+    if order.redactor is not None or not policy.offline:
         return None
-    imposed.redactor, imposed.rows = redactor, rows
-    if not imposed.is_recorded:
+    order.redactor, order.rows = redactor, rows
+    if not order.is_recorded:
         ranks = _ranks(header, rows)
-        named = parsed_order(imposed.order, rows)
-        imposed.choices = Choices(named, ranks, imposed.pick, holds_threads=imposed.holds_threads)
-    return imposed.choices
-
-
-def _imposed_on(path: str) -> Imposing | None:
-    imposed = _imposed.get()
-    if imposed is None and (test := this_test()) is not None and test.imposed:
-        imposed = test.imposed[-1]  # the test runs in a context of its own
-    return imposed if _cassette.get() in {None, path} else None
+        named = parsed_order(order.order, rows)
+        order.choices = Choices(named, ranks, order.pick, holds_threads=order.holds_threads)
+    return order.choices
 
 
 def _ranks(header: Header, rows: Sequence[IndexRow]) -> dict[int, tuple[int, int]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.interventions import Beyond, checked_beyond
+from agenttape_core.interventions import Beyond
 from agenttape_core.lifecycle.project import Project
 from agenttape_core.lifecycle.remedy import Remedy
 from agenttape_core.lifecycle.sinks import EventsOption
@@ -19,6 +19,7 @@ from agenttape_core.storage import Location
 
 if TYPE_CHECKING:  # most sessions change nothing
     from agenttape_core.interventions import Changes
+    from agenttape_core.lifecycle.ordering import Imposing, Order
 
 
 SELECTING = frozenset({"live", "replay_only", "step_into"})
@@ -72,31 +73,6 @@ class Derivation(NamedTuple):
     origin: Callable[[], Plain] = _no_origin
     on_landed: Callable[[], None] | None = None
     revise: Callable[[Step], Step | None] = unchanged
-
-
-def changed_request(changes: Changes, beyond: Beyond, mode: str | Mode | None, *, derives: bool) -> dict[str, Any]:
-    """Return the fields of a request for a replay in which recorded calls are changed.
-
-    Args:
-        changes: The changes.
-        beyond: What becomes of calls without a recording.
-        mode: The mode that was given.
-        derives: Whether a derived cassette is written in any case.
-
-    Raises:
-        ConfigurationError: If they do not fit together.
-    """
-    if mode is not None and parse_mode(mode) is not Mode.REPLAY:
-        raise ConfigurationError(
-            f"changes=... is for a replay, and mode={mode!r} records\n"
-            "  record the run first, then change it in the mode replay"
-        )
-    beyond = checked_beyond(beyond)
-    executes = not isinstance(beyond, str)
-    notes = {str(key): str(change) for key, change in changes.items()} if isinstance(changes, Mapping) else {}
-    origin = (lambda: {"changes": dict(notes)}) if notes else _no_origin
-    derivation = Derivation(origin=origin) if derives or executes else None
-    return {"changes": changes, "beyond": beyond, "mode": Mode.REPLAY, "derivation": derivation}
 
 
 def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path | None:
@@ -196,4 +172,4 @@ class SessionRequest(NamedTuple):
     beyond: Beyond = "stop"
     judges_changes: bool = True
     judges_unused: bool = True
-    order: str | Sequence[int | str] | None = None
+    order: Order | Imposing | None = None

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agenttape_core.engine import Mode
-    from agenttape_core.interventions import Change
-    from agenttape_core.lifecycle.imposing import Imposing
     from agenttape_core.session import Report, Session
     from agenttape_core.storage import Location
 
@@ -64,13 +62,12 @@ class RunningTest:
         reports: The reports of its sessions that have ended.
         failed: Its blocks with a cassette that have failed, or could not begin.
         pending: The recordings that wait for review since a session of the test, by their cassettes.
-        changes: What comes of recorded calls in this run of the test instead of what was recorded, by the cassette.
         sessions: Its sessions that have ended, where somebody wants them.
         options: The options of replays that it opens itself, which then need no cassette; `None` leaves them to the
             program. One that names a mode keeps its own.
         pace: The time that its replays take, if the command line says so.
         order: The order in which calls of its replays are answered, if the command line says so.
-        imposed: The orders that are imposed on its replays while it is explored, the innermost last.
+        varied: The differences of its replays from plain ones, the innermost last.
         derive_to: Returns the file of what a replay of a cassette with something live did; `None` leaves it beside.
         is_part: Returns whether a session that is opened now serves several tests, of which only some run here.
     """
@@ -83,12 +80,11 @@ class RunningTest:
     reports: list[Report] = field(default_factory=list)
     failed: list[FailedBlock] = field(default_factory=list)
     pending: dict[Location, Location] = field(default_factory=dict)
-    changes: dict[str, Mapping[int, Change]] = field(default_factory=dict)
     sessions: list[Session] | None = None
     options: Mapping[str, Any] | None = None
     pace: str | None = None
     order: str | None = None
-    imposed: list[Imposing] = field(default_factory=list)
+    varied: list[Any] = field(default_factory=list)
     derive_to: Callable[[Location], Location | None] = _beside
     is_part: Callable[[], bool] = bool
 

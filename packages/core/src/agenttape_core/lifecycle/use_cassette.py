@@ -16,12 +16,12 @@ from agenttape_core.garbage import collecting_late_before
 
 if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` stays quick
     from agenttape_core.engine import Mode, OnMiss
-    from agenttape_core.interventions import Beyond, Changes
     from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
     from agenttape_core.lifecycle.proof import Proof
     from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.lifecycle.sinks import EventsOption
     from agenttape_core.lifecycle.start_session import Opened
+    from agenttape_core.lifecycle.variation import Variation
     from agenttape_core.matching import Key, Matcher, OnRepeat, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session
@@ -139,7 +139,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
 
     You can set each option for a project, as `[tool.agenttape]` in `pyproject.toml`, or for one command, as
     `AGENTTAPE_<OPTION>`. The argument wins over the environment, the environment over the file. `redact`, `auto`,
-    `fakes`, `changes`, `beyond`, `order` and `to` can only be arguments.
+    `fakes`, `vary` and `to` can only be arguments.
 
     Args:
         name_or_path: A bare name (`"weather"` means `cassettes/weather.yaml`), a path that ends with `.yaml`, `.yml` or
@@ -199,14 +199,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         fakes: Functions that answer calls without a recording, by the name of the tool. They get its arguments.
         drift: Whether a run that made calls without a recording fails at its end (`fail`), or not (`report`).
         unavailable: The text that a model reads about a tool without a recording.
-        changes: Other outcomes of recorded calls: `raises`, `returns`, `edits`, `cut` or `late`, by number, address,
-            kind or name of the call, or a pattern of places such as `"**/search"`. The first attempt is changed, the
-            next one gets the recording; `always` changes each.
-        beyond: What a call without a recording gets once a change was made: a miss (`stop`), the recording at its
-            location (`address`), or a real call, if its kind or name is given here.
+        vary: What differs from a plain replay: a `Variation` with other outcomes of recorded calls, or another order of
+            answers. With changes, recordings that aren't used don't fail the replay unless you set `on_unused`.
         to: The derived cassette that a replay with live or changed calls writes; by default `NAME.derived.yaml`.
-        order: Calls to answer first if several wait in an event loop, in this order: numbers as `agenttape show` prints
-            them (`"5,3"`), or a list with addresses. By default the recorded order.
 
     Raises:
         ConfigurationError: An option or setting is not valid; on construction or entry.
@@ -235,10 +230,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         fakes: Mapping[str, Callable[..., Any]] | None = None,
         drift: Drifting | None = None,
         unavailable: str | None = None,
-        changes: Changes | None = None,
-        beyond: Beyond = "stop",
+        vary: Variation | None = None,
         to: str | Path | None = None,
-        order: str | Sequence[int | str] | None = None,
         on_unused: OnUnused | None = None,
         on_error: OnError | None = None,
         review: bool | None = None,
@@ -255,13 +248,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         tags: Sequence[str] | None = None,
     ) -> None:
         from agenttape_core.lifecycle.remedy import caller, remedy_for
-        from agenttape_core.lifecycle.request import (
-            SELECTING,
-            SessionRequest,
-            changed_request,
-            checked_fakes,
-            checked_target,
-        )
+        from agenttape_core.lifecycle.request import SELECTING, SessionRequest, checked_fakes, checked_target
         from agenttape_core.settings import explicit
 
         options = {
@@ -288,22 +275,19 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "allow_hosts": allow_hosts,
             "tags": tags,
         }
-        super().__init__(
-            SessionRequest(
-                cassette=name_or_path,
-                options=explicit(options),
-                selects=SELECTING,
-                redact=redact,
-                auto=auto,
-                events=events,
-                remedy=remedy_for(caller() if mode is not None else None),
-                candidate=candidate,
-                fakes=checked_fakes(fakes or {}),
-                derived_as=checked_target(to, mode),
-                **(changed_request(changes, beyond, mode, derives=to is not None) if changes is not None else {}),
-                order=order,
-            )
+        request = SessionRequest(
+            cassette=name_or_path,
+            options=explicit(options),
+            selects=SELECTING,
+            redact=redact,
+            auto=auto,
+            events=events,
+            remedy=remedy_for(caller() if mode is not None else None),
+            candidate=candidate,
+            fakes=checked_fakes(fakes or {}),
+            derived_as=checked_target(to, mode),
         )
+        super().__init__(vary.applied_to(request) if vary is not None else request)
 
     def __enter__(self) -> Session:
         self._refuse_proof()

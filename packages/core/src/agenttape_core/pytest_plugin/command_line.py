@@ -96,7 +96,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--cassette-resume",
         metavar="FILE",
-        help="continue from the JSON --cassette-report of an earlier run, and keep its samples",
+        help="take over the samples or faults of an earlier run from its JSON --cassette-report",
     )
     group.addoption(
         "--cassette-pace",
@@ -127,7 +127,7 @@ def _samples(text: str) -> tuple[int, int]:
 EXPERIMENTS = {
     "faults": ("kinds",),
     "orders": ("runs", "seed"),
-    "mutants": ("runs",),
+    "mutants": ("runs", "seed", "jobs", "only"),
     "model": ("model",),
     "live": (),
 }
@@ -154,7 +154,9 @@ def choose_experiments(config: pytest.Config) -> None:
             option.explore = _number(text, given.get("runs", "200"))
             option.explore_seed = _number(text, given.get("seed", "7"))
         elif name == "mutants":
-            option.adequacy = _number(text, given.get("runs", "200"))
+            only = given.pop("only", "")
+            numbers = {key: _number(text, value) for key, value in given.items()}
+            option.adequacy = {**numbers, "only": [word for word in only.split(",") if word]}
         elif name == "live":
             option.cassette_drift = True
         elif "model" in given:
@@ -192,7 +194,7 @@ def refuse(config: pytest.Config) -> None:
     choose_experiments(config)
     option = config.option
     if option.faults is not None:
-        from agenttape_core.pytest_plugin.faulting import refuse_unknown as refuse_unknown_faults
+        from agenttape_core.pytest_plugin.experimenting import refuse_unknown_faults
 
         refuse_unknown_faults(config)
     if option.rerecord == "stale" and option.cassette_max_age is None:
@@ -210,9 +212,8 @@ def refuse(config: pytest.Config) -> None:
 
         keep_to(option.cassette_max_usd, config)
     _refuse_pace(option.cassette_pace)
-    _refuse_edits(option.adequacy)
     if option.explore is not None or option.cassette_order is not None:
-        from agenttape_core.pytest_plugin.exploring import refuse_unknown as refuse_unknown_orders
+        from agenttape_core.pytest_plugin.experimenting import refuse_unknown_orders
 
         refuse_unknown_orders(config)
     if option.cassette_report:
@@ -234,8 +235,8 @@ def _choose_plan(option: argparse.Namespace) -> None:
 def _refuse_candidates(config: pytest.Config) -> None:
     option = config.option
     if not option.cassette_candidate:
-        if option.cassette_resume is not None:
-            raise pytest.UsageError("--cassette-resume needs --cassette-lab=model:MODEL")
+        if option.cassette_resume is not None and option.faults is None:
+            raise pytest.UsageError("--cassette-resume needs --cassette-lab=model:MODEL or --cassette-lab=faults")
         return
     if option.rerecord is not None or option.cassette_mode not in _REPLAYING:
         raise pytest.UsageError(
@@ -257,11 +258,6 @@ def _refuse_candidates(config: pytest.Config) -> None:
             raise pytest.UsageError(
                 f"--cassette-resume={option.cassette_resume}: it holds samples of {', '.join(sorted(known))} only"
             )
-
-
-def _refuse_edits(edits: int | None) -> None:
-    if edits is not None and edits < 1:
-        raise pytest.UsageError(f"--cassette-lab=mutants:runs={edits}: expected the number of edits to try, at least 1")
 
 
 def _refuse_pace(pace: str | None) -> None:

@@ -23,7 +23,7 @@ def lines_of(config: pytest.Config, tests: Sequence[str]) -> list[str]:
     here, root = Path.cwd(), config.rootpath
     named = [os.path.relpath(root / file, here) + colons + rest for file, colons, rest in map(_parted, tests)]
     try:
-        return mutants(named, runs=config.option.adequacy).lines()
+        return mutants(named, **config.option.adequacy).lines()
     except AgentTapeError as error:
         return str(error).splitlines()
 

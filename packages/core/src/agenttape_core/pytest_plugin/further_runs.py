@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def note_end(item: pytest.Item, report: pytest.TestReport) -> None:
     if report.passed and (has_faults or _wants_orders(item)):
         item.stash.setdefault(_PASSED, True)
     elif report.failed and has_faults:
-        from agenttape_core.pytest_plugin.faulting import exclude
+        from agenttape_core.pytest_plugin.experimenting import exclude
 
         exclude(item)
 
@@ -49,41 +50,21 @@ def more_of(
     running = item.stash.get(key, None)
     if item.stash.get(_PASSED, False):
         item.stash[_PASSED] = False  # its further runs have a teardown, too
-        further = _try_orders if _wants_orders(item) else _try_faults
+        further = ("experimenting", "try_orders" if _wants_orders(item) else "try_faults")
     elif running is not None and running.is_to_try:
-        further = _try_candidates
+        further = ("trying", "try_candidates")
     elif running is not None and running.is_to_verify:
-        further = _verify
+        further = ("verifying", "verify")
     elif running is not None and running.is_to_prove:
         return functools.partial(running.prove, nextitem, key)
     else:
         return None
-    return functools.partial(further, item, nextitem, key)
+    return functools.partial(_further, *further, item, nextitem, key)
 
 
-def _try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
-    from agenttape_core.pytest_plugin.trying import fail_worse, try_candidates
-
-    try_candidates(item, nextitem, key)
-    fail_worse(item)
-
-
-def _try_orders(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
-    from agenttape_core.pytest_plugin.exploring import try_orders
-
-    try_orders(item, nextitem, key)
-
-
-def _try_faults(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
-    from agenttape_core.pytest_plugin.faulting import try_faults
-
-    try_faults(item, nextitem, key)
-
-
-def _verify(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
-    from agenttape_core.pytest_plugin.verifying import verify
-
-    verify(item, nextitem, key)
+def _further(module: str, name: str, *given: Any) -> None:
+    """Make the further runs of a test; what makes them is imported when they are due."""
+    getattr(import_module(f"agenttape_core.pytest_plugin.{module}"), name)(*given)
 
 
 def _wants_faults(item: pytest.Item) -> bool:

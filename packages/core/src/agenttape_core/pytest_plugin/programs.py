@@ -13,11 +13,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agenttape_core.errors import AgentTapeError, ConfigurationError
-from agenttape_core.experiments.program import Run, Source, Variation
+from agenttape_core.errors import AgentTapeError, ConfigurationError, UnusedInteractionsError
+from agenttape_core.experiments.program import Run, Source
+from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.lifecycle.variation import Variation, varying
 from agenttape_core.pytest_plugin.again import run_again, tear_down_for
 from agenttape_core.pytest_plugin.cassette_options import chosen_by
+from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.replayed import REPLAYED
+from agenttape_core.session import Session
 
 Result = TypeVar("Result")
 
@@ -34,6 +38,8 @@ class TestProgram:
         item: The test.
         nextitem: The next one; there is none, as one test is run at a time.
         key: The place of the test's cassette among its stashed objects.
+        varied: The session of the test, among all that it opens, whose cassette is varied, as it was in a plain replay;
+            by default the one of its marker.
     """
 
     __test__ = False  # not a class of tests for pytest
@@ -41,6 +47,7 @@ class TestProgram:
     item: pytest.Item
     nextitem: pytest.Item | None
     key: pytest.StashKey[Any]
+    varied: Session | None = None
 
     @property
     def name(self) -> str:
@@ -79,14 +86,17 @@ class TestProgram:
             case=_case_of(item),
         )
 
-    def run(self, opening: Variation) -> Run:
+    def run(self, variation: Variation) -> Run:
         """Run the test once with a cassette, and return how it ended."""
+        if self.key in self.item.stash:
+            del self.item.stash[self.key]  # if the setup fails, there is no other
+        return self._of_marker(variation) if self.varied is None else self._among_several(self.varied, variation)
+
+    def _of_marker(self, variation: Variation) -> Run:
         item = self.item
         if item.get_closest_marker("cassette") is None:
-            item.add_marker(pytest.mark.cassette(str(opening.cassette)))
-        item.stash[REPLAYED] = opening
-        if self.key in item.stash:
-            del item.stash[self.key]
+            item.add_marker(pytest.mark.cassette(str(variation.cassette)))
+        item.stash[REPLAYED] = variation
         try:
             raised = run_again(item, self.nextitem)
         finally:
@@ -100,6 +110,35 @@ class TestProgram:
         if isinstance(error, pytest.skip.Exception):
             raise ConfigurationError(f"{self.name} is skipped: {error}")
         return Run(running.opened, None, error, tuple(running.failed_inside))
+
+    def _among_several(self, varied: Session, variation: Variation) -> Run:
+        test = this_test()
+        assert test is not None
+        assert test.sessions is not None
+        test.sessions.clear()
+        with varying(variation, str(varied.path)):
+            raised = run_again(self.item, self.nextitem)
+        session = next((one for one in test.sessions if one.path == varied.path), varied)
+        error = raised.value if raised is not None else None
+        if error is not None and isinstance(ours_in(error), UnusedInteractionsError):
+            error = None  # what it did not ask for is seen in the report
+        return Run(session, None, error, is_assertion=isinstance(error, pytest.fail.Exception))
+
+
+def replays_of(
+    item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]
+) -> list[tuple[TestProgram, Run]]:
+    """Return a test that has passed as programs: one for each cassette that it has replayed, and how that ended.
+
+    Args:
+        item: The test. Its own fixtures have been torn down.
+        nextitem: The next test.
+        key: The place of the test's cassette among its stashed objects.
+    """
+    test = this_test()
+    sessions = test.sessions if test is not None and test.sessions is not None else []
+    replayed = {one.path: one for one in sessions if one.is_replay and one.report.served and not one.report.executed}
+    return [(TestProgram(item, nextitem, key, one), Run(one)) for one in replayed.values()]
 
 
 def _case_of(item: Any) -> dict[str, int]:

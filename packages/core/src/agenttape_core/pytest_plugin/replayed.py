@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:  # imported by those who change something
-    from agenttape_core.experiments.program import Variation
+    from agenttape_core.lifecycle.variation import Variation
 
 REPLAYED: pytest.StashKey[Variation] = pytest.StashKey()
 """Of a test that is run as a program: the replay of this run."""

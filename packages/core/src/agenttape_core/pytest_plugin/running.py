@@ -116,7 +116,7 @@ class Running:
             write_to=live,
         )
         if (changed := item.stash.get(REPLAYED, None)) is not None:
-            wanted = changed.applied_to(wanted)
+            wanted = changed.replayed_by(wanted)
         self._block = (ContainedBlock if item.stash.get(AGAIN, False) else CassetteBlock)(wanted)
         self._cassette: TestCassette | None = None
         self._is_open = False

@@ -107,6 +107,7 @@ def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.
         item.stash[key] = first
     if problem:
         pytest.fail(problem, pytrace=False)
+    fail_worse(item)
 
 
 class _Trying(NamedTuple):

@@ -147,14 +147,14 @@ class WholeRun:
             from agenttape_core.pytest_plugin.trying import plans_in
 
             self._trial_plans += plans_in(report.user_properties)
-        if "agenttape.faults" in names:
-            from agenttape_core.pytest_plugin.faulting import matrices_in
+        if not names.isdisjoint({"agenttape.faults", "agenttape.explored"}):
+            self._note_results(report.user_properties)
 
-            self._matrices += matrices_in(report.user_properties)
-        if "agenttape.explored" in names:
-            from agenttape_core.pytest_plugin.exploring import explored_in
+    def _note_results(self, properties: Sequence[tuple[str, object]]) -> None:
+        from agenttape_core.pytest_plugin.experimenting import explored_in, matrices_in
 
-            self._explored += explored_in(report.user_properties)
+        self._matrices += matrices_in(properties)
+        self._explored += explored_in(properties)
 
     def _note_miss(self, report: pytest.TestReport) -> None:
         if hasattr(self._config, "workerinput"):
@@ -228,6 +228,10 @@ class WholeRun:
             from agenttape_core.pytest_plugin.trying import interrupted_in
 
             self._trials += interrupted_in(self._config)
+        if "agenttape_core.pytest_plugin.experimenting" in sys.modules:
+            from agenttape_core.pytest_plugin.experimenting import INTERRUPTED
+
+            self._note_results(self._config.stash.get(INTERRUPTED, []))
         if option.adequacy is not None and self._passed:
             from agenttape_core.pytest_plugin.editing import lines_of
 
@@ -250,9 +254,11 @@ class WholeRun:
 
             write_trials(path, self._trials)
         elif self._matrices or option.faults is not None:
-            from agenttape_core.pytest_plugin.faulting import write_matrices
+            from agenttape_core.experiments.strategies.faults import FaultMatrices
+            from agenttape_core.tools.reporting.forms import write_report
 
-            write_matrices(path, self._matrices)
+            found = FaultMatrices(tuple(self._matrices))
+            write_report(path, found.to_checked(), found.to_dict(), str(found))
         else:
             return False
         return True
@@ -313,9 +319,9 @@ class WholeRun:
 
             yield "what it would take", plan_lines(self._trial_plans)
         if self._matrices:
-            from agenttape_core.experiments.strategies.faults import lines_of as table_of
+            from agenttape_core.experiments.strategies.faults import FaultMatrices
 
-            yield "faults", table_of(self._matrices)
+            yield "faults", str(FaultMatrices(tuple(self._matrices))).splitlines()
         if self._explored:
             yield "orders", self._explored
         if self._adequate:

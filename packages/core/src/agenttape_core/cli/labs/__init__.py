@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.cassettes import STDIN, found_one
-from agenttape_core.cli.output import print_json, print_text
-from agenttape_core.tools.reporting.forms import FORMS
+from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
+from agenttape_core.cli.programs import with_program
+from agenttape_core.tools.reporting.forms import WRITTEN, write_report
 
 if TYPE_CHECKING:
-    from agenttape_core.tools.reporting.findings import Checked
+    from agenttape_core.experiments.engine import Result
 
 Function = Callable[..., Any]
+Option = Callable[[Function], Function]
 
 EXPERIMENTS: Mapping[str, str] = {
     "bisect": "Find the first commit whose program doesn't replay its recording.",
@@ -31,21 +34,42 @@ EXPERIMENTS: Mapping[str, str] = {
 """Each is a function in a module of its name, imported when it's used; with the first sentence of its help."""
 
 
-class Reported(Protocol):
-    """The result of an experiment."""
+def experiment(example: str, *options: Option) -> Callable[[Function], click.Command]:
+    """Make a command of an experiment on one program, from a function of the program and the recording.
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+    The function takes each option by its name, and `on_run`, which shows the progress; it returns the result.
+
+    Args:
+        example: An example command line.
+        options: Its options, besides the recording and the files of the result, which all have.
+    """
+
+    def made(function: Function) -> click.Command:
+        @functools.wraps(function)
+        def run(target: str, *, cassette: str | None, reports: tuple[str, ...], as_json: bool, **given: Any) -> int:
+            path = recording_of(cassette)
+            with progress_bar(given.get("runs"), "replaying") as advance:
+                found = with_program(
+                    target, lambda program: function(program, path, on_run=advance, **given), cassette=path
+                )
+            return finished(found, reports, as_json=as_json)
+
+        command: Function = run
+        around: list[Option] = [click.argument("target"), with_cassette, *options, with_report]
+        for option in reversed(around):
+            command = option(command)
+        return verb(example)(command)
+
+    return made
 
 
-def with_cassette(function: Function) -> Function:
-    """Add the option for the recording."""
-    return click.option(
-        "--cassette", metavar="NAME", help="The recording; by default the one that the target has by itself."
-    )(function)
+with_cassette: Option = click.option(
+    "--cassette", metavar="NAME", help="The recording; by default the one that the target has by itself."
+)
+"""The option for the recording."""
 
 
-def with_runs(default: int, text: str) -> Callable[[Function], Function]:
+def with_runs(default: int, text: str) -> Option:
     """Add the option for the number of replays.
 
     Args:
@@ -55,7 +79,7 @@ def with_runs(default: int, text: str) -> Callable[[Function], Function]:
     return click.option("--runs", type=click.IntRange(1), default=default, show_default=True, metavar="N", help=text)
 
 
-def with_seed(default: int) -> Callable[[Function], Function]:
+def with_seed(default: int) -> Option:
     """Add the option for the seed.
 
     Args:
@@ -64,23 +88,26 @@ def with_seed(default: int) -> Callable[[Function], Function]:
     return click.option("--seed", default=default, show_default=True, help="Draw what is drawn with this seed.")
 
 
-def with_report(function: Function) -> Function:
-    """Add the option for files of the result."""
-    return click.option(
-        "--report",
-        "reports",
-        multiple=True,
-        metavar="FILE",
-        callback=_refuse_unknown,
-        help=f"Write the result to a file: .json, .txt, {', '.join(FORMS)}. Repeatable.",
-    )(function)
-
-
 def _refuse_unknown(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
     for file in files:
-        if Path(file).suffix not in {".json", ".txt", *FORMS}:
-            raise click.BadParameter(f"{file}: the suffix is the form; use one of .json, .txt, {', '.join(FORMS)}")
+        if Path(file).suffix not in WRITTEN:
+            raise click.BadParameter(f"{file}: the suffix is the form; use one of {', '.join(WRITTEN)}")
     return files
+
+
+with_report: Option = click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="FILE",
+    callback=_refuse_unknown,
+    help=f"Write the result to a file: {', '.join(WRITTEN)}. Repeatable.",
+)
+"""The option for files of the result."""
+with_resume: Option = click.option(
+    "--resume", metavar="FILE", type=click.Path(), help="Take over what this earlier --report FILE.json holds."
+)
+"""The option for the report of an earlier run."""
 
 
 def recording_of(cassette: str | None) -> str | Path | None:
@@ -94,42 +121,22 @@ def recording_of(cassette: str | None) -> str | Path | None:
     return (found_one(cassette).path or cassette) if cassette is not None else None
 
 
-def show(found: Reported, *, as_json: bool, text: str | None = None) -> None:
-    """Print what an experiment has found.
+def finished(found: Result, reports: tuple[str, ...], *, as_json: bool, text: str | None = None) -> int:
+    """Print what an experiment has found, write it to files, and return the exit code.
 
     Args:
         found: The result.
+        reports: The files.
         as_json: Whether it is printed as JSON.
         text: The text in place of its own.
     """
+    text = str(found) if text is None else text
     if as_json:
         print_json(found.to_dict())
     else:
-        print_text(str(found) if text is None else text)
-
-
-def write_reports(files: tuple[str, ...], plain: Any, text: str, checked: list[Checked] | None = None) -> None:
-    """Write a result to files, each in the form of its suffix.
-
-    Args:
-        files: The files.
-        plain: The result as plain data.
-        text: The result as text.
-        checked: The result for the reporters of checks.
-
-    Raises:
-        UsageError: If this result has no such form.
-    """
-    for file in files:
-        suffix = Path(file).suffix
-        if suffix == ".json":
-            content = json.dumps(plain, indent=2, default=str)
-        elif suffix in FORMS and checked is not None:
-            content = FORMS[suffix](checked)
-        elif suffix == ".md":
-            content = f"```text\n{text}\n```\n"
-        elif suffix == ".txt":
-            content = f"{text}\n"
-        else:
-            raise click.UsageError(f"--report {file}: this experiment has no findings for {suffix}; use .json or .txt")
-        Path(file).write_text(content, encoding="utf-8", newline="\n")
+        print_text(text)
+    for file in reports:
+        write_report(file, found.to_checked(), found.to_dict(), text)
+    if not found.is_whole:
+        return INTERRUPTED
+    return OK if found.ok else FINDINGS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agenttape_core.cli.app import OK
-from agenttape_core.cli.labs import recording_of, show, with_cassette, with_report, write_reports
+from agenttape_core.cli.labs import finished, recording_of, with_cassette, with_report
 from agenttape_core.cli.output import progress_bar, verb
 from agenttape_core.experiments.strategies.bisect import bisect as run_bisect
 
@@ -28,7 +27,6 @@ def bisect(target: str, *, cassette: str | None, good: str, bad: str, reports: t
     """
     path = recording_of(cassette)
     with progress_bar(None, "replaying") as advance:
-        found = run_bisect(target, path, good=good, bad=bad, on_replay=advance)
-    show(found, as_json=as_json)
-    write_reports(reports, found.to_dict(), str(found))
-    return OK if found.is_found else UNJUDGED
+        found = run_bisect(target, path, good=good, bad=bad, on_run=advance)
+    code = finished(found, reports, as_json=as_json)
+    return UNJUDGED if found.is_whole and not found.is_found else code

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agenttape_core.cli.app import FINDINGS, OK
-from agenttape_core.cli.labs import recording_of, show, with_report, write_reports
+from agenttape_core.cli.labs import finished, recording_of, with_report
 from agenttape_core.cli.output import progress_bar, verb
 from agenttape_core.experiments.strategies.change import change as run_change
 
@@ -33,7 +32,5 @@ def change(
     """
     paths = [recording_of(one) or one for one in cassettes] or None
     with progress_bar(None, "replaying") as advance:
-        found = run_change(targets, paths, base=base, to=to, on_replay=advance)
-    show(found, as_json=as_json)
-    write_reports(reports, found.to_dict(), str(found), found.to_checked())
-    return FINDINGS if {"CHANGED", "UNCLEAR"} & set(found.count()) else OK
+        found = run_change(targets, paths, base=base, to=to, on_run=advance)
+    return finished(found, reports, as_json=as_json)

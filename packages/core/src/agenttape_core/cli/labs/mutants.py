@@ -5,7 +5,15 @@ from __future__ import annotations
 import click
 
 from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK
-from agenttape_core.cli.labs import recording_of, show, with_cassette, with_report, with_runs, with_seed, write_reports
+from agenttape_core.cli.labs import (
+    finished,
+    recording_of,
+    with_cassette,
+    with_report,
+    with_resume,
+    with_runs,
+    with_seed,
+)
 from agenttape_core.cli.output import progress_bar, verb
 from agenttape_core.experiments.strategies.mutants import Adequacy
 from agenttape_core.experiments.strategies.mutants import mutants as run_mutants
@@ -22,6 +30,8 @@ from agenttape_core.experiments.strategies.mutants.search import MOST, SEED
 @with_seed(SEED)
 @click.option("--mutant", metavar="ID", help="Try only this edit.")
 @click.option("--live", metavar="NAMES", help="Call these kinds or names for real, such as tool.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Try N at a time.")
+@with_resume
 @click.option("--fail-under", type=click.FloatRange(0, 1), metavar="SHARE", help="Exit with 1 if less is noticed.")
 @with_report
 def mutants(
@@ -35,6 +45,8 @@ def mutants(
     seed: int,
     mutant: str | None,
     live: str | None,
+    jobs: int,
+    resume: str | None,
     fail_under: float | None,
     reports: tuple[str, ...],
     as_json: bool,
@@ -61,10 +73,12 @@ def mutants(
             seed=seed,
             mutant=mutant,
             live=_words(live),
-            on_mutant=lambda *_: advance(),
+            jobs=jobs,
+            resume=resume,
+            on_run=advance,
         )
-    show(found, as_json=as_json, text="\n".join(map(str, found.judged)) if mutant is not None else None)
-    write_reports(reports, found.to_dict(), str(found))
+    text = "\n".join(map(str, found.judged)) if mutant is not None else None
+    finished(found, reports, as_json=as_json, text=text)
     return _code(found, fail_under, mutant)
 
 

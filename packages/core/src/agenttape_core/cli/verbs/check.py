@@ -22,7 +22,7 @@ from agenttape_core.cli import findings
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import Found, paths_argument
 from agenttape_core.cli.findings import Paths, files_in
-from agenttape_core.cli.labs import with_report, write_reports
+from agenttape_core.cli.labs import with_report
 from agenttape_core.cli.measures import Measure, covered, scored
 from agenttape_core.cli.output import print_json, print_text, printable, progress, verb
 from agenttape_core.cli.redacting import redacting_settings, redaction_off_option
@@ -31,6 +31,7 @@ from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.settings import Settings
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reporting import Checked, Judged
+from agenttape_core.tools.reporting.forms import write_report
 from agenttape_core.tools.reporting.github import commands
 from agenttape_core.tools.reporting.markdown import headline, markdown
 from agenttape_core.tools.reporting.masking import Mask
@@ -111,7 +112,8 @@ def check(
         _write(baseline or _BASELINE, baseline_text(gathered.facts))
     passed = not any(run.has_failed for run in checked)
     plain = {"passed": passed, "runs": [run.to_dict() for run in checked], **{n: m.plain for n, m in measures.items()}}
-    write_reports(reports, plain, "\n".join(text for text, _ in _lines(checked)), checked)
+    for file in reports:
+        write_report(file, checked, plain, "\n".join(text for text, _ in _lines(checked)), has_table=False)
     if github:
         _annotate(checked)
     if as_json:

@@ -9,6 +9,7 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError, VerificationError, counted, shown_path
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, target_and_recording
+from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Bisection:
         replays: The number of replays that it took.
         why: How the replay of that commit differs.
         unjudged: Why some commits can't be judged, by their ids.
+        is_whole: Whether it came to its end; if not, the candidates are those that were left.
     """
 
     target: str
@@ -32,15 +34,23 @@ class Bisection:
     replays: int
     why: str
     unjudged: dict[str, str]
+    is_whole: bool = True
 
     @property
     def is_found(self) -> bool:
         """True if it is one commit, and not one of several."""
         return len(self.candidates) == 1
 
+    ok = is_found
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {**asdict(self), "found": self.is_found}
+
+    def to_checked(self) -> list[Checked]:
+        """Return it for the reporters of checks."""
+        found = Finding(f"{' or '.join(self.candidates)} does not replay it", "the recorded calls", self.why)
+        return [judged_by("bisect", self.target, self.cassette, [found])]
 
     def __str__(self) -> str:
         searched = f"{counted(self.replays, 'replay')} of {counted(self.commits, 'commit')}"
@@ -59,26 +69,27 @@ def bisect(
     *,
     good: str,
     bad: str = "HEAD",
-    on_replay: Callable[[], object] | None = None,
+    on_run: Callable[[], object] | None = None,
 ) -> Bisection:
     """Find the first commit whose program doesn't replay a recording strictly.
 
     Each commit that is tried is checked out in a worktree of its own and replayed in a separate process. Nothing is
-    called for real, so it costs nothing. Of N commits, it replays the last, and then log2(N).
+    called for real, so it costs nothing. Of N commits, it replays the last, and then log2(N). An interruption by the
+    keyboard ends it, and the commits that are left are returned.
 
     Args:
         target: The program: `module:function`, `path/to/file.py:function`, or the id of a test.
         cassette: Its recording, as `use_cassette` takes it; by default the test's own, as it is in the working tree.
         good: A commit that replays it. It is not replayed.
         bad: A later commit that doesn't.
-        on_replay: Called after each replay.
+        on_run: Called after each replay.
 
     Raises:
         ConfigurationError: If there are no commits between both, or no such program or recording.
         VerificationError: If the bad commit replays the recording, or can't be judged.
     """
     name, path = target_and_recording(target, cassette)
-    with Revisions(on_replay) as trees:
+    with Revisions(on_run) as trees:
         first, last = trees.commit(good, "--good"), trees.commit(bad, "--bad")
         commits = trees.between(first, last)
         if not commits:
@@ -113,11 +124,15 @@ class _Search:
             raise VerificationError(f"{bad} replays {shown} as it was recorded, so there's nothing to find")
         if last.how == "unjudged":
             raise VerificationError(f"{bad} can't be judged: {last.why}\n  name an earlier commit with --bad")
-        while (place := self._next(low, high)) is not None:
-            if self._known[place].how == "same":
-                low = place
-            else:
-                high = place
+        is_whole = True
+        try:
+            while (place := self._next(low, high)) is not None:
+                if self._known[place].how == "same":
+                    low = place
+                else:
+                    high = place
+        except KeyboardInterrupt:
+            is_whole = False
         commits = self._commits
         return Bisection(
             target=self._target,
@@ -129,6 +144,7 @@ class _Search:
             unjudged={
                 commits[place][:10]: one.why for place, one in sorted(self._known.items()) if one.how == "unjudged"
             },
+            is_whole=is_whole,
         )
 
     def _next(self, low: int, high: int) -> int | None:

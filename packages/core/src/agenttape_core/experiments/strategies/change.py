@@ -68,6 +68,16 @@ class Changed:
         """Return how often there is each verdict."""
         return Counter(case.verdict for case in self.cases)
 
+    @property
+    def ok(self) -> bool:
+        """True if no recording is CHANGED or UNCLEAR."""
+        return not {"CHANGED", "UNCLEAR"} & set(self.count())
+
+    @property
+    def is_whole(self) -> bool:
+        """True, as an interruption leaves nothing that could be shown."""
+        return True
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         cases = [{**asdict(case), "verdict": case.verdict, "why": case.why} for case in self.cases]
@@ -108,7 +118,7 @@ def change(
     *,
     base: str,
     to: str | None = None,
-    on_replay: Callable[[], object] | None = None,
+    on_run: Callable[[], object] | None = None,
 ) -> Changed:
     """Compare a changed program with its base on what was recorded, for free.
 
@@ -120,7 +130,7 @@ def change(
         cassette: The recording of a function, or several; by default the test's own.
         base: The revision to compare with, in git's words.
         to: The changed revision; by default the working tree.
-        on_replay: Called after each replay.
+        on_run: Called after each replay.
 
     Raises:
         ConfigurationError: If there's no such revision, program or recording.
@@ -130,7 +140,7 @@ def change(
     if not targets or not given:
         raise ConfigurationError("change: name a program and its recording")
     pairs = [target_and_recording(one, each) for one in targets for each in given]
-    with Revisions(on_replay) as trees:
+    with Revisions(on_run) as trees:
         before = trees.commit(base, "--base")
         after = trees.commit(to, "--to") if to is not None else None
         of_base = [trees.replayed(before, name, path) for name, path in pairs]  # one checkout for all

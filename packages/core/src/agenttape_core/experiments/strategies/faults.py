@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
+from agenttape_core.experiments.engine import Experiment, adrive, drive, earlier
+from agenttape_core.experiments.program import Call, FunctionProgram, Program, Run, recorded, recording
 from agenttape_core.experiments.strategies.fault_kinds import CONTROL, NOTE, FaultKind, chosen_kinds, with_controls
-from agenttape_core.experiments.what_if import WhatIf, awhat_if, what_if
 from agenttape_core.interventions import Change
+from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.matching import bare_step
 from agenttape_core.schema import Interaction
-from agenttape_core.session import Report, Session, Source
-from agenttape_core.storage import open_cassette
+from agenttape_core.session import Session, Source
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 
 MANY = 24
 """The number of calls of a run from which on some stand for others."""
 _OF_CLASS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A recorded call that fails.
-
-    Args:
-        number: Its number in the cassette.
-        kind: Its kind.
-        name: Its name.
-        address: Where it is made.
-    """
-
-    number: int
-    kind: str
-    name: str
-    address: str
-
-    def __str__(self) -> str:
-        return f"{self.number:>4}  {self.kind} {self.name} at {self.address}"
 
 
 class Planned(NamedTuple):
@@ -55,7 +34,7 @@ class Planned(NamedTuple):
     """
 
     fault: FaultKind
-    target: Target
+    target: Call
     change: Change
 
 
@@ -88,7 +67,7 @@ def planned(source: Source, served: Iterable[int], kinds: Sequence[FaultKind], m
     items = [source.interaction(number) for number in sorted(set(served))]
     able = [item for item in items if any(kind.applies(item) for kind in kinds)]
     chosen = able if len(able) <= most else _representatives(able)
-    cells = [Planned(kind, _target(item), kind.change(item)) for item in chosen for kind in kinds if kind.applies(item)]
+    cells = [Planned(kind, Call.of(item), kind.change(item)) for item in chosen for kind in kinds if kind.applies(item)]
     return Plan(cells, len(able), len(able) - len(chosen))
 
 
@@ -113,10 +92,6 @@ def _representatives(items: Sequence[Interaction]) -> list[Interaction]:
     return [item for item in items if item.number in numbers]
 
 
-def _target(item: Interaction) -> Target:
-    return Target(item.number, item.kind, item.name, item.address)
-
-
 Verdict = Literal["recovered", "silent", "raised", "new_call", "assertion", "not_reached"]
 """The end of a run in which one call failed: it *recovered* and did what it did before; it ended well, but otherwise
 (*silent*); it *raised*; it made a *new call*, which no recording answers; an *assertion* of the test failed; or the
@@ -133,59 +108,38 @@ MARKS: dict[Verdict, str] = {
 """The verdicts as the matrix shows them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The end of a run in which one call failed.
-
-    Args:
-        report: The report of its session; `None` if it never opened the cassette.
-        number: The number of the call.
-        how: Whether it passed, raised, or failed by an assertion.
-        words: The first line of the error.
-        is_same: Whether it returned what it returned without a fault; `None` if that is not known, as of a test.
-    """
-
-    report: Report | None
-    number: int
-    how: Literal["passed", "raised", "assertion"]
-    words: str = ""
-    is_same: bool | None = None
-
-
-def how_it_ended(error: BaseException) -> Literal["raised", "assertion"]:
-    """Return how a run ended that raised."""
-    return "assertion" if isinstance(error, AssertionError) else "raised"
-
-
 def first_line(error: BaseException | None) -> str:
     """Return the class and the first line of an error; empty if there is none."""
     return f"{type(error).__name__}: {error}".partition("\n")[0] if error is not None else ""
 
 
-def verdict_of(ended: Ended) -> Verdict:
-    """Return the verdict on a cell."""
-    report = ended.report
-    if report is None or not any(one.number == ended.number for one in report.landed):
+def verdict_of(run: Run, number: int, *, is_same: bool | None = None) -> Verdict:
+    """Return the verdict on a run in which one call failed.
+
+    Args:
+        run: The run. Recordings that were left unused are seen in its report, so they are no error.
+        number: The number of the call.
+        is_same: Whether it returned what it returned without a fault; `None` if that isn't known, as of a test.
+    """
+    report = run.session.report
+    if not any(one.number == number for one in report.landed):
         return "not_reached"
     if report.missed or report.drift:
         return "new_call"
-    if ended.how != "passed":
-        return ended.how
-    if ended.is_same is False or report.departed or report.judged:
+    if run.error is not None:
+        return "assertion" if run.is_assertion or isinstance(run.error, AssertionError) else "raised"
+    if is_same is False or report.departed or report.judged:
         return "silent"
     # The recorded answer came in a further attempt, or its want changed nothing that the run returned.
-    answers = [one for one in report.served if one.number == ended.number]
-    return "recovered" if len(answers) > _landings(report, ended.number) or ended.is_same else "silent"
+    answers = sum(one.number == number for one in report.served)
+    landings = sum(one.number == number for one in report.landed)
+    return "recovered" if answers > landings or is_same else "silent"
 
 
-def _landings(report: Report, number: int) -> int:
-    return sum(one.number == number for one in report.landed)
-
-
-def words_of(ended: Ended, verdict: Verdict) -> str:
+def words_of(run: Run, verdict: Verdict) -> str:
     """Return in a few words why the verdict is what it is."""
-    report = ended.report
-    if report is None or verdict == "not_reached":
+    report = run.session.report
+    if verdict == "not_reached":
         return "the run did not make the call again"
     if verdict == "new_call":
         departed = next((one for one in report.departed if one.what != "moved"), None)
@@ -193,7 +147,7 @@ def words_of(ended: Ended, verdict: Verdict) -> str:
     if verdict == "silent":
         left = len(report.judged)
         return f"ended well, and {left} recorded calls were not made" if left else "ended well with another answer"
-    return ended.words
+    return first_line(run.error)
 
 
 FAILING: frozenset[Verdict] = frozenset({"silent"})
@@ -212,7 +166,7 @@ class Cell:
     """
 
     fault: str
-    target: Target
+    target: Call
     verdict: Verdict
     words: str = ""
 
@@ -228,6 +182,7 @@ class FaultMatrix:
         calls: The number of calls that could fail.
         left_out: How many of them were not tried because others stand for them.
         excluded: Why it was not tried at all; empty if it was.
+        untried: How many faults were left when it was interrupted.
     """
 
     test: str
@@ -236,6 +191,7 @@ class FaultMatrix:
     calls: int = 0
     left_out: int = 0
     excluded: str = ""
+    untried: int = 0
 
     def count(self) -> Counter[Verdict]:
         """Return how often there is each verdict."""
@@ -254,11 +210,11 @@ class FaultMatrix:
     def from_dict(cls, plain: Mapping[str, Any]) -> FaultMatrix:
         """Return the matrix that `to_dict` made plain."""
         fields = {name: value for name, value in plain.items() if name not in {"cells", "counts"}}
-        cells = tuple(Cell(**{**cell, "target": Target(**cell["target"])}) for cell in plain["cells"])
+        cells = tuple(Cell(**{**cell, "target": Call(**cell["target"])}) for cell in plain["cells"])
         return cls(**fields, cells=cells)
 
     def __str__(self) -> str:
-        return "\n".join(lines_of([self]))
+        return str(FaultMatrices((self,)))
 
     def to_checked(self) -> Checked:
         """Return it for the reporters of checks: a check for each cell."""
@@ -282,23 +238,46 @@ def _judged(matrix: FaultMatrix, cell: Cell) -> Judged:
     return Judged("faults", text, (finding,))
 
 
-def lines_of(matrices: Sequence[FaultMatrix]) -> list[str]:
-    """Return matrices as text: a table for each test, a row for each call, a column for each fault."""
-    lines: list[str] = []
-    for matrix in matrices:
-        lines += _table(matrix)
-    return [*lines, summary_of(matrices)]
+@dataclass(frozen=True, slots=True)
+class FaultMatrices:
+    """The matrices of several tests.
 
+    Args:
+        tests: A matrix for each test and cassette.
+        is_stopped: Whether tests are missing, as the run was interrupted.
+    """
 
-def summary_of(matrices: Sequence[FaultMatrix]) -> str:
-    """Return how often there is each verdict, in one line."""
-    total: Counter[Verdict] = Counter()
-    for matrix in matrices:
-        total += matrix.count()
-    parts = [f"{total[verdict]} {verdict.replace('_', ' ')}" for verdict in MARKS if total[verdict]]
-    excluded = sum(bool(matrix.excluded) for matrix in matrices)
-    parts += [f"{counted(excluded, 'test')} excluded"] if excluded else []
-    return f"{counted(total.total(), 'fault')}: {', '.join(parts) or 'none could be tried'}"
+    tests: tuple[FaultMatrix, ...]
+    is_stopped: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """True if some fault was tried, none ended silently, and no test was left out."""
+        return any(one.cells for one in self.tests) and not any(one.excluded or one.failing() for one in self.tests)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it was not interrupted."""
+        return not (self.is_stopped or any(one.untried for one in self.tests))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"tests": [one.to_dict() for one in self.tests]}
+
+    def to_checked(self) -> list[Checked]:
+        """Return it for the reporters of checks: a check for each cell."""
+        return [one.to_checked() for one in self.tests]
+
+    def __str__(self) -> str:
+        return "\n".join([*(line for one in self.tests for line in _table(one)), self.summary()])
+
+    def summary(self) -> str:
+        """Return how often there is each verdict, in one line."""
+        total = sum((one.count() for one in self.tests), Counter[Verdict]())
+        parts = [f"{total[verdict]} {verdict.replace('_', ' ')}" for verdict in MARKS if total[verdict]]
+        excluded = sum(bool(one.excluded) for one in self.tests)
+        parts += [f"{counted(excluded, 'test')} excluded"] if excluded else []
+        return f"{counted(total.total(), 'fault')}: {', '.join(parts) or 'none could be tried'}"
 
 
 def _table(matrix: FaultMatrix) -> list[str]:
@@ -319,44 +298,44 @@ def _table(matrix: FaultMatrix) -> list[str]:
         lines.append(f"{target!s:<{width}}  {'  '.join(row)}".rstrip())
     if matrix.left_out:
         lines.append(f"  {matrix.left_out} of {counted(matrix.calls, 'call')} not tried: others stand for them")
+    if matrix.untried:
+        lines.append(f"  interrupted: {counted(matrix.untried, 'fault')} not tried")
     lines += [f"  {cell.fault} of {cell.target.number}: {cell.words}" for cell in matrix.failing() if cell.words]
     return lines
 
 
 def faults(
-    function: Callable[[], Any],
-    cassette: str | Path,
+    target: Callable[[], Any] | str | Program,
+    cassette: str | Path | None = None,
     kinds: Iterable[str | FaultKind] | None = None,
     *,
     most: int = MANY,
-    progress: Callable[[Cell], object] | None = None,
+    resume: str | Path | None = None,
+    on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> FaultMatrix:
     """Let each recorded call of a run fail once in each way, and return what came of it. Nothing is executed.
 
+    An interruption by the keyboard ends it, and what was found so far is returned.
+
     Args:
-        function: The run, without arguments; a coroutine function is run to its end.
-        cassette: The cassette, as `use_cassette` takes it.
+        target: The program: a function without arguments, or its name; a coroutine function is run to its end.
+        cassette: The cassette, as `use_cassette` takes it; by default the program's own.
         kinds: The kinds of faults, or their names; by default all. `timeout:always` fails each attempt.
         most: The number of calls up to which each fails. Of more, the first and the last of each class do: those at
             addresses that differ in their numbers alone.
-        progress: Called with each cell when it is done.
+        resume: The report of an earlier run as JSON, whose cells are taken over.
+        on_run: Called after each run.
         options: More options of `use_cassette`.
 
     Raises:
         CassetteError: If the cassette is not there, or cannot be read.
         ConfigurationError: If there is no such kind, or the run is not the same again without a fault.
     """
-    if inspect.iscoroutinefunction(function):
-        return asyncio.run(afaults(function, cassette, kinds, most=most, progress=progress, **options))
-    script = _matrix(kinds, most, progress)
-    changes = next(script)
-    while True:
-        try:
-            changes = script.send(what_if(cassette, function, changes, **options))
-        except StopIteration as end:
-            matrix: FaultMatrix = end.value
-            return matrix
+    chosen = _kinds(kinds)
+    program, path = recorded(target, cassette, options)
+    known = cells_in(resume) if resume is not None else {}
+    return drive(program, _of_function(path, chosen, most, known), on_run)
 
 
 async def afaults(
@@ -365,58 +344,96 @@ async def afaults(
     kinds: Iterable[str | FaultKind] | None = None,
     *,
     most: int = MANY,
-    progress: Callable[[Cell], object] | None = None,
+    on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> FaultMatrix:
     """Do what `faults` does, for a function that returns something to await."""
-    script = _matrix(kinds, most, progress)
-    changes = next(script)
-    while True:
-        try:
-            changes = script.send(await awhat_if(cassette, function, changes, **options))
-        except StopIteration as end:
-            matrix: FaultMatrix = end.value
-            return matrix
-
-
-def _matrix(
-    kinds: Iterable[str | FaultKind] | None, most: int, progress: Callable[[Cell], object] | None
-) -> Generator[Mapping[int, Change], WhatIf, FaultMatrix]:
-    """Yield the changes of each run, and get the account of it; return the matrix."""
     chosen = _kinds(kinds)
-    before = yield {}
-    _refuse_failing(before, "fails without a fault")
-    source, served = open_cassette(before.cassette), [one.number for one in before.report.served]
-    control = yield control_of(source, served)
-    _refuse_failing(control, "is not the same when its recorded answers are served as changes")
-    has_result = _equal(control.result, before.result)
-    plan = planned(source, served, chosen, most)
-    cells = []
-    for fault, target, change in plan.cells:
-        found = yield {target.number: change}
-        how = "passed" if found.raised is None else how_it_ended(found.raised)
-        same = found.raised is None and _equal(found.result, before.result) if has_result else None
-        ended = Ended(found.report, target.number, how, first_line(found.raised), same)
-        verdict = verdict_of(ended)
-        cells.append(Cell(fault.name, target, verdict, words_of(ended, verdict)))
-        if progress is not None:
-            progress(cells[-1])
-    shown = shown_path(before.cassette)
-    return FaultMatrix(shown, shown, tuple(cells), plan.calls, plan.left_out)
+    program = FunctionProgram(function, options=options)
+    return await adrive(program, _of_function(recording(cassette, options), chosen, most, {}), on_run)
+
+
+Known = Mapping[tuple[str, str, Call], Cell]
+"""The cells of an earlier run, by the name of the program, the fault and the call."""
+
+
+def cells_in(report: str | Path) -> Known:
+    """Return the cells in the report of an earlier run.
+
+    Args:
+        report: Its file, as JSON.
+
+    Raises:
+        ConfigurationError: If it isn't one.
+    """
+    matrices = earlier(report, "tests", FaultMatrix.from_dict)
+    return {(one.test, cell.fault, cell.target): cell for one in matrices for cell in one.cells}
+
+
+def _of_function(path: Path, kinds: Sequence[FaultKind], most: int, known: Known) -> Experiment[FaultMatrix]:
+    """Yield the replays of a function, and return the matrix."""
+    plain = Variation(path)
+    before = yield plain
+    matrix = None
+    if not (why := _difference(before)):
+        matrix = yield from experiment(shown_path(path), plain, before, kinds, known=known, most=most)
+        why = matrix.excluded
+    if matrix is None or why:
+        raise ConfigurationError(
+            f"faults: the run fails without a fault, so faults would show nothing: {why}\n"
+            "  replay it first, and mend what it fails for"
+        ) from before.error
+    return matrix
+
+
+def _difference(run: Run) -> str:
+    """Return how a run of a function differs from its recording; empty if it doesn't."""
+    report = run.session.report
+    several = (*report.departed, *report.judged, *run.failed)
+    return first_line(run.error) or str(next(iter(several), ""))
+
+
+def experiment(
+    name: str, plain: Variation, before: Run, kinds: Sequence[FaultKind], *, known: Known, most: int = MANY
+) -> Experiment[FaultMatrix]:
+    """Yield the replays in each of which one call fails, and return the matrix.
+
+    Args:
+        name: The name of the program in the matrix.
+        plain: The replay in which nothing fails.
+        before: How that has ended, which is what each is compared with.
+        kinds: The kinds of faults.
+        known: The cells of an earlier run, which are taken over.
+        most: The number of calls up to which each fails.
+    """
+    session = before.session
+    shown, served = shown_path(session.path), served_by(session)
+    control = yield replace(plain, changes=control_of(session.source, served))
+    departed = control.session.report.departed
+    if control.error is not None or departed or control.failed:
+        why = first_line(control.error) or str((*departed, *control.failed)[0])
+        return FaultMatrix(name, shown, excluded=f"it fails when it is run again without a fault: {why}")
+    has_result = before.result is not None and _equal(control.result, before.result)
+    plan = planned(session.source, served, kinds, most)
+    cells: list[Cell] = []
+    try:
+        for fault, target, change in plan.cells:
+            if (cell := known.get((name, fault.name, target))) is not None:
+                cells.append(cell)
+                continue
+            run = yield replace(plain, changes={target.number: change})
+            same = run.error is None and _equal(run.result, before.result) if has_result else None
+            verdict = verdict_of(run, target.number, is_same=same)
+            cells.append(Cell(fault.name, target, verdict, words_of(run, verdict)))
+    except KeyboardInterrupt:
+        return FaultMatrix(name, shown, tuple(cells), plan.calls, plan.left_out, untried=len(plan.cells) - len(cells))
+    return FaultMatrix(name, shown, tuple(cells), plan.calls, plan.left_out)
 
 
 def _kinds(kinds: Iterable[str | FaultKind] | None) -> list[FaultKind]:
     if kinds is None:
         return chosen_kinds()
     return with_controls([kind if isinstance(kind, FaultKind) else chosen_kinds([kind])[0] for kind in kinds])
-
-
-def _refuse_failing(found: WhatIf, what: str) -> None:
-    if found.raised is not None or not found.is_same:
-        raise ConfigurationError(
-            f"faults: the run {what}, so faults would show nothing\n  {found}\n"
-            "  replay it first, and mend what it fails for"
-        ) from found.raised
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -6,13 +6,15 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, shown_path
-from agenttape_core.experiments.program import Program, Run, Source, Variation, recorded
+from agenttape_core.experiments.program import Program, Run, Source, recorded
 from agenttape_core.experiments.verdicts import share_of
 from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import Interaction
 from agenttape_core.session import why_not_run
 from agenttape_core.storage import Cassette, open_cassette
@@ -20,6 +22,7 @@ from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.summary import MODELS
+from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 
 Part = Literal["code", "order", "tool", "model", "judge", "together"]
 """The part that varies in a lane: the code and its surroundings, the order of answers, a tool, the model, the judge, or
@@ -131,6 +134,7 @@ class Triage:
         lanes: The lanes, those without a cost first.
         seed: Of the orders that were chosen by chance.
         notes: What has to be known besides, a line each.
+        is_whole: Whether it came to its end, and was not interrupted.
     """
 
     program: str
@@ -138,6 +142,12 @@ class Triage:
     lanes: tuple[Lane, ...]
     seed: int
     notes: tuple[str, ...] = ()
+    is_whole: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing has failed."""
+        return not self.culprits
 
     @property
     def culprits(self) -> list[str]:
@@ -166,6 +176,13 @@ class Triage:
             "dollars": round(sum(lane.dollars for lane in self.lanes), 6),
             "notes": list(self.notes),
         }
+
+    def to_checked(self) -> list[Checked]:
+        """Return it for the reporters of checks: a finding for each part in which something has failed."""
+        found = [
+            Finding(str(lane), found="; ".join(_reasons(lane.samples))) for lane in self.lanes if lane.count("failed")
+        ]
+        return [judged_by("flaky", self.program, self.cassette, found)]
 
     def __str__(self) -> str:
         lines = [f"{self.program}, replayed from {self.cassette}: {self.verdict}", *map(str, self.lanes)]
@@ -198,7 +215,7 @@ def flaky(
     surroundings: int = SURROUNDINGS,
     orders: int = _ORDERS,
     seed: int = SEED,
-    on_sample: Callable[[], object] | None = None,
+    on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> Triage:
     """Find the part of a program that makes it flaky: each part varies alone, while all others are held still.
@@ -206,7 +223,7 @@ def flaky(
     The lanes without a cost come first: the code with everything served, in this process and in processes with other
     surroundings; other orders of the answers to overlapping calls; each tool alone, really executed, with the recorded
     answers of models. Then, if a limit is given, the model alone with recorded tools, the judge alone, and all of them
-    together.
+    together. An interruption by the keyboard ends it, and what was found so far is returned.
 
     Args:
         target: The program: a function without arguments, or its name.
@@ -219,7 +236,7 @@ def flaky(
         surroundings: The replays in processes of their own, of a function that these can import; 0 for none.
         orders: The most orders that are tried.
         seed: Of the orders that are chosen by chance.
-        on_sample: Called after each sample, to show that it goes on.
+        on_run: Called after each run.
         options: Options of `use_cassette`.
 
     Raises:
@@ -240,60 +257,51 @@ def flaky(
     budget = Budget(max_usd, load_prices(project_settings().prices)) if max_usd is not None else None
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         scrap = Path(folder) / f"{stem_of(path)}.yaml"
-        run = _Running(program, path, target=scrap, samples=samples, budget=budget, on_sample=on_sample or _nothing)
-        lanes = list(run.free(opened, tools, surroundings, orders, seed))
-        if not lanes[0].count("failed"):
-            lanes += run.paid(opened, tools, judge)
-    notes = ["in the lane of the code nothing varies, so what fails there needs no others"] if len(lanes) == 1 else []
+        run = _Running(program, path, scrap, samples, budget, on_run or (lambda: None))
+        lanes, notes, is_whole = list[Lane](), [], True
+        try:
+            for lane in chain(run.free(opened, tools, surroundings, orders, seed), run.paid(opened, tools, judge)):
+                lanes.append(lane)
+                if lane.part == "code" and lane.count("failed"):
+                    notes.append("in the lane of the code nothing varies, so what fails there needs no others")
+                    break
+        except KeyboardInterrupt:
+            is_whole = False
+            notes.append("interrupted: not all parts were tried")
     unpriced = sum(lane.calls for lane in lanes) if not sum(lane.dollars for lane in lanes) else 0
     if unpriced:
         notes.append(f"the price of {unpriced} calls of models is not known: they count as nothing")
-    return Triage(program.name, str(shown_path(path)), tuple(lanes), seed, tuple(notes))
+    return Triage(program.name, str(shown_path(path)), tuple(lanes), seed, tuple(notes), is_whole)
 
 
-def _nothing() -> None:
-    pass
-
-
+@dataclass(frozen=True, slots=True)
 class _Running:
     """Runs a program in lanes.
 
     Args:
         program: The program.
         cassette: Its cassette.
-        target: A file for derived cassettes, which nobody keeps.
+        target: A file for derived cassettes, which are thrown away.
         samples: The samples of each lane.
         budget: The limit for calls of models; `None` if none may be made.
-        on_sample: Called after each sample.
+        on_run: Called after each run.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        cassette: Path,
-        *,
-        target: Path,
-        samples: int,
-        budget: Budget | None,
-        on_sample: Callable[[], object],
-    ) -> None:
-        self._program = program
-        self._cassette = cassette
-        self._target = target
-        self._samples = samples
-        self._budget = budget
-        self._on_sample = on_sample
+    program: Program
+    cassette: Path
+    target: Path
+    samples: int
+    budget: Budget | None
+    on_run: Callable[[], object]
 
     def free(
         self, opened: Cassette, tools: Collection[str] | None, surroundings: int, orders: int, seed: int
     ) -> Iterator[Lane]:
-        """Yield the lanes in which no model is asked; only the first if the code fails by itself."""
+        """Yield the lanes in which no model is asked."""
         code = self._lane("code", "", {}, ())
         if surroundings and not code.count("failed"):
             code = self._in_surroundings(code, surroundings)
         yield code
-        if code.count("failed"):
-            return
         yield self._orders(orders, seed)
         for name in sorted({row.name for row in opened.entries if row.kind == "tool"}):
             if why := _held_back(name, opened, tools):
@@ -314,7 +322,7 @@ class _Running:
         if len(parts) + bool(live) > 1:
             parts.append(("together", {}, (*kinds, *dict.fromkeys(live), *([judge] if judge else []))))
         for part, options, names_live in parts:
-            if self._budget is None:
+            if self.budget is None:
                 yield Lane(part, skipped="as models are asked only within a limit: give max_usd (--max-usd)")
             else:
                 yield self._lane(part, "", options, names_live)
@@ -322,13 +330,13 @@ class _Running:
     def _lane(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Lane:
         found: list[Sample] = []
         calls, spent, skipped = 0, self._spent(), ""
-        with self._budget.held() if live and self._budget is not None else nullcontext():
-            for _ in range(self._samples):
+        with self.budget.held() if live and self.budget is not None else nullcontext():
+            for _ in range(self.samples):
                 opening = Variation(
-                    self._cassette, options, write_to=self._target if live else None, keeps=False, live=live
+                    self.cassette, options, write_to=self.target if live else None, keeps=False, live=live
                 )
-                ending = self._program.run(opening)
-                self._on_sample()
+                ending = self.program.run(opening)
+                self.on_run()
                 calls += sum(crossed.kind in MODELS for crossed in ending.session.report.executed)
                 if isinstance(ending.session.failure, BudgetExceededError):
                     skipped = "the limit of the cost was reached"
@@ -337,18 +345,18 @@ class _Running:
         return Lane(part, name, tuple(found), skipped, self._spent() - spent, calls)
 
     def _spent(self) -> float:
-        return self._budget.spent if self._budget is not None else 0.0
+        return self.budget.spent if self.budget is not None else 0.0
 
     def _in_surroundings(self, code: Lane, times: int) -> Lane:
         """Add replays in processes whose surroundings differ, for a function that these can import."""
-        source = self._program.source
+        source = self.program.source
         if source is None or source.is_test:
             return code
         from agenttape_core.experiments.verify import verify
 
         name = _name(source)
         try:
-            found = verify(name, self._cassette, times=max(times, 2), timeout=120, on_replay=self._on_sample)
+            found = verify(name, self.cassette, times=max(times, 2), timeout=120, on_replay=self.on_run)
         except AgentTapeError as error:
             first = str(error).partition("\n")[0]
             return Lane(code.part, code.name, code.samples, f"other surroundings were not tried: {first}")
@@ -359,20 +367,18 @@ class _Running:
         return Lane(code.part, code.name, (*code.samples, *more))
 
     def _orders(self, orders: int, seed: int) -> Lane:
-        function = self._program.function
-        if function is None:
-            return Lane("order", skipped="as it is for functions: of a test, pytest --cassette-lab=orders")
         from agenttape_core.experiments.strategies.orders import orders as in_other_orders
 
         try:
-            found = in_other_orders(function, self._cassette, runs=orders, seed=seed, on_replay=self._on_sample)
+            found = in_other_orders(self.program, self.cassette, runs=orders, seed=seed, on_run=self.on_run)
         except AgentTapeError as error:
             return Lane("order", skipped=str(error).partition("\n")[0])
         if not found.overlapping and found.ok:
             return Lane("order", skipped="as no recorded calls wait side by side")
         if found.smallest is None:
             return Lane("order", samples=tuple(Sample("passed") for _ in range(found.orders)))
-        failed = (Sample("failed", str(found.smallest).partition("\n")[0]),) * found.failing
+        told = found.smallest.told.partition("\n")[0]
+        failed = (Sample("failed", f"in the order {found.smallest.order} it {told}"),) * found.failing
         return Lane("order", samples=(*failed, *(Sample("passed") for _ in range(found.orders - found.failing))))
 
 

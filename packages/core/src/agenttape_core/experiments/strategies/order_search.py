@@ -5,18 +5,18 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from agenttape_core.errors import VerificationError, counted
+from agenttape_core.experiments.program import Call
 from agenttape_core.scheduling import ChoicePoint
+from agenttape_core.tools.reporting import findings as reporting
+from agenttape_core.tools.reporting.findings import Checked
 
 Order = tuple[int, ...]
 Pick = Callable[[Sequence[int]], int]
-Run = Callable[[Order, Pick | None], Sequence[ChoicePoint]]
-"""Replays with an order, and with a choice among the calls that it does not name; returns the choices of the run."""
-
 _CHANGES = 2
 """The moments of a random run at which a priority is lowered: races of three branches need no more."""
 
@@ -37,44 +37,43 @@ class Search:
     """A search of orders.
 
     Args:
-        run: Replays.
         most: The number of runs.
         seed: Of the random runs.
         branch_of: Returns the branch that a call belongs to; priorities are those of branches.
     """
 
-    def __init__(self, run: Run, most: int, seed: int, branch_of: Callable[[int], Hashable]) -> None:
-        self._run = run
+    def __init__(self, most: int, seed: int, branch_of: Callable[[int], Hashable]) -> None:
         self._most = most
         self._random = random.Random(seed)  # noqa: S311 - no secret
         self._branch_of = branch_of
         self.is_exhaustive = False
         """True once all orders have been tried."""
-        self._ahead: list[tuple[int, int, int, Order]] = []
-        self._ties = itertools.count()
+        self._ahead: list[tuple[int, int, int, Order]] = [(0, 0, 0, ())]
+        self._ties = itertools.count(1)
         self._tried: set[Order] = set()
+        self._number = self._steps = 0
+        self._prefix: Order | None = None
 
-    def runs(self) -> Iterator[Tried]:
-        """Replay in one order after another, and yield each that was not tried before when it has ended."""
-        self._push(0, ())
-        steps = 0
-        for number in range(self._most):
-            if not self._ahead:
-                self.is_exhaustive = True
-                return
-            is_near = number < (self._most + 1) // 2 or number + len(self._ahead) <= self._most
-            if is_near:
-                _, _, _, prefix = heapq.heappop(self._ahead)
-                points = self._run(prefix, None)
-                self._branch_off(prefix, points)
-            else:
-                prefix, points = (), self._run((), self._priorities(steps))
-            steps = max(steps, len(points))
-            order = tuple(point.chosen for point in points)
-            if order not in self._tried:
-                self._tried.add(order)
-                yield Tried(prefix if is_near else order, overtaken(points))
-        self.is_exhaustive = not self._ahead
+    def next(self) -> tuple[Order, Pick | None] | None:
+        """Return the next order to replay, and a choice among the calls that it doesn't name; `None` at the end."""
+        if self._number == self._most or not self._ahead:
+            self.is_exhaustive = not self._ahead
+            return None
+        is_near = self._number < (self._most + 1) // 2 or self._number + len(self._ahead) <= self._most
+        self._number += 1
+        self._prefix = heapq.heappop(self._ahead)[-1] if is_near else None
+        return ((), self._priorities(self._steps)) if self._prefix is None else (self._prefix, None)
+
+    def note(self, points: Sequence[ChoicePoint]) -> Tried | None:
+        """Note the choices of the run in that order; return it, unless it was tried before."""
+        prefix, order = self._prefix, tuple(point.chosen for point in points)
+        if prefix is not None:
+            self._branch_off(prefix, points)
+        self._steps = max(self._steps, len(points))
+        if order in self._tried:
+            return None
+        self._tried.add(order)
+        return Tried(prefix if prefix is not None else order, overtaken(points))
 
     def _push(self, cost: int, prefix: Order) -> None:
         heapq.heappush(self._ahead, (cost, len(prefix), next(self._ties), prefix))
@@ -111,29 +110,28 @@ def overtaken(points: Sequence[ChoicePoint]) -> int:
     return sum(point.overtaken for point in points)
 
 
-def smaller(order: Order, points: Sequence[ChoicePoint], fails: Callable[[Order], bool], most: int) -> Order:
-    """Return a shorter order with which a replay still fails alike.
+def smaller(order: Order, points: Sequence[ChoicePoint], most: int) -> Generator[Order, bool, Order]:
+    """Yield shorter orders, get whether a replay in each still fails alike, and return the shortest that does.
 
     Args:
         order: The order.
         points: The choices of its run.
-        fails: Replays, and returns whether that fails alike.
         most: The number of replays at most.
     """
     left = itertools.count(most, -1)
     departed = [place for place, point in enumerate(points) if point.overtaken]
     for place in departed:  # the first departures may be enough
         prefix = tuple(point.chosen for point in points[: place + 1])
-        if len(prefix) < len(order) and next(left) > 0 and fails(prefix):
+        if len(prefix) < len(order) and next(left) > 0 and (yield prefix):
             order = prefix
             break
     only = tuple(points[place].chosen for place in departed if place < len(order))
-    if only != order and next(left) > 0 and fails(only):
+    if only != order and next(left) > 0 and (yield only):
         order = only
     place = 0
     while place < len(order) and len(order) > 1 and next(left) > 0:
         shorter = order[:place] + order[place + 1 :]
-        if fails(shorter):
+        if (yield shorter):
             order = shorter
         else:
             place += 1
@@ -151,26 +149,6 @@ _WORDS: dict[What, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A recorded call, named for people.
-
-    Args:
-        number: Its number.
-        kind: The kind of its boundary.
-        name: The name of its boundary.
-        address: Where it stands in the run.
-    """
-
-    number: int
-    kind: str
-    name: str
-    address: str
-
-    def __str__(self) -> str:
-        return f"{self.number:>4}  {self.kind} {self.name} at {self.address}"
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     """A change of the outcome by an order, and the smallest order that was found for it.
 
@@ -178,7 +156,7 @@ class Finding:
         what: The sort of the change.
         told: What has come out, and for a result what comes out in the recorded order. Redacted.
         times: How many of the orders have this change.
-        order: The calls to answer first, as `order=` takes them.
+        order: The calls to answer first, as `Variation(order=)` takes them.
         overtaken: How many waiting calls are overtaken by others in that order.
         reproduce: The command that replays in that order.
     """
@@ -207,6 +185,7 @@ class Exploration:
         order: The only order that was tried; empty for a search.
         unreachable: The calls of that order that cannot be answered when it says: they are made after others that were
             to wait for them, or not at all.
+        is_whole: Whether it came to its end, and was not interrupted.
     """
 
     function: str
@@ -219,6 +198,7 @@ class Exploration:
     unstable: str = ""
     order: str = ""
     unreachable: Sequence[int] = ()
+    is_whole: bool = True
 
     @property
     def ok(self) -> bool:
@@ -266,7 +246,18 @@ class Exploration:
             "unstable": self.unstable,
             "order": self.order,
             "unreachable": list(self.unreachable),
+            "is_whole": self.is_whole,
         }
+
+    def to_checked(self) -> list[Checked]:
+        """Return it for the reporters of checks: a finding for each sort of change."""
+        found = [
+            reporting.Finding(f"{_WORDS[one.what]} in the order {one.order}", "as recorded", one.told.splitlines()[0])
+            for one in self.findings
+        ]
+        if self.unstable or self.unreachable:
+            found.append(reporting.Finding("it can't be explored", found=self.unstable or self._of_order()))
+        return [reporting.judged_by("orders", self.function, self.cassette, found)]
 
     def __str__(self) -> str:
         if self.unstable:
@@ -277,6 +268,7 @@ class Exploration:
         if not self.overlapping:
             return f"{where} no calls wait side by side, so there is one order only"
         how = "all that there are" if self.is_exhaustive else f"nearest first and by chance, seed {self.seed}"
+        how = how if self.is_whole else f"{how}, interrupted"
         tried = f"{counted(self.orders, 'order')} of {counted(len(self.overlapping), 'call')} ({how})"
         if not self.findings:
             return f"{where} the same in {tried}"

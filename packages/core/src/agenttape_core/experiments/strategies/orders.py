@@ -6,12 +6,10 @@ import asyncio
 import json
 import re
 import shlex
-import sys
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Generator, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agenttape_core.errors import (
     CassetteMissError,
@@ -20,8 +18,9 @@ from agenttape_core.errors import (
     UnusedInteractionsError,
     shown_path,
 )
+from agenttape_core.experiments.engine import drive
+from agenttape_core.experiments.program import Call, Program, Run, recorded
 from agenttape_core.experiments.strategies.order_search import (
-    Call,
     Exploration,
     Finding,
     Order,
@@ -32,19 +31,16 @@ from agenttape_core.experiments.strategies.order_search import (
     overtaken,
     smaller,
 )
-from agenttape_core.experiments.verify.ending import Ending, ended
-from agenttape_core.lifecycle.contained import ContainedBlock
-from agenttape_core.lifecycle.imposing import Imposing, recorded_first
-from agenttape_core.lifecycle.ordering import imposing
-from agenttape_core.lifecycle.project import this_project
-from agenttape_core.lifecycle.request import no_remedy
-from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.experiments.verify.ending import Ending, described, encoded, is_failure
+from agenttape_core.lifecycle.ordering import Imposing, recorded_first
+from agenttape_core.lifecycle.variation import Variation, varying
 from agenttape_core.matching import differences
 from agenttape_core.scheduling import ChoicePoint, parsed_order
 from agenttape_core.schema import IndexRow
-from agenttape_core.session import current_session
 from agenttape_core.storage import open_cassette
+from agenttape_core.tools.target import target_of
 
+Returned = TypeVar("Returned")
 _ID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
 _LINES = 12
 
@@ -81,17 +77,13 @@ class Replay:
         return "miss" if CassetteMissError.__name__ in self.ending.outcome.partition("\n")[0] else "exception"
 
 
-def replayed(run: Callable[[], Ending], imposed: Imposing) -> Replay:
-    """Replay in an order.
+def replay_of(ending: Ending, imposed: Imposing) -> Replay:
+    """Return a replay in an order that has ended.
 
     Args:
-        run: Runs the program, which opens one cassette.
+        ending: Its end.
         imposed: The order.
     """
-    with imposing(imposed):
-        ending = run()
-    if ending.outcome.startswith("raised KeyboardInterrupt"):
-        raise KeyboardInterrupt
     if imposed.redactor is None:
         return Replay(ending, has_opened=False)
     text, plain = imposed.redactor.text(ending.outcome), imposed.redactor.value(ending.value)
@@ -127,29 +119,23 @@ def change_of(base: Ending, other: Ending) -> str:
     return "\n".join(f"{each.path}: {each.asked}\n  in the recorded order: {each.recorded}" for each in found)
 
 
-def ended_in(function: Callable[[], Any], cassette: Any) -> Ending:
-    """Call a function with a cassette around it, and return how it ended.
+def ending_of(run: Run) -> Ending:
+    """Return the end of a run as plain data.
 
-    What an order no longer asks for is no failure of its own, and to record anew is no remedy for a race. The failure
-    of a session that the function opened itself, and caught, is part of the outcome.
+    The failure of a session that the program opened itself, and caught, is part of the outcome.
 
     Args:
-        function: The function, without arguments.
-        cassette: The cassette.
+        run: The run.
     """
-    block = ContainedBlock(use_cassette(cassette, mode="replay", on_unused="ignore").request._replace(remedy=no_remedy))
-    ending = ended(function, block)
-    if ending.outcome == "returned" and not block.has_calls:
-        return ending._replace(outcome="returned without a recorded call, so there is no order to try", failed=True)
-    if ending.outcome != "returned" or not block.failed:
-        return ending
-    lines = "\n".join(["returned, though a session of its own failed", *sorted(failed.line for failed in block.failed)])
-    return ending._replace(outcome=lines, failed=True)
-
-
-def refuse_unopened(name: str) -> ConfigurationError:
-    """Return the error of a program that opens no cassette."""
-    return ConfigurationError(f"orders: {name} opened no cassette to replay\n  name the one to open around it")
+    if run.error is not None:
+        return Ending(f"raised {described(run.error)}", is_failure(run.error), None)
+    if run.failed:
+        lines = ["returned, though a session of its own failed", *sorted(run.failed)]
+        return Ending("\n".join(lines), True, encoded(run.result))
+    report = run.session.report
+    if not (report.served or report.ran_through):
+        return Ending("returned without a recorded call, so there is no order to try", True, None)
+    return Ending("returned", False, encoded(run.result))
 
 
 ORDERS = 200
@@ -160,46 +146,6 @@ _SHRINKING = 40
 """Replays that make an order smaller, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A program to explore.
-
-    Args:
-        name: Its name in the report.
-        cassette: Its cassette, as the report names it.
-        rows: The recordings of the cassette.
-        run: Runs it once, and opens the cassette.
-        again: Returns the command that replays it in an order, as a text.
-        holds_threads: Whether calls of threads are answered in other orders, too.
-    """
-
-    name: str
-    cassette: str
-    rows: Sequence[IndexRow]
-    run: Callable[[], Ending]
-    again: Callable[[str], str]
-    holds_threads: bool = True
-
-
-def explored(program: Program, orders: int, seed: int, on_replay: Callable[[], object] | None = None) -> Exploration:
-    """Replay a program in many orders; see `orders`.
-
-    Args:
-        program: The program.
-        orders: The most orders to try.
-        seed: Of the orders that are chosen by chance.
-        on_replay: Called after each replay.
-
-    Raises:
-        ConfigurationError: If the program opens no cassette.
-    """
-    return _Exploring(program, on_replay or _nothing).explored(orders, seed)
-
-
-def _nothing() -> None:
-    pass
-
-
 class _Found:
     """A sort of change, and the smallest order for it so far."""
 
@@ -208,89 +154,130 @@ class _Found:
         self.times = 0
 
 
-class _Exploring:
+_Script = Generator[Variation, Run | Ending, Returned]
+"""A part of an experiment, which is also driven for programs of which only the ending is known."""
+
+
+class Exploring:
     """One exploration.
 
     Args:
-        program: The program.
-        on_replay: Called after each replay.
+        name: The name of the program in the report.
+        cassette: Its cassette, as the report names it.
+        plain: The replay in the recorded order.
+        rows: The recordings of the cassette.
+        again: Returns the command that replays it in an order, as a text.
+        holds_threads: Whether calls of threads are answered in other orders, too.
     """
 
-    def __init__(self, program: Program, on_replay: Callable[[], object]) -> None:
-        self._program = program
-        self._on_replay = on_replay
-        self._last = Replay(Ending("", False, None))
-        self._base = self._last
-        self._rows = {row.number: row for row in program.rows}
+    def __init__(
+        self,
+        name: str,
+        cassette: str,
+        plain: Variation,
+        rows: Sequence[IndexRow],
+        again: Callable[[str], str],
+        *,
+        holds_threads: bool = True,
+    ) -> None:
+        self._name = name
+        self._cassette = cassette
+        self._plain = plain
+        self._again = again
+        self._holds_threads = holds_threads
+        self._base = Replay(Ending("", False, None))
+        self._rows = {row.number: row for row in rows}
         self._overlapping: set[int] = set()
 
-    def _replay(self, order: Order = (), pick: Pick | None = None) -> Replay:
+    def _replay(self, order: Order = (), pick: Pick | None = None, *, is_recorded: bool = False) -> _Script[Replay]:
         pick = pick or recorded_first
-        imposed = Imposing(order, pick, holds_threads=self._program.holds_threads)
-        self._last = replay = replayed(self._program.run, imposed)
+        imposed = Imposing(order, pick, holds_threads=self._holds_threads, is_recorded=is_recorded)
+        ended = yield replace(self._plain, order=imposed)
+        replay = replay_of(ending_of(ended) if isinstance(ended, Run) else ended, imposed)
         self._rows |= {row.number: row for row in replay.rows}
         for point in replay.points:
             if len(point.waiting) > 1:
                 self._overlapping.update(point.waiting)
-        self._on_replay()
         return replay
 
-    def _run(self, order: Order, pick: Pick | None) -> Sequence[ChoicePoint]:
-        return self._replay(order, pick).points
-
-    def _begin(self) -> str:
+    def _begin(self) -> _Script[str]:
         """Replay in the recorded order, and return why that is nothing to compare with; empty if it is."""
-        recorded = replayed(self._program.run, Imposing((), is_recorded=True))
-        self._base = self._replay()
+        recorded = yield from self._replay(is_recorded=True)
+        self._base = yield from self._replay()
         if not self._base.has_opened:
-            raise refuse_unopened(self._program.name)
+            raise ConfigurationError(
+                f"orders: {self._name} opened no cassette to replay\n  name the one to open around it"
+            )
         if not self._base.is_held or (self._base.in_threads and not self._overlapping):
             raise ConfigurationError(
-                f"{self._program.name}: its calls overlap in threads, whose order cannot be chosen\n"
+                f"{self._name}: its calls overlap in threads, whose order cannot be chosen\n"
                 "  a thread waits for another one outside of Python, or was begun before the session: calls are\n"
                 "  explored that wait in an event loop, in a ThreadPoolExecutor, or in a threading.Thread begun inside"
             )
-        return self._unstable(recorded)
+        return self._unstable(recorded, (yield from self._replay()))
 
-    def explored(self, orders: int, seed: int) -> Exploration:
-        """Search the orders."""
-        if unstable := self._begin():
+    def search(self, orders: int, seed: int) -> _Script[Exploration]:
+        """Replay in many orders; an interruption by the keyboard ends it, and what was found so far is returned.
+
+        Args:
+            orders: The most orders to try.
+            seed: Of the orders that are chosen by chance.
+
+        Raises:
+            ConfigurationError: If the program opens no cassette.
+        """
+        if unstable := (yield from self._begin()):
             return self._result([], 0, seed, is_exhaustive=False, unstable=unstable)
-        search = Search(self._run, orders, seed, self._branch_of)
-        found: dict[tuple[What, str], _Found] = {}
-        tried = 0
-        for each in search.runs():
-            tried += 1
-            told = change_of(self._base.ending, self._last.ending)
-            if told:
-                kind = self._kind(self._last)
-                known = found.setdefault(kind, _Found(each, self._last, told))
-                known.times += 1
-                if (each.overtaken, len(each.order)) < (known.tried.overtaken, len(known.tried.order)):
-                    known.tried, known.replay, known.told = each, self._last, told
-        findings = [self._finding(kind, one) for kind, one in found.items()]
-        return self._result(findings, tried, seed, is_exhaustive=search.is_exhaustive)
+        search, found = Search(orders, seed, self._branch_of), dict[tuple[What, str], _Found]()
+        findings: list[Finding] = []
+        tried, is_whole = 0, True
+        try:
+            while (asked := search.next()) is not None:
+                replay = yield from self._replay(*asked)
+                if (each := search.note(replay.points)) is not None:
+                    tried += 1
+                    self._note(each, replay, found)
+            for kind, one in found.items():
+                findings.append((yield from self._finding(kind, one)))
+        except KeyboardInterrupt:
+            is_whole = False
+            rest = list(found.values())[len(findings) :]
+            findings += [self._shown(one.replay, one.told, one.times, one.tried.order) for one in rest]
+        return self._result(findings, tried, seed, is_exhaustive=search.is_exhaustive, is_whole=is_whole)
 
-    def in_order(self, order: Order) -> Exploration:
-        """Replay in the recorded order and in another one, and compare."""
-        if unstable := self._begin():
+    def in_order(self, order: Order) -> _Script[Exploration]:
+        """Replay in the recorded order and in another one, and compare.
+
+        Args:
+            order: The other order.
+        """
+        if unstable := (yield from self._begin()):
             return self._result([], 0, SEED, is_exhaustive=False, unstable=unstable)
-        replay = self._replay(order)
+        replay = yield from self._replay(order)
         told, text = change_of(self._base.ending, replay.ending), ",".join(map(str, order))
-        far = overtaken(replay.points)
-        found = [Finding(replay.what, told, 1, text, far, self._program.again(text))] if told else []
+        found = [self._shown(replay, told, 1, order)] if told else []
         return self._result(found, 1, SEED, is_exhaustive=False, order=text, unreachable=replay.unreachable)
+
+    def _note(self, each: Tried, replay: Replay, found: dict[tuple[What, str], _Found]) -> None:
+        """Note the change of the outcome in an order, if there is one, and the smallest order of its sort."""
+        told = change_of(self._base.ending, replay.ending)
+        if not told:
+            return
+        known = found.setdefault(self._kind(replay), _Found(each, replay, told))
+        known.times += 1
+        if (each.overtaken, len(each.order)) < (known.tried.overtaken, len(known.tried.order)):
+            known.tried, known.replay, known.told = each, replay, told
 
     def _branch_of(self, number: int) -> Hashable:
         return self._rows[number].address.rpartition("/")[0] or number if number in self._rows else number
 
-    def _unstable(self, recorded: Replay) -> str:
+    def _unstable(self, recorded: Replay, second: Replay) -> str:
         """Return why the outcome in the recorded order is none to compare with; empty if it is one.
 
         Threads are recorded with all that they did to each other, and held from call to call: the recorded run itself
         is compared with, as there may be no order of calls in which all of that is the same.
         """
-        first, second = self._base, self._replay()
+        first = self._base
         if first.are_threads:
             self._base = recorded
         if self._base.ending.failed:
@@ -308,19 +295,27 @@ class _Exploring:
         """Return what tells one change from another: its sort, and what was raised."""
         return replay.what, "" if replay.what == "result" else replay.ending.outcome.partition("\n")[0]
 
-    def _finding(self, kind: tuple[What, str], found: _Found) -> Finding:
-        def fails(order: Order) -> bool:
-            again = self._replay(order)
-            return bool(change_of(self._base.ending, again.ending)) and self._kind(again) == kind
-
+    def _finding(self, kind: tuple[What, str], found: _Found) -> _Script[Finding]:
         points = found.replay.points
-        order = smaller(found.tried.order, points, fails, _SHRINKING) or tuple(point.chosen for point in points)
-        last = self._replay(order)
-        told = change_of(self._base.ending, last.ending)
-        if not told or self._kind(last) != kind:  # it does so by chance
-            order, last, told = found.tried.order, found.replay, found.told
+        script = smaller(found.tried.order, points, _SHRINKING)
+        fails: bool | None = None
+        try:
+            while True:
+                again = yield from self._replay(script.send(fails) if fails is not None else next(script))
+                fails = self._is_alike(again, kind)
+        except StopIteration as ended:
+            order = ended.value or tuple(point.chosen for point in points)
+        last = yield from self._replay(order)
+        if not self._is_alike(last, kind):  # it does so by chance
+            return self._shown(found.replay, found.told, found.times, found.tried.order)
+        return self._shown(last, change_of(self._base.ending, last.ending), found.times, order)
+
+    def _is_alike(self, replay: Replay, kind: tuple[What, str]) -> bool:
+        return bool(change_of(self._base.ending, replay.ending)) and self._kind(replay) == kind
+
+    def _shown(self, replay: Replay, told: str, times: int, order: Order) -> Finding:
         text = ",".join(map(str, order))
-        return Finding(kind[0], told, found.times, text, overtaken(last.points), self._program.again(text))
+        return Finding(replay.what, told, times, text, overtaken(replay.points), self._again(text))
 
     def _result(
         self,
@@ -332,10 +327,11 @@ class _Exploring:
         unstable: str = "",
         order: str = "",
         unreachable: Sequence[int] = (),
+        is_whole: bool = True,
     ) -> Exploration:
         return Exploration(
-            function=self._program.name,
-            cassette=self._program.cassette,
+            function=self._name,
+            cassette=self._cassette,
             seed=seed,
             orders=tried,
             is_exhaustive=is_exhaustive,
@@ -344,11 +340,11 @@ class _Exploring:
             unstable=unstable,
             order=order,
             unreachable=unreachable,
+            is_whole=is_whole,
         )
 
     def _call(self, number: int) -> Call:
-        row = self._rows[number]
-        return Call(number, row.kind, row.name, row.address)
+        return Call.of(self._rows[number])
 
 
 def outcomes_in_other_orders(run: Callable[[], Ending], orders: int) -> dict[str, Any]:
@@ -362,46 +358,51 @@ def outcomes_in_other_orders(run: Callable[[], Ending], orders: int) -> dict[str
         The dict of `Exploration.to_dict`; empty if nothing of the program can be given another order.
     """
     first: list[Ending] = []
-
-    def runs() -> Ending:
-        ending = run()
-        if not first:
-            first.append(ending)
-        # What it no longer asks for is no failure of its own, and hides what it returned.
-        return first[0] if ending.outcome.startswith(_UNUSED) else ending
-
-    program = Program(name="", cassette="", rows=(), run=runs, again=str, holds_threads=False)
+    script = Exploring("", "", Variation(), (), str, holds_threads=False).search(orders, SEED)
     try:
-        found = explored(program, orders, SEED)
+        variation = next(script)
+        while True:
+            with varying(variation):
+                ending = run()
+            if ending.outcome.startswith("raised KeyboardInterrupt"):
+                raise KeyboardInterrupt
+            first = first or [ending]
+            # What it no longer asks for is no failure of its own, and hides what it returned.
+            variation = script.send(first[0] if ending.outcome.startswith(_UNUSED) else ending)
     except ConfigurationError:
         return {}
-    return found.to_dict() if not found.unstable else {}
+    except StopIteration as ended:
+        found: Exploration = ended.value
+        return found.to_dict() if not found.unstable else {}
 
 
 def orders(
-    target: Callable[[], Any] | str,
-    cassette: str | Path,
+    target: Callable[[], Any] | str | Program,
+    cassette: str | Path | None = None,
     *,
     runs: int = ORDERS,
     seed: int = SEED,
     order: str | Sequence[int | str] | None = None,
-    on_replay: Callable[[], object] | None = None,
+    on_run: Callable[[], object] | None = None,
+    **options: Any,
 ) -> Exploration:
-    """Replay a function with its recorded calls answered in other orders, and report which of them change the outcome.
+    """Replay a program with its recorded calls answered in other orders, and report which of them change the outcome.
 
     Wherever several served calls wait in an event loop or in threads, any of them may be answered next. If there are at
     most `runs` orders, all are tried; else those nearest to the recorded one, and others by chance. A change of the
     outcome is a call that was not recorded, another exception or another result; the smallest order that makes it is
-    reported with a command that replays it. The network is closed, and nothing is executed.
+    reported with a command that replays it. The network is closed, and nothing is executed. An interruption by the
+    keyboard ends it, and what was found so far is returned.
 
     Args:
-        target: A function without arguments, a coroutine function, or its name as `module:function` or
-            `path/to/file.py:function`.
-        cassette: The cassette to open around it.
+        target: The program: a function without arguments, or its name as `module:function` or
+            `path/to/file.py:function`; a coroutine function is run to its end.
+        cassette: The cassette, as `use_cassette` takes it; by default the program's own.
         runs: The most orders to try, at least 1.
         seed: Of the orders that are chosen by chance.
         order: Only this order, as a finding names it.
-        on_replay: Called after each replay, to show that it goes on.
+        on_run: Called after each run.
+        options: More options of `use_cassette`.
 
     Returns:
         What was found. `raise_if_different()` makes an error of it.
@@ -413,57 +414,35 @@ def orders(
     """
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
         raise ConfigurationError(f"orders: runs={runs!r}: expected the number of orders to try, at least 1")
-    _refuse_inside()
-    project = this_project()
-    path = project.recording(cassette, project.settings().cassette_dir)
-    rows, shown = open_cassette(path).entries, str(shown_path(path))
-    with _loaded(target) as (function, name):
-        command = (
-            f"agenttape lab orders {shlex.quote(name)} --cassette {shlex.quote(shown)} --order" if ":" in name else ""
-        )
-        program = Program(
-            name=name,
-            cassette=shown,
-            rows=rows,
-            run=lambda: ended_in(function, path),
-            again=lambda text: f"{command} {text}" if command else f'use_cassette("{shown}", order="{text}")',
-        )
-        if order is not None:
-            return _Exploring(program, on_replay or _nothing).in_order(parsed_order(order, rows))
-        return explored(program, runs, seed, on_replay)
+    _refuse_in_loop()
+    program, path = recorded(target, cassette, options)
+    rows, shown, name = open_cassette(path).entries, str(shown_path(path)), _name(target, program)
+    is_test = program.function is None
+    by_command = f"agenttape lab orders {shlex.quote(name)} --cassette {shlex.quote(shown)} --order "
+    by_hand = f'use_cassette("{shown}", vary=Variation(order="{{}}"))'
+
+    def again(text: str) -> str:
+        if is_test:
+            return f"{shlex.join(['pytest', name])} --cassette-order={text}"
+        return f"{by_command}{text}" if ":" in name else by_hand.format(text)
+
+    exploring = Exploring(name, shown, Variation(path), rows, again)
+    script = exploring.search(runs, seed) if order is None else exploring.in_order(parsed_order(order, rows))
+    return drive(program, script, on_run)
 
 
-@contextmanager
-def _loaded(function: Callable[[], Any] | str) -> Iterator[tuple[Callable[[], Any], str]]:
-    """Yield a function and its name, by which a command finds it; one without a module has a name without a colon."""
-    from agenttape_core.tools.target import load, target_of
-
-    if isinstance(function, str):
-        target, main = target_of(function), sys.modules["__main__"]
-        try:
-            try:
-                found = load(target)
-            except Exception as error:
-                raise ConfigurationError(f"cannot load {function}: {type(error).__name__}: {error}") from error
-            yield found, function
-        finally:
-            sys.modules["__main__"] = main  # a script is loaded in its place
-        return
-    if not callable(function):
-        raise ConfigurationError(f"orders: expected a function or its name, found {type(function).__name__}")
+def _name(target: Callable[[], Any] | str | Program, program: Program) -> str:
+    """Return the name by which a command finds a program; one without a module has a name without a colon."""
+    if isinstance(target, str) or program.function is None:
+        return target if isinstance(target, str) else program.name
     try:
-        found_at = target_of(function)
+        found = target_of(program.function)
     except ConfigurationError:  # it is defined inside a function
-        yield function, getattr(function, "__qualname__", type(function).__name__)
-    else:
-        place = found_at.module or shown_path(Path(found_at.file))
-        yield function, f"{place}:{found_at.qualname}"
+        return program.name
+    return f"{found.module or shown_path(Path(found.file))}:{found.qualname}"
 
 
-def _refuse_inside() -> None:
-    session = current_session()
-    if session is not None:
-        raise SessionStateError(f"orders() was called while {session.path} is open\n  call it outside of the block")
+def _refuse_in_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from agenttape_core.errors import ConfigurationError, shown_path
-from agenttape_core.experiments.program import Program, Run, Variation, program_of, recorded, recording
+from agenttape_core.experiments.program import Program, Run, program_of, recorded, recording
 from agenttape_core.experiments.worker import SECONDS, Worker
 from agenttape_core.guard.caller import is_library
+from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.git.asking import Revision
 from agenttape_core.tools.hash_seeds import recorded_seed
@@ -75,13 +76,13 @@ class Revisions:
     """Replays of revisions. As a context manager it removes its worktree.
 
     Args:
-        on_replay: Called after each replay.
+        on_run: Called after each replay.
     """
 
-    def __init__(self, on_replay: Callable[[], object] | None = None) -> None:
+    def __init__(self, on_run: Callable[[], object] | None = None) -> None:
         self._git = Revision("HEAD", "--base")
         self.top = Path(self._git.tell("rev-parse", "--show-toplevel").strip()).resolve()
-        self._on_replay = on_replay
+        self._on_run = on_run
         self._workers: dict[int | None, Worker] = {}
         self._around = ExitStack()
         self._folder = tempfile.TemporaryDirectory(prefix="agenttape-")
@@ -136,8 +137,8 @@ class Revisions:
                 self._git.ask("worktree", "add", "--quiet", "--force", "--detach", str(self._tree), commit)
         self.replays += 1
         found = self._in_child(root, target, cassette)
-        if self._on_replay is not None:
-            self._on_replay()
+        if self._on_run is not None:
+            self._on_run()
         return found
 
     def _in_child(self, root: Path, target: str, cassette: Path) -> Replayed:

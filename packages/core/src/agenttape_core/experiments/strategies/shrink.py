@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -10,18 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from agenttape_core.errors import AgentTapeError, ConfigurationError, VerificationError, shown_path
+from agenttape_core.errors import ConfigurationError, VerificationError, shown_path
 from agenttape_core.experiments.engine import drive
-from agenttape_core.experiments.program import Failure, Program, Run, Variation, recorded, steady
-from agenttape_core.experiments.strategies.outcome_trees import Tree, outcome_with, tree_of
-from agenttape_core.experiments.strategies.shrinking import Shrinking, SpentError, Trees
+from agenttape_core.experiments.program import Failure, Program, recorded, steady
+from agenttape_core.experiments.strategies.shrinking import RESERVE, ReplayedRun, Shrinking
 from agenttape_core.lifecycle.project import this_project
-from agenttape_core.schema import Outcome
+from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.storage import open_cassette
 from agenttape_core.storage.names import stem_of
-from agenttape_core.tools.reading.summary import MODELS
+from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 from agenttape_core.tools.rewrite.redacting import redact
 
 
@@ -54,6 +50,16 @@ class Minimised:
     test: Path | None = None
 
     @property
+    def ok(self) -> bool:
+        """True, as there is always one."""
+        return True
+
+    @property
+    def is_whole(self) -> bool:
+        """True, as it fails alike also if it was interrupted."""
+        return True
+
+    @property
     def share(self) -> float:
         """The size of the result in that of the source, from 0 to 1."""
         return self.sizes[1] / self.sizes[0]
@@ -74,145 +80,23 @@ class Minimised:
             "keeps": list(self.keeps),
         }
 
+    def to_checked(self) -> list[Checked]:
+        """Return it for the reporters of checks: the failure."""
+        return [judged_by("shrink", self.program, shown_path(self.cassette), [Finding(str(self.failure))])]
+
     def __str__(self) -> str:
         lines = [
             f"{self.program} fails alike with {shown_path(self.cassette)}",
             f"failure  {self.failure}",
             f"calls    {self.calls[0]} → {self.calls[1]}",
             f"bytes    {self.sizes[0]} → {self.sizes[1]} ({self.share:.1%})",
-            f"replays  {self.replays}" + ("" if self.is_minimal else ", as many as were allowed: not minimal yet"),
+            f"replays  {self.replays}" + ("" if self.is_minimal else ": ended early, not minimal yet"),
         ]
         if self.keeps:
             lines.append(f"holds    what may be secret, as it fails alike only with it: {', '.join(self.keeps)}")
         if self.test is not None:
             lines.append(f"test     {shown_path(self.test)}")
         return "\n  ".join(lines)
-
-
-_NUMBER = re.compile(r"\d+")
-_SHORT = 100
-"""The characters of a message that says which failure it is, and not what data it was about."""
-RESERVE = 6
-"""The replays that are left when the search ends: to write what was found, and to prove it."""
-
-
-class ReplayedRun:
-    """A run of a program that fails.
-
-    Args:
-        program: The program.
-        cassette: Its cassette.
-        failure: The failure.
-        folder: A folder for the cassettes in between.
-        name: The name of their files.
-        says_which: Whether the message of the failure is the same each time, so that it tells it from others of its
-            class at the same line.
-        options: Options of `use_cassette` for each replay.
-        limit: How often the program may be replayed.
-        on_replay: Called after each replay, with the number of replays so far.
-    """
-
-    def __init__(
-        self,
-        program: Program,
-        cassette: Path,
-        failure: Failure,
-        *,
-        folder: Path,
-        name: str,
-        says_which: bool,
-        limit: int,
-        options: Mapping[str, Any],
-        on_replay: Callable[[int], object],
-    ) -> None:
-        self._program = program
-        self._failure = failure
-        self._said = _skeleton(failure.message) if says_which else ""
-        self._folder = folder
-        self._name = name
-        self._scrap = folder / "scrap" / name  # with a file to write to, no order of threads is waited for
-        self._scrap.parent.mkdir()
-        self._limit = limit
-        self._options = options
-        self._on_replay = on_replay
-        self._kept = 0
-        self.replays = 0
-        """The number of replays so far."""
-        self._take(cassette)
-
-    def _take(self, cassette: Path) -> None:
-        opened = open_cassette(cassette)
-        self.cassette = cassette
-        """The smallest cassette so far."""
-        self._outcomes: dict[int, Outcome] = {row.number: opened.outcome(row.number) for row in opened.entries}
-        models = [row for row in opened.entries if row.kind in MODELS] or list(opened.entries)
-        last = [(row.kind, row.name) for row in models[-1:]]
-        self.like_last = [row.number for row in models if (row.kind, row.name) in last]
-        """The numbers of the calls of the boundary that answered last, in their order."""
-        self._trees: dict[int, Tree] = {number: tree_of(outcome) for number, outcome in self._outcomes.items()}
-
-    @property
-    def trees(self) -> Trees:
-        """The outcomes of its calls."""
-        return self._trees
-
-    def fails(self, changed: Trees) -> bool:
-        """Return whether it fails alike with other outcomes."""
-        if self.replays + RESERVE >= self._limit:
-            raise SpentError
-        outcomes = self._with(changed)
-        return outcomes is not None and self.is_alike(
-            self.run(self.opening(self.cassette, outcomes, self._scrap, keeps=False))
-        )
-
-    def keep(self, changed: Trees) -> bool:
-        """Write the run with these outcomes, and go on from it if it can be replayed strictly."""
-        outcomes = self._with(changed)
-        target = self._folder / str(self._kept) / self._name
-        self._kept += 1
-        target.parent.mkdir()
-        if outcomes is None or not self.is_alike(self.run(self.opening(self.cassette, outcomes, target))):
-            return False
-        if not target.is_file() or not self.is_alike(self.run(self.opening(target))):
-            return False
-        self._take(target)
-        return True
-
-    def opening(self, cassette: Path, *rest: Any, **more: Any) -> Variation:
-        """Return a replay of a cassette, with the options of each."""
-        return Variation(cassette, self._options, *rest, **more)
-
-    def run(self, opening: Variation) -> Run:
-        """Replay it once."""
-        self.replays += 1
-        try:
-            return self._program.run(opening)
-        finally:
-            self._on_replay(self.replays)
-
-    def is_alike(self, ending: Run) -> bool:
-        """Return whether a replay ended with the failure.
-
-        A short message says which of several failures at one line it is: it has to stay, but for its numbers. A long
-        one holds data, and an assertion's shows what it compared.
-        """
-        failure = ending.failure
-        if failure is None or not self._failure.is_like(failure):
-            return False
-        if not self._said or len(self._said) > _SHORT or self._failure.name == AssertionError.__name__:
-            return True
-        return _skeleton(failure.message) == self._said
-
-    def _with(self, changed: Trees) -> dict[int, Outcome] | None:
-        """Return the outcomes; `None` if a call can have no such outcome."""
-        try:
-            return {number: outcome_with(self._outcomes[number], tree) for number, tree in changed.items()}
-        except (ValidationError, AgentTapeError):
-            return None
-
-
-def _skeleton(message: str) -> str:
-    return _NUMBER.sub("0", message.partition("\n")[0])
 
 
 MAX_REPLAYS = 300
@@ -226,7 +110,7 @@ def shrink(
     *,
     to: str | Path | None = None,
     runs: int = MAX_REPLAYS,
-    on_replay: Callable[[int], object] = lambda _: None,
+    on_run: Callable[[], object] = lambda: None,
     **options: Any,
 ) -> Minimised:
     """Find the smallest cassette with which a program still fails as it does with a given one.
@@ -241,7 +125,7 @@ def shrink(
         cassette: The cassette, as `use_cassette` takes it; by default the program's own.
         to: The cassette to write; by default `NAME.minimal.yaml` beside the other one.
         runs: How often the program may be replayed.
-        on_replay: Called after each replay, with the number of replays so far.
+        on_run: Called after each run.
         options: Options of `use_cassette`.
 
     Raises:
@@ -254,7 +138,7 @@ def shrink(
     program, source = recorded(target, cassette, options)
     written = _target(source, to)
     options = _options_of(source)
-    failure, says_which = _failing(program, Variation(source, options))
+    failure, says_which = _failing(program, source, options)
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run = ReplayedRun(
             program,
@@ -265,7 +149,7 @@ def shrink(
             says_which=says_which,
             options=options,
             limit=runs,
-            on_replay=on_replay,
+            on_run=on_run,
         )
         run.replays = 2  # those that have shown that it holds still
         ended = Shrinking(run).shrink()
@@ -293,12 +177,12 @@ def _options_of(source: Path) -> dict[str, Any]:
     return {"redaction_off": off} if off else {}
 
 
-def _failing(program: Program, opening: Variation) -> tuple[Failure, bool]:
+def _failing(program: Program, source: Path, options: Mapping[str, Any]) -> tuple[Failure, bool]:
     """Return the failure, and whether its message is the same in two replays."""
-    first, ending = drive(program, steady(program, opening))
+    first, ending = drive(program, steady(program, Variation(source, options)))
     if first.failure is None or ending.failure is None:
         raise ConfigurationError(
-            f"{program.name} does not fail when it replays {shown_path(opening.cassette)}: it ended well\n"
+            f"{program.name} does not fail when it replays {shown_path(source)}: it ended well\n"
             "  name the function or the test that fails with this cassette"
         )
     return ending.failure, first.failure == ending.failure

@@ -10,12 +10,15 @@ from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, drive
-from agenttape_core.experiments.program import Program, Run, Variation, recorded, steady
+from agenttape_core.experiments.program import Program, Run, recorded, steady
 from agenttape_core.experiments.strategies.perturbing import Change, holds, longer, perturbed, replacing, turned
+from agenttape_core.interventions import GivenOutcome
+from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import IndexRow, Interaction, Outcome
 from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.reading.summary import MODELS
+from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 
 RESULT = 0
 """The number of what the program returns or raises, which no call has."""
@@ -49,11 +52,13 @@ class Flow:
         calls: The calls, by number.
         edges: The edges, by source and target.
         fixed: The numbers of calls with nothing in their answer that could be another.
+        is_whole: Whether each answer was tried, and it was not interrupted.
     """
 
     calls: Mapping[int, IndexRow]
     edges: Sequence[Edge]
     fixed: Sequence[int] = field(default=())
+    is_whole: bool = True
 
     def into(self, target: int) -> list[Edge]:
         """Return the edges into a call, those of data first."""
@@ -83,6 +88,7 @@ class Flow:
                 {"from": edge.source, "to": edge.target, "way": edge.way, "at": list(edge.at)} for edge in self.edges
             ],
             "fixed": list(self.fixed),
+            "is_whole": self.is_whole,
         }
 
 
@@ -113,6 +119,16 @@ class Why:
     replays: int
 
     @property
+    def ok(self) -> bool:
+        """True, as links are nothing that has to be mended."""
+        return True
+
+    @property
+    def is_whole(self) -> bool:
+        """True if each answer was tried."""
+        return self.flow.is_whole
+
+    @property
     def links(self) -> list[Edge]:
         """The edges on all paths that lead into the call, nearest first."""
         return self.flow.behind(self.call.number)
@@ -138,6 +154,11 @@ class Why:
             "replays": self.replays,
         }
 
+    def to_checked(self) -> list[Checked]:
+        """Return it for the reporters of checks: a warning for each call that has moved the one in question."""
+        found = [Finding(line.strip(), level="warning") for line in str(self).splitlines() if "←" in line]
+        return [judged_by("why", self.program, shown_path(self.cassette), found)]
+
     def __str__(self) -> str:
         asked = f", and the text {self.text!r}" if self.text is not None else ""
         lines = [f"{self._named(self.call.number)} of {shown_path(self.cassette)}{asked}"]
@@ -146,6 +167,8 @@ class Why:
             lines.append(f"  {_ALONE if self.text is None else _ITSELF}")
         elif self.call.kind in MODELS:
             lines.append(f"  {_MODEL}")
+        if not self.flow.is_whole:
+            lines.append("  interrupted: not each recorded answer was tried")
         return "\n".join(lines)
 
     def _tree(self, number: int, indent: str, above: set[int]) -> Iterator[str]:
@@ -177,13 +200,6 @@ _CHANGES: tuple[Change, ...] = (turned, longer)
 _STEADY = 2
 _SHOWN = 5
 
-OnReplay = Callable[[int, int], object]
-"""Called after each replay, with the number of replays so far, and of all that there will be."""
-
-
-def _nothing(*_: int) -> None:
-    pass
-
 
 def why(
     target: Callable[[], Any] | str | Program,
@@ -192,7 +208,7 @@ def why(
     call: int | None = None,
     text: str | None = None,
     runs: int = MAX_REPLAYS,
-    on_replay: OnReplay = _nothing,
+    on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> Why:
     """Find which recorded answers have moved a call, each link tested and not guessed.
@@ -208,7 +224,7 @@ def why(
             answer of a model.
         text: A text in question: only its occurrences in the recorded answers are changed.
         runs: How often the program may be replayed.
-        on_replay: Called after each replay.
+        on_run: Called after each run.
         options: Options of `use_cassette`.
 
     Raises:
@@ -220,7 +236,7 @@ def why(
     program, path = recorded(target, cassette, options)
     opened = open_cassette(path)
     asked = opened.interaction(_target(opened, call, text))
-    flow, replays = drive(program, _traced(path, program, text, runs, on_replay))
+    flow, replays = drive(program, _traced(path, program, text, runs), on_run)
     return Why(path, program.name, asked, text, flow, replays)
 
 
@@ -230,19 +246,17 @@ def flow_of(
     *,
     text: str | None = None,
     runs: int = MAX_REPLAYS,
-    on_replay: OnReplay = _nothing,
+    on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> Flow:
     """Return which recorded answers move which requests of a program. Takes and raises what `why` does."""
     program, path = recorded(target, cassette, options)
     if text is not None:
         _target(open_cassette(path), None, text)
-    return drive(program, _traced(path, program, text, runs, on_replay))[0]
+    return drive(program, _traced(path, program, text, runs), on_run)[0]
 
 
-def _traced(
-    path: Path, program: Program, text: str | None, runs: int, on_replay: OnReplay
-) -> Experiment[tuple[Flow, int]]:
+def _traced(path: Path, program: Program, text: str | None, runs: int) -> Experiment[tuple[Flow, int]]:
     """Yield replays in each of which one recorded answer is another one; return the flow, and their number."""
     opened = open_cassette(path)
     changes = (replacing(text),) if text is not None else _CHANGES
@@ -256,15 +270,17 @@ def _traced(
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         _, before = yield from steady(program, Variation(path))
         tracer = _Tracer(path, Path(folder) / f"{stem_of(path)}.yaml", before)
-        done = _STEADY
-        for number, others in tries.items():
-            for other in others:
-                if tracer.is_served(number):  # else its code was run through, or it is inside of another call
-                    tracer.note(number, (yield tracer.with_answer(number, other)))
-                done += 1
-                on_replay(done, total)
+        done, is_whole = _STEADY, True
+        try:
+            for number, others in tries.items():
+                for other in others:
+                    if tracer.is_served(number):  # else its code was run through, or it is inside of another call
+                        tracer.note(number, (yield tracer.with_answer(number, other)))
+                    done += 1
+        except KeyboardInterrupt:
+            is_whole = False
     fixed = [number for number, others in tries.items() if not others]
-    return Flow({row.number: row for row in opened.entries}, tracer.edges(), fixed), done
+    return Flow({row.number: row for row in opened.entries}, tracer.edges(), fixed, is_whole), done
 
 
 class _Tracer:
@@ -290,7 +306,8 @@ class _Tracer:
 
     def with_answer(self, number: int, other: Outcome) -> Variation:
         """Return the replay in which a call has another answer."""
-        return Variation(self._cassette, {}, {number: other}, self._scrap, keeps=False)
+        given = {number: GivenOutcome(given=other)}
+        return Variation(self._cassette, {}, given, self._scrap, keeps=False, beyond="address")
 
     def note(self, number: int, ending: Run) -> None:
         """Note what has moved in a run in which a call had another answer."""

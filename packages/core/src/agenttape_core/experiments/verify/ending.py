@@ -43,7 +43,7 @@ def ended(function: Callable[[], Any], around: CassetteBlock | None) -> Ending:
                 value = _finished(function())
     except BaseException as error:  # noqa: BLE001 - how the function ended is what is asked for
         return Ending(f"raised {described(error)}", is_failure(error), None)
-    return Ending("returned", False, _encoded(value))
+    return Ending("returned", False, encoded(value))
 
 
 def _finished(value: Any) -> Any:
@@ -59,7 +59,7 @@ async def _awaited(function: Callable[[], Any], around: CassetteBlock | None) ->
         return [item async for item in result] if isinstance(result, AsyncIterator) else await result
 
 
-def _encoded(value: Any) -> Plain:
+def encoded(value: Any) -> Plain:
     """Return a value as plain data, or its repr if it has no codec."""
     try:
         return value_codec().encode(value)

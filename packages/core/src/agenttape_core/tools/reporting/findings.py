@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agenttape_core.matching import Difference
@@ -157,6 +157,19 @@ class Checked:
                 for each in self.judged
             ],
         }
+
+
+def judged_by(rule: str, name: str, path: str, findings: Iterable[Finding]) -> Checked:
+    """Return a run of which one thing was judged.
+
+    Args:
+        rule: The word of the check, which all findings get.
+        name: The name of the run.
+        path: Its file; empty if it has none.
+        findings: The findings, those without a file about this one.
+    """
+    found = tuple(replace(each, rule=rule, path=each.path or path) for each in findings)
+    return Checked(name, path, "", (Judged(rule, name, found),))
 
 
 def failed(checked: Iterable[Checked]) -> list[Checked]:

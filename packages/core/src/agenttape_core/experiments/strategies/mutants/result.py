@@ -10,7 +10,9 @@ from agenttape_core.errors import counted
 from agenttape_core.experiments.strategies.mutants.edits import Mutant
 from agenttape_core.experiments.strategies.mutants.facts import Facts
 from agenttape_core.experiments.strategies.mutants.running import Reply
+from agenttape_core.experiments.strategies.mutants.selecting import Reaching
 from agenttape_core.experiments.strategies.mutants.sites import KINDS
+from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 
 Verdict = Literal["miss", "assertion", "unused", "raised", "did not end", "survived", "did not land"]
 """The end of a mutant. It was noticed: by the replay, as a request is another one (*miss*); by an *assertion*, or
@@ -120,6 +122,14 @@ class Judged:
             "tests": list(self.tests),
         }
 
+    @classmethod
+    def known(cls, reaching: Reaching, plain: Mapping[str, Any]) -> Judged | None:
+        """Return the verdict of an earlier run; `None` if that was on another edit, or with other tests."""
+        one = reaching.mutant
+        if (plain["before"], plain["after"], tuple(plain["tests"])) != (one.before, one.after, reaching.tests):
+            return None
+        return cls(one, plain["verdict"], plain["words"], plain["test"] or "", reaching.tests)
+
     def __str__(self) -> str:
         said = f": {self.words}" if self.words else ""
         by = f" by {self.test}" if self.test else ""
@@ -197,6 +207,19 @@ class Adequacy:
     def unreached(self) -> list[Judged]:
         """The mutants that no test reaches."""
         return [one for one in self.judged if one.verdict == "did not land"]
+
+    @property
+    def ok(self) -> bool:
+        """True if all edits that landed were noticed, and each test took part that has a cassette."""
+        return not (self.survivors or self.excluded)
+
+    def to_checked(self) -> list[Checked]:
+        """Return it for the reporters of checks: a finding for each survivor, at its line."""
+        found = [
+            Finding(f"{one.id} survived", "a test that notices", _cut(one.after), path=one.file, line=one.line)
+            for one in (judged.mutant for judged in self.survivors)
+        ]
+        return [judged_by("mutants", self.program, "", found)]
 
     def by(self, key: Callable[[Mutant], str]) -> dict[str, Score]:
         """Return the scores of groups of mutants that landed.

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError
-from agenttape_core.experiments.program import Variation, program_of
+from agenttape_core.experiments.program import program_of
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutated
 from agenttape_core.experiments.strategies.mutants.facts import Facts
 from agenttape_core.experiments.strategies.mutants.reached import Reached
 from agenttape_core.experiments.worker import SECONDS, Worker
+from agenttape_core.lifecycle.variation import Variation
 
 TESTS = "agenttape_core.pytest_plugin.mutated"
 """The runner of tests. It's above this package, which knows it by its name only."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError, counted, shown_path
+from agenttape_core.experiments.engine import earlier
 from agenttape_core.experiments.program import recording
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutants_of, read_source
 from agenttape_core.experiments.strategies.mutants.facts import Facts
@@ -43,6 +47,7 @@ class Chosen:
         most: The most mutants that are tried.
         seed: Of the draw, if there are more.
         mutant: The id of the only mutant.
+        known: The verdicts of an earlier run as plain data, by the ids of the mutants.
     """
 
     only: Collection[str] = ()
@@ -51,6 +56,7 @@ class Chosen:
     most: int = MOST
     seed: int = SEED
     mutant: str | None = None
+    known: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -58,22 +64,22 @@ class Search:
     """The search for edits that nobody notices.
 
     Args:
-        worker: Runs the program.
+        workers: Run the program, several at the same time.
         job: The program.
         chosen: Which edits are made.
-        on_mutant: Called after each mutant.
+        on_run: Called after each mutant.
     """
 
-    worker: Worker
+    workers: Sequence[Worker]
     job: Job
     chosen: Chosen
-    on_mutant: Callable[[int, int], object]
+    on_run: Callable[[], object]
     excluded: dict[str, str] = field(default_factory=dict)
     apart: dict[str, int] = field(default_factory=dict)
 
     def found(self) -> Adequacy:
         """Return the verdicts."""
-        first = self.job.run(self.worker)  # cold: all libraries are imported in it, which a trace would make slow
+        first = self.job.run(self.workers[0])  # cold: all libraries are imported in it, which a trace would make slow
         self._refuse_broken(first)
         before, traced = self._steady(self._partaking(first.facts))
         evidence = Evidence.of(before, traced)
@@ -100,7 +106,7 @@ class Search:
         if first.facts and not why:
             return
         said = f"{self._name(0)} cannot be run without an edit: {why or 'there are no tests'}"
-        raise ConfigurationError(f"{said}\n{self.worker.said()}".strip())
+        raise ConfigurationError(f"{said}\n{self.workers[0].said()}".strip())
 
     def _partaking(self, facts: Mapping[str, Facts]) -> dict[str, Facts]:
         """Return the tests that pass with a cassette, and note why others do not take part."""
@@ -122,7 +128,7 @@ class Search:
     def _steady(self, first: dict[str, Facts]) -> tuple[dict[str, Facts], Reply]:
         """Return the tests that are the same in two runs, and the second of these, which is traced."""
         tests = list(first) if self.job.has_tests else None
-        again = self.job.run(self.worker, tests, trace=True) if first else Reply({})
+        again = self.job.run(self.workers[0], tests, trace=True) if first else Reply({})
         found = {}
         for name, one in first.items():
             other = again.facts.get(name)
@@ -197,18 +203,36 @@ class Search:
     ) -> tuple[list[Judged], bool]:
         """Return the verdicts, and whether all mutants were tried."""
         judged: list[Judged] = []
-        try:
-            for one in drawn:
-                judged.append(self._verdict(one, evidence, limits, tests))
-                self.on_mutant(len(judged), len(drawn))
-        except KeyboardInterrupt:
-            return judged, False
+        free = SimpleQueue[Worker]()
+        for worker in self.workers:
+            free.put(worker)
+
+        def verdict(one: Reaching) -> Judged:
+            plain = self.chosen.known.get(one.mutant.id)
+            if plain is not None and (known := Judged.known(one, plain)) is not None:
+                return known
+            worker = free.get()
+            try:
+                return self._verdict(worker, one, evidence, limits, tests)
+            finally:
+                free.put(worker)
+
+        with ThreadPoolExecutor(len(self.workers)) as pool:
+            try:
+                for each in pool.map(verdict, drawn):
+                    judged.append(each)
+                    self.on_run()
+            except KeyboardInterrupt:
+                pool.shutdown(cancel_futures=True)
+                return judged, False
         return judged, True
 
-    def _verdict(self, one: Reaching, evidence: Evidence, limits: tuple[float, float], tests: set[Path]) -> Judged:
+    def _verdict(
+        self, worker: Worker, one: Reaching, evidence: Evidence, limits: tuple[float, float], tests: set[Path]
+    ) -> Judged:
         path = Path(os.path.normpath(Path.cwd() / one.mutant.file))
         names = one.tests if self.job.has_tests else None
-        reply = self.job.run(self.worker, names, (one.mutant, path, path in tests), limits=limits)
+        reply = self.job.run(worker, names, (one.mutant, path, path in tests), limits=limits)
         verdict, words, test = verdict_of(evidence.facts, reply)
         if verdict == "survived":
             words = evidence.hidden(one.mutant, one.tests) or words
@@ -266,7 +290,9 @@ def mutants(
     seed: int = SEED,
     mutant: str | None = None,
     live: Collection[str] = (),
-    on_mutant: Callable[[int, int], object] = lambda *_: None,
+    jobs: int = 1,
+    resume: str | Path | None = None,
+    on_run: Callable[[], object] = lambda: None,
     **options: Any,
 ) -> Adequacy:
     """Edit a program in many small ways, one at a time, and find the edits that no cassette notices.
@@ -287,18 +313,24 @@ def mutants(
         mutant: The id of the only mutant that is tried.
         live: The kinds and names of calls that are executed, edited or not, such as `tool` or the name of one. The
             bodies of tools that a replay serves cannot be judged otherwise. Name none that acts on the world.
-        on_mutant: Called after each mutant, with the number of those that were tried and of all.
+        jobs: How many mutants run at the same time, each in a separate process.
+        resume: The report of an earlier run as JSON, whose verdicts are taken over where nothing has changed.
+        on_run: Called after each mutant.
         options: Options of `use_cassette`, for a function.
 
     Raises:
         ConfigurationError: If an argument is not valid, no test takes part, or nothing can be edited.
         VerificationError: If the process that runs the tests does not answer.
     """
-    chosen = Chosen(only, source, since, runs, seed, mutant)
+    known = earlier(resume, "mutants", dict) if resume is not None else []
+    chosen = Chosen(only, source, since, runs, seed, mutant, {one["id"]: one for one in known})
     job = replace(_job(target, cassette, options), live=_named(live))
     _refuse(chosen)
-    with Worker(job.hash_seed, job.live) as worker:
-        return Search(worker, job, chosen, on_mutant).found()
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ConfigurationError(f"jobs={jobs!r}: expected how many run at the same time, at least 1")
+    with ExitStack() as around:
+        workers = [around.enter_context(Worker(job.hash_seed, job.live)) for _ in range(jobs)]
+        return Search(workers, job, chosen, on_run).found()
 
 
 def _refuse(chosen: Chosen) -> None:

@@ -1,0 +1,150 @@
+"""The difference between a replay and a plain one, and the replays that get one from what surrounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agenttape_core.engine import Mode, parse_mode
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.interventions import Beyond, checked_beyond
+from agenttape_core.lifecycle.ordering import Imposing, Order
+from agenttape_core.lifecycle.request import Derivation, SessionRequest, no_remedy
+from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.schema import Plain
+
+if TYPE_CHECKING:  # most sessions change nothing
+    from agenttape_core.interventions import Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """All that may differ from a plain replay. Unless something is live, nothing is executed in it.
+
+    Args:
+        cassette: The cassette; by default the one of the program or of the block.
+        options: Options of `use_cassette`, in the place of those that the program or the block has chosen.
+        changes: What comes of recorded calls instead of what was recorded: `raises`, `returns`, `edits`, `cut` or
+            `late`, by the number, address, kind or name of the call, or a pattern of places such as `"**/search"`. The
+            first attempt is changed, and the next one gets what was recorded; `always` changes each.
+        write_to: The file of the derived cassette; `None` if none is written.
+        keeps: Whether that is written if the program fails, too.
+        origin: A note of what was done, for the header of the derived cassette.
+        live: The kinds and names of calls that are executed.
+        candidate: The models that are asked in the place of recordings, as for `use_cassette`.
+        beyond: What a call without a recording gets once a change has landed: a miss (`stop`), the recording at its
+            address (`address`), or a real call, if its kind or name is among those that are given here.
+        order: The calls to answer first where several wait, in this order: numbers as `agenttape show` prints them
+            (`"5,3"`), or a list with addresses. What isn't named comes after them, in the recorded order. The report
+            lists what can't be reached in `disorder`. By default, the recorded order is kept.
+    """
+
+    cassette: str | Path | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    changes: Changes = field(default_factory=dict)
+    write_to: Path | None = None
+    keeps: bool = True
+    origin: Plain = None
+    live: tuple[str, ...] = ()
+    candidate: Any = None
+    beyond: Beyond = "stop"
+    order: Order | Imposing | None = None
+
+    @property
+    def executes(self) -> bool:
+        """True if calls may be executed."""
+        return bool(self.live) or self.candidate is not None or not isinstance(self.beyond, str)
+
+    def applied_to(self, request: SessionRequest) -> SessionRequest:
+        """Return a request to open a session, with what differs in this replay.
+
+        Args:
+            request: The request of the program or of the block.
+
+        Raises:
+            ConfigurationError: If it's not for a replay, or a part of this isn't valid.
+        """
+        options = {**request.options, **self.options}
+        mode = options.pop("mode", None)
+        if mode is not None and parse_mode(mode) is not Mode.REPLAY:
+            raise ConfigurationError(
+                f"vary=... is for a replay, and mode={mode!r} records\n"
+                "  record the run first, then vary it in the mode replay"
+            )
+        if self.live:
+            options["live"] = self.live
+        if self.write_to is not None:
+            options["on_error"] = "keep" if self.keeps else "discard"
+        beyond = checked_beyond(self.beyond)
+        derives = self.write_to is not None or request.derived_as is not None or not isinstance(beyond, str)
+        candidate = self.candidate if self.candidate is not None else request.candidate
+        is_own = bool(self.live) or candidate is not None  # which derives a cassette by itself
+        return request._replace(
+            cassette=self.cassette if self.cassette is not None else request.cassette,
+            options=options,
+            mode=Mode.REPLAY,
+            write_to=self.write_to if self.write_to is not None else request.write_to,
+            derivation=Derivation(origin=self._origin) if derives and not is_own else request.derivation,
+            changes=self.changes if self.changes or candidate is None else None,
+            candidate=candidate,
+            beyond=beyond,
+            order=self.order,
+        )
+
+    def replayed_by(self, request: SessionRequest) -> SessionRequest:
+        """Return the request of a replay from which something is to be learned: whatever it leaves unused is no error.
+
+        Args:
+            request: The request of the program.
+        """
+        options = {**request.options, "on_unused": "ignore", "live": (), "review": False}
+        options.pop("mode", None)
+        # Recording anew is no remedy for a race.
+        remedy = no_remedy if isinstance(self.order, Imposing) else request.remedy
+        plain = request._replace(options=options, candidate=None, judges_changes=False, events=None, remedy=remedy)
+        return self.applied_to(plain)
+
+    def _origin(self) -> Plain:
+        if self.origin is not None or not self.changes:
+            return self.origin
+        return {"changes": {str(key): str(change) for key, change in self.changes.items()}}
+
+
+class _Around(NamedTuple):
+    variation: Variation
+    cassette: str | None
+
+
+_around: ContextVar[_Around | None] = ContextVar("agenttape_variation", default=None)
+
+
+@contextmanager
+def varying(variation: Variation, cassette: str | None = None) -> Iterator[None]:
+    """Let replays that are opened inside differ from plain ones, whoever opens them: in their changes and their order.
+
+    Args:
+        variation: The difference.
+        cassette: The path of the only cassette for which it holds; by default it holds for all.
+    """
+    test, around = this_test(), _Around(variation, cassette)
+    token = _around.set(around)
+    if test is not None:
+        test.varied.append(around)  # it runs in another context
+    try:
+        yield
+    finally:
+        _around.reset(token)
+        if test is not None:
+            test.varied.remove(around)
+
+
+def variation_for(path: str) -> Variation | None:
+    """Return the difference that holds for replays of a cassette; `None` if they are plain."""
+    around = _around.get()
+    if around is None and (test := this_test()) is not None and test.varied:
+        around = test.varied[-1]
+    return around.variation if around is not None and around.cassette in {None, path} else None
