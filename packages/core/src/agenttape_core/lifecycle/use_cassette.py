@@ -145,7 +145,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         name_or_path: A bare name (`"weather"` means `cassettes/weather.yaml`), a path that ends with `.yaml`, `.yml` or
             `.jsonl`, optionally with `.gz` or `.zst`, or a URL such as `s3://bucket/a.yaml` (with the extra `fsspec`).
         mode: `replay` (the default; VCR's `none`), `once` records if there is no cassette, `add` (VCR's
-            `add`) records the calls that are missing, `update` also drops calls that are no longer made,
+            `new_episodes`) records the calls that are missing, `update` also drops calls that are no longer made,
             `record` (VCR's `all`) records everything again.
         live: Calls to make for real in any mode, by kind (`"chat"`, `"tool"`), name (`"get_weather"`), number (`4`),
             node (`"planner"`), location or a pattern of places (`"**/planner/**"`). With `"idempotent"`, embeddings,
@@ -160,8 +160,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             rule with the name of a kind of secret replaces its detector.
         allow_hosts: Hosts that a replay may reach, as `HOST` or `HOST:PORT`, and the words `loopback`, `subprocess`
             and `tracing` (report to tracers such as LangSmith). If calls may be live, the hosts are open inside these
-            calls only, and these calls reach no others;
-            `program:HOST` opens a host to all code. By default a replay reaches nothing, and a live call everything.
+            calls only, and these calls reach no others; `program:HOST` opens a host to all code. By default a replay
+            reaches nothing, and a live call everything.
 
     Other Parameters:
         cassette_dir: Folder for bare names; by default `cassettes`.
@@ -218,34 +218,34 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         name_or_path: str | Path,
         *,
         mode: str | Mode | None = None,
-        cassette_dir: str | Path | None = None,
         live: Collection[Key] | None = None,
         replay_only: Collection[Key] | None = None,
+        ignore: Collection[str] | None = None,
+        on_unused: OnUnused | None = None,
+        redact: bool | Sequence[Rule] = True,
+        allow_hosts: Collection[str] | None = None,
+        cassette_dir: str | Path | None = None,
         step_into: Collection[Key] | None = None,
         match_on: Way | Matcher | Sequence[Way | Matcher] | None = None,
-        ignore: Collection[str] | None = None,
         on_repeat: OnRepeat | None = None,
         on_miss: OnMiss | None = None,
+        on_error: OnError | None = None,
+        accept: Collection[Accept] | None = None,
+        freeze: Collection[str] | None = None,
+        pace: Pace | None = None,
+        http: bool | None = None,
+        auto: bool = True,
+        check_replay: CheckReplay | None = None,
+        review: bool | None = None,
+        events: EventsOption | None = None,
+        redaction_off: Collection[str] | None = None,
+        tags: Sequence[str] | None = None,
         candidate: Any = None,
         fakes: Mapping[str, Callable[..., Any]] | None = None,
         drift: Drifting | None = None,
         unavailable: str | None = None,
         vary: Variation | None = None,
         to: str | Path | None = None,
-        on_unused: OnUnused | None = None,
-        on_error: OnError | None = None,
-        review: bool | None = None,
-        accept: Collection[Accept] | None = None,
-        pace: Pace | None = None,
-        http: bool | None = None,
-        check_replay: CheckReplay | None = None,
-        freeze: Collection[str] | None = None,
-        redact: bool | Sequence[Rule] = True,
-        redaction_off: Collection[str] | None = None,
-        allow_hosts: Collection[str] | None = None,
-        events: EventsOption | None = None,
-        auto: bool = True,
-        tags: Sequence[str] | None = None,
     ) -> None:
         from agenttape_core.lifecycle.remedy import caller, remedy_for
         from agenttape_core.lifecycle.request import SELECTING, SessionRequest, checked_fakes, checked_target
