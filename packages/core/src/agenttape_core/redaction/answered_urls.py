@@ -8,10 +8,10 @@ same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from agenttape_core.redaction.detection.findings import Span, render
+from agenttape_core.redaction.detection.findings import Span
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.pseudonyms import MARK
 
@@ -25,48 +25,12 @@ _WITH_HOST = ("http://", "https://", "ws://", "wss://")
 _IN_AUTHORITY = ("@", ":")
 
 
-class UrlWriter:
-    """Percent-encodes the pseudonyms in the authority of URLs; it goes through data as the redactor does."""
-
-    looks_at_numbers = False
-
-    def __init__(self) -> None:
-        self.harmless_keys: set[str] = set()
-
-    def kind_of(self, name: str) -> None:
-        """Return `None`: names say nothing about URLs."""
-
-    def text(self, text: str) -> str:
-        """Return a text with its URLs changed; the same object when there are none."""
-        spans = self.spans(text)
-        return render(text, spans) if spans else text
-
-    def whole(self, text: str, kind: str) -> str:  # noqa: ARG002 - see `kind_of`
-        """Return the same."""
-        return self.text(text)
-
-    def number(self, number: float) -> Any:
-        """Return a number as it is."""
-        return number
-
-    def scalar(self, tag: str, body: str, kind: str) -> Any:  # noqa: ARG002 - see `kind_of`
-        """Return a typed value as it is."""
-        return {tag: body}
-
-    def base64(self, body: str) -> str:
-        """Return bytes as they are: what is in them has a length of its own."""
-        return body
-
-    def spans(self, text: str, *, strict: bool = False) -> list[Span]:  # noqa: ARG002 - of the protocol
-        """Return the pseudonyms of a text that are percent-encoded."""
-        if MARK not in text or "/" not in text:
-            return []
-        found = (match for match in _IN_BRACKETS.finditer(text) if _is_in_authority(match))
-        return [Span(*match.span(), quote(match[0], safe="")) for match in found]
-
-    def contains_secret(self, text: str) -> bool:
-        """Return True if there is one."""
-        return bool(self.spans(text))
+def urls_in(text: str) -> list[Span]:
+    """Return the pseudonyms in the authority of URLs, percent-encoded."""
+    if MARK not in text or "/" not in text:
+        return []
+    found = (match for match in _IN_BRACKETS.finditer(text) if _is_in_authority(match))
+    return [Span(*match.span(), quote(match[0], safe="")) for match in found]
 
 
 def _is_in_authority(found: re.Match[str]) -> bool:

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
-from agenttape_core.redaction.detection.data import Data
 from agenttape_core.redaction.detection.findings import Span
 from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import is_pseudonym
 from agenttape_core.redaction.pseudonyms import FORMED, PSEUDONYM, number_of
 from agenttape_core.redaction.streams import redact_chunks
-from agenttape_core.redaction.walk import redact_value
+from agenttape_core.redaction.walk import InTexts, redact_value
 
 if TYPE_CHECKING:
     from agenttape_core.schema import Plain
@@ -67,11 +66,8 @@ class Everywhere:
             if is_telling(form)
         }
         longest_first = sorted(self._forms, key=lambda form: (-len(form), form))
-        self.harmless_keys: set[str] = set()
+        self._replacer = InTexts(self._spans, self._number, in_bytes=True)
         self._pattern = re.compile("|".join(map(_bordered, longest_first)) or r"(?!)")
-
-    looks_at_numbers = True
-    """True for what replaces numbers that no name tells of."""
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -86,47 +82,18 @@ class Everywhere:
 
     def value(self, plain: T) -> T:
         """Return plain data with all of them replaced; the very same object where there is none."""
-        return cast("T", redact_value(plain, self)) if self._forms else plain
+        return cast("T", redact_value(plain, self._replacer)) if self._forms else plain
 
     def chunks(self, chunks: list[Plain]) -> list[Plain]:
         """Return the chunks of a stream with all of them replaced, those that are split between chunks, too."""
-        return redact_chunks(chunks, self) if self._forms else chunks
+        return redact_chunks(chunks, self._replacer) if self._forms else chunks
 
-    # -- as the way through plain data takes it ------------------------------------------------------------------
-
-    def kind_of(self, name: str) -> None:
-        """Return `None`: a name tells nothing that isn't known already."""
-
-    def text(self, text: str) -> str:
-        """Return a text with all of them replaced; the same object where there is none."""
-        return self._pattern.sub(lambda found: self._forms[found[0]], text) if self._pattern.search(text) else text
-
-    def whole(self, text: str, kind: str) -> str:  # noqa: ARG002 - see `kind_of`
-        """Return the same."""
-        return self.text(text)
-
-    def number(self, number: float) -> Any:
-        """Return a number, or the pseudonym of one that is a secret."""
-        made = self._forms.get(repr(number))
-        return number if made is None else number_of(made) if _NUMBER.fullmatch(made) else made
-
-    def scalar(self, tag: str, body: str, kind: str) -> Any:  # noqa: ARG002 - see `kind_of`
-        """Return a typed value with all of them replaced."""
-        return {tag: self.text(body)}
-
-    def base64(self, body: str) -> str:
-        """Return bytes in base64 with all of them replaced; the same object where there is none."""
-        data = Data.of(body)
-        replaced = self.text(data.text) if data else ""
-        return body if data is None or replaced == data.text else data.encoded(replaced)
-
-    def spans(self, text: str, *, strict: bool = False) -> list[Span]:  # noqa: ARG002 - of the protocol
-        """Return what is replaced in a text."""
+    def _spans(self, text: str) -> list[Span]:
         return [Span(*found.span(), self._forms[found[0]]) for found in self._pattern.finditer(text)]
 
-    def contains_secret(self, text: str) -> bool:
-        """Return True if there is one in a text."""
-        return self._pattern.search(text) is not None
+    def _number(self, number: float) -> Any:
+        made = self._forms.get(repr(number))
+        return number if made is None else number_of(made) if _NUMBER.fullmatch(made) else made
 
 
 def _written(secret: str) -> Iterator[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.redaction.answered_urls import UrlWriter
+from agenttape_core.redaction.answered_urls import urls_in
 from agenttape_core.redaction.rehydration import tells_pseudonym
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.text_redactor import UNCHANGED, TextRedactor
-from agenttape_core.redaction.walk import redact_value
+from agenttape_core.redaction.walk import InTexts, redact_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agenttape_core.schema import Plain
 
 
-_URLS = UrlWriter()
+_URLS = InTexts(urls_in)
 _PAIR = 2
 """A dict with fewer items may be a tagged value."""
 _MANY = 8

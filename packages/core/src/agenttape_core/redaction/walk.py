@@ -21,6 +21,7 @@ from agenttape_core.redaction.detection.described import (
     is_told_number,
     reaches_down,
 )
+from agenttape_core.redaction.detection.findings import render
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import MAX_NAME, Demand, demand_of, words_of
@@ -98,6 +99,63 @@ class Replacer(Protocol):
 
     def contains_secret(self, text: str) -> bool:
         """Return True if a text has replacements."""
+
+
+class InTexts:
+    """A replacer that goes by texts alone: names tell it nothing.
+
+    Args:
+        spans: Returns what is replaced in a text.
+        number: Replaces a number; by default numbers stay.
+        in_bytes: Whether bytes are looked into.
+    """
+
+    def __init__(
+        self,
+        spans: Callable[[str], list[Span]],
+        number: Callable[[float], Any] | None = None,
+        *,
+        in_bytes: bool = False,
+    ) -> None:
+        self._spans = spans
+        self._number = number
+        self.looks_at_numbers = number is not None
+        self._in_bytes = in_bytes
+        self.harmless_keys: set[str] = set()
+
+    def kind_of(self, name: str) -> None:
+        """Return `None`: no name is denied."""
+
+    def text(self, text: str) -> str:
+        """Return a text with replacements; the same object where there are none."""
+        spans = self._spans(text)
+        return render(text, spans) if spans else text
+
+    def whole(self, text: str, kind: str) -> str:  # noqa: ARG002 - see `kind_of`
+        """Return the same."""
+        return self.text(text)
+
+    def number(self, number: float) -> Any:
+        """Return a number, or what replaces it."""
+        return number if self._number is None else self._number(number)
+
+    def scalar(self, tag: str, body: str, kind: str) -> Any:  # noqa: ARG002 - see `kind_of`
+        """Return a typed value as it is."""
+        return {tag: body}
+
+    def base64(self, body: str) -> str:
+        """Return bytes in base64 with replacements, if bytes are looked into."""
+        data = Data.of(body) if self._in_bytes else None
+        replaced = self.text(data.text) if data else ""
+        return body if data is None or replaced == data.text else data.encoded(replaced)
+
+    def spans(self, text: str, *, strict: bool = False) -> list[Span]:  # noqa: ARG002 - of the protocol
+        """Return the replacements of a text."""
+        return self._spans(text)
+
+    def contains_secret(self, text: str) -> bool:
+        """Return True if a text has replacements."""
+        return bool(self._spans(text))
 
 
 def redact_value(plain: Plain, redactor: Replacer) -> Plain:
