@@ -12,6 +12,7 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.locks import cached_property
 from agenttape_core.matching import ABSENT, Difference, spelled
 from agenttape_core.redaction import Redactor
+from agenttape_core.redaction.everywhere import places_of
 
 _LONGEST = 300
 _PART = re.compile(r"\\\W|.", re.DOTALL)
@@ -43,7 +44,7 @@ class AsRecorded:
         if redactor is None:
             return value
         recorded = self._patterns(redactor.value(value), redactor)
-        return recorded if like is None else redactor.aligned(like, recorded)
+        return recorded if like is None else redactor.aligned([*places_of(like)], recorded)
 
     def _patterns(self, value: Any, redactor: Redactor) -> Any:
         if isinstance(value, re.Pattern):

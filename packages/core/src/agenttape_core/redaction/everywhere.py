@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
@@ -18,7 +18,7 @@ from agenttape_core.redaction.detection.findings import Span
 from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import is_pseudonym
-from agenttape_core.redaction.pseudonyms import FORMED, PSEUDONYM, number_of
+from agenttape_core.redaction.pseudonyms import FORMED, OF_SECRET, PSEUDONYM, number_of
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.walk import InTexts, redact_value
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from agenttape_core.schema import Plain
 
 T = TypeVar("T")
+Path = tuple[str | int, ...]
+"""The place of a part in plain data."""
 Replacement = Callable[[str, str], str]
 """Makes the pseudonym of a kind and a secret."""
 
@@ -106,17 +108,41 @@ def _bordered(form: str) -> str:
     return rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])"
 
 
-def told(recorded: Any, asked: Any, pseudonym: Replacement) -> dict[str, str]:
+def places_of(recorded: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield the parts of recorded data that may hold the pseudonym of a secret that only a name gave away."""
+    if isinstance(recorded, dict):
+        if any(map(OF_SECRET.search, recorded)):
+            yield path, recorded
+            return
+        for key, item in recorded.items():
+            yield from places_of(item, (*path, key))
+    elif isinstance(recorded, list):
+        for number, item in enumerate(recorded):
+            yield from places_of(item, (*path, number))
+    elif isinstance(recorded, str | int | float) and OF_SECRET.search(str(recorded)):
+        yield path, recorded
+
+
+def told(recorded: Iterable[tuple[Path, Any]], asked: Any, pseudonym: Replacement) -> dict[str, str]:
     """Return the secrets, with their kinds, that a request has where a recorded one has their pseudonyms.
 
     It's a secret only if its pseudonym is that very one, so that nothing is taken for a secret by chance.
 
     Args:
-        recorded: The recorded request, or a part of it.
-        asked: The same part of the request.
+        recorded: The parts of the recorded request that have pseudonyms; see `places_of`.
+        asked: The request.
         pseudonym: Makes the pseudonym of a kind and a secret.
     """
-    return dict(_told(recorded, asked, pseudonym))
+    return dict(found for path, part in recorded for found in _told(part, _at(asked, path), pseudonym))
+
+
+def _at(plain: Any, path: Path) -> Any:
+    try:
+        for step in path:
+            plain = plain[step]
+    except (LookupError, TypeError):
+        return None
+    return plain
 
 
 def _told(recorded: Any, asked: Any, pseudonym: Replacement) -> Iterator[tuple[str, str]]:

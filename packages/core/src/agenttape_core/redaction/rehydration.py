@@ -9,7 +9,7 @@ from agenttape_core.redaction.detection.encoded import decode, encode_like, has_
 from agenttape_core.redaction.detection.findings import Span, render
 from agenttape_core.redaction.detection.kinds import BASE64
 from agenttape_core.redaction.forms import form_of
-from agenttape_core.redaction.pseudonyms import HELD, OF_SECRET, Pseudonyms, may_hold, number_of
+from agenttape_core.redaction.pseudonyms import HELD, Pseudonyms, may_hold, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,20 +35,6 @@ def tells_pseudonym(plain: Plain) -> bool:
             left.extend(item.values())
         elif kind is list:
             left.extend(item)
-    return False
-
-
-def tells_secret(plain: Plain) -> bool:
-    """Return True if plain data may hold the pseudonym of a secret that only a name has given away."""
-    left = [plain]
-    while left:
-        item = left.pop()
-        if isinstance(item, dict):
-            left += [*item, *item.values()]
-        elif isinstance(item, list):
-            left += item
-        elif isinstance(item, str | int | float) and OF_SECRET.search(str(item)):
-            return True
     return False
 
 

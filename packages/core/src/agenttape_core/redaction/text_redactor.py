@@ -14,6 +14,7 @@ from agenttape_core.redaction.detection.names import demand_of
 from agenttape_core.redaction.detection.normal import Normal
 from agenttape_core.redaction.detection.values import is_placeholder
 from agenttape_core.redaction.detection.views import View
+from agenttape_core.redaction.everywhere import Everywhere, told
 from agenttape_core.redaction.forms import form_of, is_example, is_pseudonym
 from agenttape_core.redaction.memo import Memo
 from agenttape_core.redaction.places import Places, Writing
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
-    from agenttape_core.redaction.everywhere import Everywhere
+    from agenttape_core.redaction.everywhere import Path
     from agenttape_core.redaction.rules import Rule
     from agenttape_core.redaction.scanner import Scanner
     from agenttape_core.schema import Plain
@@ -152,17 +153,17 @@ class TextRedactor:
 
     def everywhere(self) -> Everywhere:
         """Return what replaces the secrets that were found so far, wherever they are."""
-        from agenttape_core.redaction.everywhere import Everywhere
-
         return Everywhere(self._pseudonyms.kinds if self.enabled else {}, self.pseudonym)
 
-    def aligned(self, recorded: Plain, asked: Plain) -> Plain:
-        """Return a request with pseudonyms for the secrets that a recorded one tells of; see `everywhere.told`.
+    def aligned(self, recorded: Sequence[tuple[Path, Any]], asked: Plain) -> Plain:
+        """Return a request with pseudonyms for the secrets that a recorded one tells of.
 
         The very same object is returned where it tells of none.
-        """
-        from agenttape_core.redaction.everywhere import Everywhere, told
 
+        Args:
+            recorded: The places of the recorded request; see `everywhere.places_of`.
+            asked: The request.
+        """
         if not self.enabled:
             return asked
         other = TextRedactor(self.key, forms=self.forms)  # a guess that is wrong must not be known as a secret

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from agenttape_core.engine import Decision, Policy, Serve, StepInto, decide
 from agenttape_core.matching import STRICT, CanonicalRequest, RecordingIndex, recorded_request
 from agenttape_core.matching import Candidate as Match
-from agenttape_core.redaction.rehydration import tells_secret
+from agenttape_core.redaction.everywhere import Path, places_of
 from agenttape_core.scheduling import Ending
 from agenttape_core.schema import Plain, Timing
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import ATTEMPTS, Edited, original
 
+Places = list[tuple[Path, Plain]]
+"""The parts of a recorded request that have pseudonyms."""
 _MOST_ALIGNED = 100
 """The most recorded requests that one without a recording is compared with."""
 
@@ -42,7 +44,7 @@ class Recordings:
         self._source = source = setup.source
         self._timings = setup.timings
         self._redactor, self._ignored = setup.redactor, setup.ignored
-        self._requests: dict[tuple[str, str], list[tuple[str, dict[str, Plain]]]] = {}
+        self._pseudonyms: dict[tuple[str, str], list[tuple[str, Places]]] = {}
         self._addresses: dict[int, str] | None = None
         self.has_changed = False
         """True once a change has landed: the program may make calls again that were served already."""
@@ -118,14 +120,14 @@ class Recordings:
                     return found
         return None
 
-    def _with_pseudonyms(self, kind: str, name: str, address: str) -> Iterator[dict[str, Plain]]:
-        """Yield the recorded requests of a boundary that have pseudonyms, those of an address first."""
-        if (kind, name) not in self._requests:
+    def _with_pseudonyms(self, kind: str, name: str, address: str) -> Iterator[Places]:
+        """Yield the pseudonyms in the recorded requests of a boundary, those of an address first."""
+        if (kind, name) not in self._pseudonyms:
             rows = {row.fingerprint: row for row in self._source.entries if (row.kind, row.name) == (kind, name)}
-            held = ((row.address, self._source.interaction(row.number).request) for row in rows.values())
-            self._requests[kind, name] = [(place, request) for place, request in held if tells_secret(request)]
-        nearest_first = sorted(self._requests[kind, name], key=lambda held: held[0] != address)
-        return (request for _, request in nearest_first[:_MOST_ALIGNED])
+            held = ((row.address, [*places_of(self._source.interaction(row.number).request)]) for row in rows.values())
+            self._pseudonyms[kind, name] = [(place, found) for place, found in held if found]
+        nearest_first = sorted(self._pseudonyms[kind, name], key=lambda held: held[0] != address)
+        return (places for _, places in nearest_first[:_MOST_ALIGNED])
 
     def _once_more(self, policy: Policy, request: CanonicalRequest) -> Match | None:
         found, source = self.index.again(request, self._has_returned), self._source
