@@ -24,7 +24,7 @@ from langgraph.prebuilt import ToolNode
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.engine import Policy
-from agenttape_core.scheduling.taking_turns import Strands
+from agenttape_core.scheduling import Scheduler
 from agenttape_core.session.recorded_runs import RecordedRuns
 from agenttape_langchain import ambient
 
@@ -115,7 +115,7 @@ def sub_agents() -> str:
 
 
 def _without_order(begin: Callable[..., None]) -> Callable[..., None]:
-    return lambda self, recorded, **how: begin(self, recorded, **{**how, "imposes": False})
+    return lambda self, recorded=None, **how: begin(self, recorded, **{**how, "imposes": False})
 
 
 def several() -> dict[str, Any]:
@@ -123,7 +123,7 @@ def several() -> dict[str, Any]:
     with ExitStack() as undone:
         if "PUT_BACK" in os.environ:
             undone.enter_context(patch.object(RecordedRuns, "begin", lambda _, begin, *_given: begin()))
-            undone.enter_context(patch.object(Strands, "__init__", _without_order(Strands.__init__)))
+            undone.enter_context(patch.object(Scheduler, "__init__", _without_order(Scheduler.__init__)))
             undone.enter_context(patch.object(Policy, "runs_through", lambda *_: False))
         found: dict[str, Any] = {}
         for program in (conversations, branches, sub_agents):

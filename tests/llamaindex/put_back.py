@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from unittest.mock import patch
 
@@ -17,7 +18,7 @@ from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Wor
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import CassetteMissError
-from agenttape_core.scheduling.schedule import Schedule
+from agenttape_core.scheduling import Scheduler
 from agenttape_llamaindex import property_graphs, tools
 
 PLACES = ["Bergen", "Bodø", "Oslo", "Røros", "Tromsø", "Voss"]
@@ -88,13 +89,17 @@ def fan_out() -> str:
     return asyncio.run(run())
 
 
+def _without_order(begin: Callable[..., None]) -> Callable[..., None]:
+    return lambda self, recorded=None, **how: begin(self, recorded, **{**how, "imposes": False})
+
+
 def all_programs() -> dict[str, str]:
     """Run each of the programs under a cassette of its own, tell a model what it returns, and return that."""
     with ExitStack() as undone:
         if "PUT_BACK" in os.environ:
             undone.enter_context(patch.object(tools, "recorded_text", lambda _, text: text))
             undone.enter_context(patch.object(property_graphs, "in_order", lambda real: real))
-            undone.enter_context(patch.object(Schedule, "line", lambda *_: None))
+            undone.enter_context(patch.object(Scheduler, "__init__", _without_order(Scheduler.__init__)))
         found = {}
         for program in (set_in_a_prompt, triplets, fan_out):
             name = program.__name__

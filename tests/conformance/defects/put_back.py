@@ -119,7 +119,7 @@ DEFECTS: dict[str, Defect] = {
         _put("agenttape_core.lifecycle.judgement", "_outside", lambda _: ""), "tests/langchain/test_bare_functions.py"
     ),
     "contexts that are older than the session are left alone": Defect(
-        _put("agenttape_core.scheduling.loops", "lend", lambda _: None),
+        _put("agenttape_core.scheduling.loop_seams", "lend", lambda _: None),
         "tests/core/session/test_contexts_of_their_own.py",
     ),
     "garbage draws what the program would draw next": Defect(
@@ -127,10 +127,9 @@ DEFECTS: dict[str, Defect] = {
         "tests/core/freeze/test_bare_threads.py",
         "garbage",
     ),
-    "a recorded order begins anew at each call": Defect(
-        _put("agenttape_core.scheduling.script", "Script.begins", lambda *_: False),
-        "tests/core/session/test_threads_of_loops.py",
-        "left",
+    "a replay admits what arrives as it comes": Defect(
+        _put("agenttape_core.scheduling.scheduler", "keys_of", lambda _: ()),
+        "tests/core/session/test_drawn_programs.py",
     ),
     "timers of ours are held back with the program": Defect(
         _put("agenttape_core.scheduling.cancellation", "Context", copy_context),

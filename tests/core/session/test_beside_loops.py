@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -21,7 +20,6 @@ import pytest
 from agenttape_core import boundary, use_cassette
 from agenttape_core.scheduling.cancellation import real_timer
 from agenttape_core.scheduling.handles import owner_of
-from agenttape_core.scheduling.interleaving import delivery_of
 
 REPLAYS = 4
 LIMIT = 30
@@ -236,23 +234,6 @@ async def test_a_timer_of_ours_is_no_step_of_the_program(tmp_path: Path) -> None
         timer = real_timer(asyncio.get_running_loop(), LIMIT, int)
         assert owner_of(timer, session) is None
         timer.cancel()
-
-
-def test_a_recording_without_turns_of_loops_replays_as_it_did(tmp_path: Path) -> None:
-    """A cassette that is older than the turns of loops has threads in their order, and the loop in its own."""
-    path, world = tmp_path / "c.yaml", World()
-    recorded, _ = run(_apart, world, path, mode="once")
-    delivered = delivery_of("0", "").rpartition(".")[0]
-
-    def older(found: re.Match[str]) -> str:
-        words = found[2].split()
-        assert any(word.startswith(delivered) for word in words), "the recording has turns of the loop"
-        return found[1] + " ".join(word for word in words if not word.startswith(delivered))
-
-    path.write_text(re.sub(r'(threads: ")([^"]+)', older, path.read_text()))
-    world.gone = True
-    for _ in range(REPLAYS):
-        assert run(_apart, world, path) == (recorded, ())
 
 
 async def _apart(world: World) -> Any:

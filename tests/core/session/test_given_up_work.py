@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 
 from agenttape_core import use_cassette
-from agenttape_core.scheduling.interleaving import Script
 
 REPLAYS = 5
 
@@ -79,11 +78,3 @@ def test_what_nobody_waits_for_is_done_before_the_session_ends() -> None:
                 work = pool.submit(copy_context().run, draws)
             assert work.result() == recorded
             assert session.report.disorder == ()
-
-
-def test_a_strand_passes_gates_of_its_own_in_any_order_until_another_one_goes_on() -> None:
-    """Of a loop, what is delivered to it counts as its own."""
-    script = Script("0.931261456.7.1 0.3306563163 0.1 0")
-    assert script.is_in_row("0.3306563163", "0") is True
-    assert script.is_in_row("0", "0") is False
-    assert script.is_in_row("0.2", "0.2") is False

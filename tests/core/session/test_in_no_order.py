@@ -263,7 +263,6 @@ def test_a_call_draws_for_itself(tmp_path: Path) -> None:
     assert disorder(tmp_path / "c.yaml", token, token) == ()
 
 
-@pytest.mark.xfail(strict=True, reason="#33: a thread that computes for long is taken for one that waits")
 def test_a_thread_that_computes_for_long_is_no_disorder(tmp_path: Path) -> None:
     """A replay in which calls are in the recorded order reports nothing, however long a thread has computed."""
 

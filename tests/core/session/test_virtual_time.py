@@ -323,4 +323,4 @@ def test_a_loop_of_another_kind_is_refused(tmp_path: Path) -> None:
         use_cassette(tmp_path / "run.yaml", pace="virtual", on_unused="ignore") as session,
         pytest.raises(ConfigurationError, match=r"the time of .*Other cannot be held"),
     ):
-        session.scheduler.loops.line(Other())
+        session.scheduler.loops.room(Other())

@@ -169,7 +169,9 @@ class LeafCall:
 
     def awaiting(self) -> AbstractAsyncContextManager[None]:
         """Await the method inside; where another one has taken the call over, that one is awaited."""
-        return nullcontext() if self.crossing.is_served else awaited(self.crossing)
+        if not isinstance(self.crossing, ExecutedCall):
+            return nullcontext()
+        return awaited(self.crossing, is_cancelled=self.crossing.raised if self.run is not None else None)
 
     def answered(self, response: Any) -> None:
         """Note a response of the method."""

@@ -22,8 +22,7 @@ from agenttape_core.errors import CassetteMissError, CassetteNotFoundError, Netw
 from agenttape_core.freeze.frozen import Frozen
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.references import References
-from agenttape_core.scheduling.schedule import Schedule
-from agenttape_core.scheduling.taking_turns import Strands
+from agenttape_core.scheduling import Scheduler
 from agenttape_core.session.answered_call import AnsweredCall
 
 NAMES = "abc"
@@ -164,16 +163,12 @@ def renamed() -> str:
     return ""
 
 
-def _no_line(_: Schedule, loop: Any = None) -> None:
-    return None
-
-
 def _add_up(self: Frozen, seconds: float, **_: float) -> None:
     vars(self)["_passed"] = self.passed + seconds
 
 
-def _without_script(begin: Callable[..., None]) -> Callable[..., None]:
-    return lambda self, recorded, **how: begin(self, recorded, **{**how, "imposes": False})
+def _without_order(begin: Callable[..., None]) -> Callable[..., None]:
+    return lambda self, recorded=None, **how: begin(self, recorded, **{**how, "imposes": False})
 
 
 @contextmanager
@@ -190,8 +185,8 @@ def _put_back(*undone: tuple[type, str, object]) -> Iterator[None]:
 
 
 PROGRAMS: dict[str, tuple[Callable[[], Any], tuple[tuple[type, str, object], ...]]] = {
-    "race": (race, ((Schedule, "line", _no_line),)),
-    "threads": (race_of_threads, ((Strands, "__init__", _without_script(Strands.__init__)),)),
+    "race": (race, ((Scheduler, "__init__", _without_order(Scheduler.__init__)),)),
+    "threads": (race_of_threads, ((Scheduler, "__init__", _without_order(Scheduler.__init__)),)),
     "timeout": (timeout, ((AnsweredCall, "was_cancelled", False),)),
     "naps": (naps, ((Frozen, "pass_time", _add_up), (ReadingLog, "recorded", lambda *_: {}))),
     "small": (small_pool, ()),

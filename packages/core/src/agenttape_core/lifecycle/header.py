@@ -185,10 +185,10 @@ def with_ends(header: Header, ends: Sequence[list[str]], at_once: Sequence[Sched
 
 def with_order(header: Header, order: Order) -> Header:
     """Return a header that holds the order of a run."""
-    update = {
+    update: dict[str, Any] = {
         "turns": [],
-        "schedule": list(order.loops),
-        "threads": order.threads,
+        "schedule": [],
+        "threads": "",
         "loose": order.unordered,
         "admissions": order.admissions,
     }

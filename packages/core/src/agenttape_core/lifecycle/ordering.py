@@ -109,4 +109,4 @@ def _ranks(header: Header, rows: Sequence[IndexRow]) -> dict[int, tuple[int, int
         for number, timing in timings.items()
         if timing.start_ms is not None
     }
-    return ranks_of(header.volatile.scheduled(), {row.address: row.number for row in rows}, ends)
+    return ranks_of(header.volatile.answers(), {row.address: row.number for row in rows}, ends)

@@ -110,7 +110,6 @@ class Presence:
                 call.cancelled()
         _end_what_is_left(session)
         end(session)
-        session.scheduler.leave()
         membership, self._membership = self._membership, None
         if session.is_replay:
             session.listeners.append(LateCalls(session))

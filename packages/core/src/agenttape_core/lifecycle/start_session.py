@@ -24,7 +24,7 @@ from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.sinks import sink_of
 from agenttape_core.lifecycle.without_content import WithoutContent
 from agenttape_core.matching import Ignored, Position
-from agenttape_core.scheduling import Choices, Order, Scheduler, Times, admitting_scheduler
+from agenttape_core.scheduling import Choices, Order, Scheduler, Times
 from agenttape_core.schema import GAP
 from agenttape_core.session import (
     EMPTY,
@@ -222,20 +222,18 @@ def _scheduler(
     goes_by_times = keeps_order and policy.offline and not (header.freeze.kinds or header.volatile.threads)
     volatile = header.volatile
     recorded = Order(
-        loops=volatile.scheduled(), threads=volatile.threads, unordered=volatile.loose, admissions=volatile.admissions
+        admissions=volatile.admissions,
+        unordered=volatile.loose,
+        answers=volatile.answers() if volatile.admissions is None else (),
+        is_older=bool(volatile.threads),
     )
     recorded = recorded if keeps_order else Order()
-    times = Times(source.entries, prepared.timings) if goes_by_times and source.has_step(GAP) else None
-    if choices is None and not is_timed:
-        is_noted, is_paced = notes and request.is_current, tempo is not None
-        on_trial = admitting_scheduler(recorded, imposes=imposes, notes=is_noted, is_paced=is_paced, times=times)
-        if on_trial is not None:
-            return on_trial
+    goes_by_times = goes_by_times and source.has_step(GAP)
+    times = Times(source.entries, prepared.timings) if goes_by_times or choices is not None else None
     return Scheduler(
         recorded,
         imposes=imposes,
-        notes_loops=notes and request.is_current,
-        notes_threads=notes and not (policy.offline and imposes),
+        notes=notes and request.is_current,
         choices=choices,
         times=times,
         is_paced=tempo is not None,

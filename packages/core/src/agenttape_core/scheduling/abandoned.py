@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 from agenttape_core.scheduling.scopes import SCOPES
-from agenttape_core.schema import thread_number
 
 _PACKAGES = str(Path(__file__).parents[3])
 _order = itertools.count(1)
@@ -102,11 +101,6 @@ def begins(loop: Any, generator: Any, line: Any) -> None:
     begun[id(generator)] = Abandoned(number, next(_order), ref(line), ref(SCOPES.variable.get()), reader)
 
 
-def number_of(place: int) -> int:
-    """Return the number by which a schedule knows the generator that was begun as one of a line."""
-    return thread_number(f"generator {place}")
-
-
 def is_ours(code: CodeType) -> bool:
     """Return True for the code of a generator that closes what it reads, since it belongs to an integration or a call.
 
@@ -125,26 +119,17 @@ def found(loop: Any, generator: Any) -> Abandoned | None:
     return known._replace(line=line, membership=membership, generator=generator)
 
 
-def are_open(loop: Any, line: Any) -> bool:
-    """Return True if generators of a line have begun and not ended."""
-    generators = tuple(loop._asyncgens)  # noqa: SLF001 - no public name has them
-    known = [found(loop, generator) for generator in generators if generator.ag_frame is not None]
-    return any(one is not None and one.line is line and one.number for one in known)
-
-
 class Closing:
     """The callback of a loop that closes a generator.
 
     Args:
         one: The generator.
-        is_certain: Whether its last reference went in a step of the program.
     """
 
-    __slots__ = ("is_certain", "one")
+    __slots__ = ("one",)
 
-    def __init__(self, one: Abandoned, *, is_certain: bool = False) -> None:
+    def __init__(self, one: Abandoned) -> None:
         self.one = one
-        self.is_certain = is_certain
 
     def __call__(self) -> None:
         """Close it."""

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from agenttape_core.scheduling.handles import ACTIVE, Looking, timers_of_ours
+from agenttape_core.scheduling.handles import Looking, timers_of_ours
 from agenttape_core.scheduling.holder import Lateness
 
 _GRACE = 1.0
@@ -258,7 +258,7 @@ class LoopClock(Looking):
             return
         now, is_alone, pause = monotonic(), self._is_alone(), 0.0
         # No public name tells whether anything is ready.
-        if self._loop._ready or any(line.is_conducting for line in ACTIVE.get(self._loop, ())):  # noqa: SLF001
+        if self._loop._ready:  # noqa: SLF001
             self._active_at = self._quiet_since = now
             self._gives_up(at_once=False, grace=_RESTLESS)
         elif not is_alone and now - self._active_at < _BUSY and self._is_busy():

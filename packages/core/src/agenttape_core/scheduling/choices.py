@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.locks import Lock
-from agenttape_core.schema import IndexRow, Scheduled
+from agenttape_core.schema import IndexRow
 
 _FORM = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 _SEPARATORS = re.compile(r"[\s,]+")
@@ -137,23 +137,21 @@ class Choices:
 
 
 def ranks_of(
-    groups: Iterable[Scheduled], numbers: Mapping[str, int], ends: Mapping[int, float]
+    groups: Iterable[Sequence[str]], numbers: Mapping[str, int], ends: Mapping[int, float]
 ) -> dict[int, tuple[int, int]]:
     """Return the group of each call whose order is known, and the place at which it was answered.
 
     Args:
-        groups: The recorded groups. Those calls that are in none, as they were made in threads, are a group.
+        groups: The addresses of calls that overlapped, as they were answered. Those calls that are in none, as they
+            were made in threads, are a group.
         numbers: The numbers of the calls by their addresses.
         ends: The recorded ends of calls, of any clock.
     """
     in_time = sorted(ends, key=lambda number: (ends[number], number))
     ranks = {number: (-1, place) for place, number in enumerate(in_time)}
-    for place, group in enumerate(groups):
-        deliveries = group.deliveries()
-        answered = {delivery.which: at for at, delivery in enumerate(deliveries) if delivery.sender == "call"}
-        for which, address in enumerate(group.calls):
-            if address in numbers:
-                ranks[numbers[address]] = place, answered.get(which, len(deliveries) + which)
+    for group, addresses in enumerate(groups):
+        answered = {address: place for place, address in enumerate(addresses)}
+        ranks |= {numbers[address]: (group, place) for address, place in answered.items() if address in numbers}
     return ranks
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextvars import ContextVar
 from typing import Any
 
@@ -19,11 +18,3 @@ def runs_outside_program() -> bool:
     """Return True if what runs here is the code of such a call."""
     crossing = EXECUTING.get()
     return crossing is not None and is_outside_program(crossing)
-
-
-def is_awaited_outside_program(future: Any) -> bool:
-    """Return True if only such code awaits a future: what answers it is part of the call, too."""
-    if not isinstance(future, asyncio.Future) or future.done():
-        return False
-    executed = [context.get(EXECUTING) for _, context in future._callbacks or ()]  # noqa: SLF001 - no public name tells it
-    return bool(executed) and all(crossing is not None and is_outside_program(crossing) for crossing in executed)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
+from asyncio import Future
 from types import FrameType
+from typing import Any
+
+from agenttape_core.scheduling.executing import runs_outside_program
 
 _NEAR = 6
 """Frames between the method that deletes an object and the seam that looks for it."""
@@ -19,3 +23,19 @@ def is_in_finalizer() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def leave_out(item: Any) -> None:
+    """Note of the futures in an item of a queue that nothing of the program waits for them."""
+    if is_in_finalizer() or runs_outside_program():
+        for part in item if type(item) is tuple else (item,):
+            if isinstance(part, Future):
+                setattr(part, _LEFT_OUT, True)
+
+
+def is_left_out(callback: Any, args: tuple[Any, ...]) -> bool:
+    """Return True if what a thread puts into a loop answers such a future."""
+    return any(getattr(future, _LEFT_OUT, False) for future in (getattr(callback, "__self__", None), *args[:1]))
+
+
+_LEFT_OUT = "_agenttape_is_left_out"

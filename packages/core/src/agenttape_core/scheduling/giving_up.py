@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
-from types import FrameType
 from typing import Any
 from weakref import ref
 
@@ -22,11 +20,7 @@ from agenttape_core.locks import Lock
 from agenttape_core.scheduling.cancellation import Ending, ending_after, passing_time
 from agenttape_core.scheduling.executing import runs_outside_program
 from agenttape_core.scheduling.holder import Lateness
-from agenttape_core.scheduling.strands import OVER, Strand, begun_here, current_strand, in_loop
-
-_SUBMITTING = asyncio.BaseEventLoop.run_in_executor.__code__
-_NEAR = 8
-"""Frames between a pool and the event loop that submits to it: those of classes of pools that others write."""
+from agenttape_core.scheduling.strands import OVER, Strand, begun_here
 
 
 class Work:
@@ -35,28 +29,18 @@ class Work:
     Args:
         pool: The pool.
         code: The function that does it.
-        scope: As for `begun_here`.
-        is_strand: Whether what it does is in an order that is recorded.
     """
 
-    sort = "job"
-    key = ""
-    """Its number among the work of the program itself, outside of its calls."""
-
-    def __init__(self, pool: Any, code: Any, scope: str = "", *, is_strand: bool = True) -> None:
+    def __init__(self, pool: Any, code: Any) -> None:
         self._pool = ref(pool)
         self.strand: Strand | None = None
         self._loop = ref(loop) if (loop := _loop_here()) is not None else None
         self._outer = _threads.work
-        self.line: Any = _awaiting.line
-        """The line of the event loop that waits for its result: see `schedule`."""
-        self.number: int = self.line.makes_work(self, _awaiting.owner) if self.line is not None else 0
-        """Its number among those that the loop waits for."""
-        self.strand = begun_here(code, self._pool, scope) if is_strand else None
+        self.room: Any = _awaiting.room
+        """The event loop that waits for its result, as the session sees it."""
+        self.strand = begun_here(code, self._pool)
         self.is_inside: bool = runs_outside_program() or (self._outer is not None and self._outer.is_inside)
         """True if it was submitted by the code of a call that is executed for real, and no part of the program."""
-        self.served: int | None = None
-        """The number of the recording that it was served last, where somebody chooses the order of calls."""
         self._is_given_up = self._has_begun = False
         self._listeners: list[Callable[[], None]] = []
         self._lock = Lock()
@@ -82,11 +66,6 @@ class Work:
         while work is not None:
             yield work
             work = work._outer  # noqa: SLF001 - of its own class
-
-    def is_served(self, number: int) -> None:
-        """Note that a call which it makes is answered from a recording."""
-        for work in self.outwards():
-            work.served = number
 
     def give_up(self) -> None:
         """Note that whoever waited for it does so no more."""
@@ -118,55 +97,41 @@ class Work:
             return work(*args, **kwargs)
         finally:
             if self.strand is not None:
-                self.strand.strands.gate(is_call=False)
+                self.strand.strands.gate()
             _threads.work = before
             self._is_given_up, self._outer = self.is_given_up, None  # work that submits itself anew makes no chain
-
-    def begins_all_the_same(self) -> bool:
-        """Return True if it is cancelled in a replay in which a thread is late, as it had begun in the recording."""
-        return self.strand is not None and self.strand.strands.begins_all_the_same(self.strand)
 
     def drop(self) -> None:
         """Note that it was cancelled, and will never be done."""
         if self.strand is not None and self.strand.state != OVER:
             self.strand.strands.withdraw(self.strand)
 
-    def is_cancelled(self, *, is_done: bool) -> None:
-        """Note that it is cancelled after it has begun."""
-        if self.strand is not None:
-            self.strand.strands.is_cancelled(self.strand)
-        if not is_done:
-            self.give_up()
-
     def watch(self, future: Any) -> None:
         """Learn from the future of the work whether it is given up."""
         if type(future) is Future:  # other classes keep their own ways
             vars(future)["_agenttape_work"] = self
-            vars(future)["_agenttape_is_marked"] = False
             future.__class__ = _Awaited
 
 
 class _Awaiting(threading.local):
-    line: Any = None
-    owner: Any = None
+    room: Any = None
 
 
 _awaiting = _Awaiting()
 
 
 @contextmanager
-def awaited_by_loop(line: Any, owner: Any) -> Iterator[None]:
+def awaited_by_loop(room: Any) -> Iterator[None]:
     """Note that an event loop waits for the work that is submitted inside.
 
     Args:
-        line: The line of the loop: see `schedule`.
-        owner: The call that is executed, and whose code submits it; `None` for the program.
+        room: The loop, as the session sees it: see `loops`.
     """
-    _awaiting.line, _awaiting.owner = line, owner
+    _awaiting.room = room
     try:
         yield
     finally:
-        _awaiting.line = _awaiting.owner = None
+        _awaiting.room = None
 
 
 class _Threads(threading.local):
@@ -180,34 +145,6 @@ _threads = _Threads()
 def current_work() -> Work | None:
     """Return the work of a thread pool that the caller's thread does."""
     return _threads.work
-
-
-def submitted(pool: Any, code: Any, scope: Callable[[], str]) -> Work:
-    """Return a piece of work that is submitted now; a strand, if what submits it comes in an order that is recorded.
-
-    A thread in which an event loop runs has no turns. What the loop itself submits is in the order of its tasks; what a
-    task submits and waits for in the thread of the loop depends on which piece of work is done first, by chance.
-
-    Args:
-        pool: The pool.
-        code: The function that does it.
-        scope: Returns the sequential part of the run that submits it.
-    """
-    strand = current_strand()
-    if strand is None or not in_loop() or strand.strands.takes_loops:
-        return Work(pool, code)
-    return Work(pool, code, scope(), is_strand=_is_submitted_by_loop())
-
-
-def _is_submitted_by_loop() -> bool:
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
-    for _ in range(_NEAR):
-        if frame is None:
-            return False
-        if frame.f_code is _SUBMITTING:
-            return True
-        frame = frame.f_back
-    return False
 
 
 @contextmanager
@@ -234,8 +171,6 @@ class _Awaited(Future[Any]):
     """
 
     _agenttape_work: Work
-    _agenttape_is_marked: bool
-    """True if it was marked as running before the thread that does its work had the turn."""
 
     def __hash__(self) -> int:
         strand = self._agenttape_work.strand
@@ -243,17 +178,15 @@ class _Awaited(Future[Any]):
 
     def set_running_or_notify_cancel(self) -> bool:
         self._agenttape_work.begin()
-        return self._agenttape_is_marked or super().set_running_or_notify_cancel()
+        return super().set_running_or_notify_cancel()
 
     def cancel(self) -> bool:
         work = self._agenttape_work
-        if not (self.running() or self.done()) and work.begins_all_the_same():
-            self._agenttape_is_marked = super().set_running_or_notify_cancel()
         is_cancelled = super().cancel()
         if is_cancelled:
             work.drop()
-        else:
-            work.is_cancelled(is_done=self.done())
+        elif not self.done():
+            work.give_up()
         return is_cancelled
 
     def result(self, timeout: float | None = None) -> Any:
@@ -319,8 +252,6 @@ def _listening(listener: Callable[[], None], ending: Ending, *, passes_time: boo
     with ExitStack() as stack:
         for work in works:
             work.listen(listener)
-            if work.line is not None:
-                stack.enter_context(work.line.is_parked(work.number))
             if passes_time and work.loop is not None:
                 stack.enter_context(passing_time(work.loop, ending, work.pool))
         yield bool(works)

@@ -10,7 +10,6 @@ A lock that code took which has no turn, such as the real code of a model's clie
 from __future__ import annotations
 
 import _queue
-import asyncio
 import functools
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,9 +18,8 @@ from typing import Any
 from agenttape_core.freeze.waiting import LOCKS, drop_waits, ordering_waits, use_waits
 from agenttape_core.guard.immutable import Exchange
 from agenttape_core.locks import Lock
-from agenttape_core.scheduling.handing_over import HANDED, WAITS_ITSELF, let_go_of
-from agenttape_core.scheduling.queued_futures import is_put
-from agenttape_core.scheduling.strands import HERE, holds_up_loop, in_loop
+from agenttape_core.scheduling.finalizers import leave_out
+from agenttape_core.scheduling.strands import HERE
 from agenttape_core.scheduling.waits import Wait, are_told, released, sleep_in_turn, taking_part
 
 _outside: set[int] = set()
@@ -30,7 +28,7 @@ _outside: set[int] = set()
 
 def _is_outside() -> bool:
     strand = HERE.strand
-    return strand is None or strand.is_out or HERE.is_internal or holds_up_loop(strand)
+    return strand is None or strand.is_out or HERE.is_internal
 
 
 _Method = tuple[type, str, Callable[..., Any]]
@@ -53,7 +51,7 @@ class _Locks:
         if _is_outside():
             if timeout:
                 _outside.add(id(lock))  # also before: whoever has the turn may look for it as soon as it's taken
-            if not (self._acquire_outside(lock, timeout) if timeout else self._acquire(lock, False)):
+            if not self._acquire(lock, bool(timeout), timeout or -1):
                 return False
             _outside.add(id(lock))
             return True
@@ -72,21 +70,6 @@ class _Locks:
             left = wait.left
             return self._acquire(lock, True, -1 if left is None else left)
         return is_acquired
-
-    def _acquire_outside(self, lock: Any, timeout: float) -> bool:
-        strand = HERE.strand
-        is_visiting = strand is not None and strand.is_visiting
-        is_long = timeout < 0 or timeout > WAITS_ITSELF
-        if (
-            not ((HANDED or is_visiting) and in_loop() and is_long) or HERE.is_internal
-        ):  # a thread starts without a turn
-            return self._acquire(lock, True, timeout)
-        if self._acquire(lock, True, WAITS_ITSELF):
-            return True
-        let_go_of(asyncio.get_running_loop())  # perhaps a thread has it that waits for this loop, or for the turn
-        if strand is not None and is_visiting:
-            strand.strands.rests_loosely(strand)
-        return self._acquire(lock, True, timeout if timeout < 0 else timeout - WAITS_ITSELF)
 
     def _is_free(self, lock: Any) -> bool:
         if not self._acquire(lock, False):
@@ -160,7 +143,7 @@ def _putting(name: str) -> tuple[type, str, Callable[..., None]]:
 
     def put(self: Any, *args: Any, **kwargs: Any) -> None:
         if args:
-            is_put(args[0])
+            leave_out(args[0])
         real(self, *args, **kwargs)
         if are_told():
             released(id(self))

@@ -1,394 +1,486 @@
-"""The seams by which sessions follow Python's own event loops, in place while any session is open.
+"""Event loops as participants: a loop gives the turn up where it asks its selector to block.
 
-A loop calls each of its callbacks through `Handle._run`, a method written in Python; so its steps can be counted, and a
-callback can be held until its turn. Other loops (uvloop) have callbacks of their own: there, the order of answers is
-kept, and the number of steps between them is not.
+It's then idle, as far as a session is concerned: none of its callbacks that are ready is a step of the session's
+program. No callback is counted. What reaches the program of a loop from outside is offered, and called once admitted:
+answers, timers of the program, and what other threads put there.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import threading
-from asyncio import events
-from asyncio.selector_events import BaseSelectorEventLoop
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from asyncio import Handle
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from agenttape_core.freeze import collecting
-from agenttape_core.freeze.backoff import register_ordered_sleeps
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.locks import Lock
-from agenttape_core.scheduling import abandoned, futures_in_order, overdue, stopping
-from agenttape_core.scheduling.executing import EXECUTING, is_outside_program
-from agenttape_core.scheduling.finalizers import is_in_finalizer
-from agenttape_core.scheduling.futures_in_order import number
-from agenttape_core.scheduling.giving_up import awaited_by_loop, current_work
-from agenttape_core.scheduling.handing_over import HANDED, HandedOver, settle
-from agenttape_core.scheduling.handles import ACTIVE, TIMED, Posted, are_timers_ours, context_of
-from agenttape_core.scheduling.lent_callbacks import lent
-from agenttape_core.scheduling.lent_contexts import lend
-from agenttape_core.scheduling.line import Line
-from agenttape_core.scheduling.scopes import SCOPES
-from agenttape_core.scheduling.signals import watched
-from agenttape_core.scheduling.skipped_waits import pass_to_end
-from agenttape_core.scheduling.strands import Strand, in_loop
-from agenttape_core.scheduling.unread import UNREAD
-from agenttape_core.scheduling.virtual_time import VIRTUAL
-from agenttape_core.scheduling.visiting import VISITS, let_rest
+from agenttape_core.scheduling.abandoned import Closing
+from agenttape_core.scheduling.cancellation import LoopClock
+from agenttape_core.scheduling.executing import is_outside_program
+from agenttape_core.scheduling.generators import Generators
+from agenttape_core.scheduling.handles import PROGRAM, owner_of, timers_of_ours
+from agenttape_core.scheduling.strands import HERE, SLEEPING
+from agenttape_core.scheduling.threads import Participants, enclosing
+from agenttape_core.scheduling.turn import Key, Participant, Turn
+from agenttape_core.scheduling.virtual_time import VirtualTime
 
-_Loop = asyncio.BaseEventLoop
-_Timer: Any = asyncio.TimerHandle
-_real_run = events.Handle._run  # noqa: SLF001 - the loop calls it, and nothing that is public
-_real_timer = events.TimerHandle.__init__
-_real_post = _Loop.call_soon_threadsafe
-_real_in_executor = _Loop.run_in_executor
-_real_create = _Loop.create_task
-_real_soon = _Loop.call_soon
-_real_at = _Loop.call_at
-_AsyncGens: Any = _Loop
-_real_begins = _AsyncGens._asyncgen_firstiter_hook  # noqa: SLF001 - no public name tells of generators one by one
-_real_found = _AsyncGens._asyncgen_finalizer_hook  # noqa: SLF001 - as above
-_real_shut_down = _Loop.shutdown_asyncgens
+_ROUNDS = 2000
+"""Rounds without a rest after which a loop counts as one that never rests: then arrivals are admitted all the same."""
 
 
-def _run(self: Any) -> None:
-    lines = ACTIVE.get(self._loop) if ACTIVE else None  # this is done for every callback of every loop
-    if lines is None:
-        if TIMED and type(self) is _Timer and _is_early(self):
-            self._loop._ready.append(self)  # noqa: SLF001 - no public name puts a timer there
-            return
-        if type(self._callback) is Posted:
-            _is_put_alone(self)
-        _call(self)
-        if not ACTIVE and not HANDED and not VISITS:
-            return
-    else:
-        _call_in_turn(self, tuple(lines))
-    lines = ACTIVE.get(self._loop)
-    if lines is not None:
-        for line in tuple(lines):
-            line.advance()
-    if HANDED:
-        settle(self._loop)
-    if self._loop in VISITS:
-        let_rest(self._loop)
+class Admitted:
+    """A callback that was admitted: a step of the program of a session, whatever its context.
 
-
-def _call_in_turn(handle: Any, lines: tuple[Line, ...]) -> None:
-    """Let a loop call a callback, unless that has to wait for its turn."""
-    if any([line.holds(handle) for line in lines]):  # noqa: C419 - each line has to see it
-        return
-    owners = [line.owner_of(handle) for line in lines]
-    _call(handle)
-    for line, owner in zip(lines, owners, strict=True):
-        line.has_run(handle, owner)
-
-
-def _call(handle: Any) -> None:
-    _real_run(handle)
-    if type(handle._callback) is Posted and handle._callback.handed is not None:  # noqa: SLF001 - no public name tells it
-        handle._callback.handed.is_called = True  # noqa: SLF001
-
-
-def _timer_has_turn() -> bool:
-    """Return whether the loop that runs here has virtual time, or an order in which timers are to come."""
-    line, _ = line_of_program(None, asyncio.get_running_loop())
-    return line is not None and line.expects_timers()
-
-
-def _passing(seconds: float) -> Awaitable[None] | None:
-    """Return what passes a time that is not waited for in the loop that runs here; `None` where nothing does."""
-    loop = asyncio.get_running_loop()
-    line, _ = line_of_program(None, loop)
-    return pass_to_end(loop, seconds, line.works) if line is not None and line.passes_waits else None
-
-
-register_ordered_sleeps(_timer_has_turn, _passing)
-
-
-def _is_early(timer: Any) -> bool:
-    """Return whether a timer of a program is due while nothing is awaited from outside, and the program goes on."""
-    return any([line.defers(timer) for line in TIMED.get(timer._loop, ())])  # noqa: C419, SLF001 - each line has to see it
-
-
-def _is_put_alone(handle: Any) -> None:
-    """Take the turn for what a thread has put into a loop that awaits nothing; note it if other things go on there."""
-    post, loop = handle._callback, handle._loop  # noqa: SLF001 - no public name tells it
-    post.looks(handle._args)  # noqa: SLF001 - as above
-    strand = post.strand if not post.is_inside else None
-    if strand is None:
-        return
-    for other in tuple(loop._ready) if loop not in VISITS else ():  # noqa: SLF001 - as above
-        line, _ = line_of_program(context_of(other), loop)
-        if line is not None and line.is_recorded_beside(strand):
-            strand.strands.is_loose(strand)
-            return
-    if post.line is not None:
-        post.line.is_posted(post)
-
-
-def line_of_program(context: Any, loop: Any) -> tuple[Line | None, Any]:
-    """Return the line of a loop in the session of a context, and the call that is executed there; `None` for none.
-
-    There is no line inside of what executes outside of the program. A tool that is recorded may belong to it.
+    Args:
+        room: The loop, as the session sees it.
+        callback: The callback.
     """
-    membership = SCOPES.variable.get() if context is None else context.get(SCOPES.variable)
-    session = membership.innermost() if membership is not None else None
-    if session is None:
-        return None, None
-    crossing = EXECUTING.get() if context is None else context.get(EXECUTING)
-    owner = crossing if crossing is not None and crossing.session is session else None
-    if owner is not None and is_outside_program(owner):
-        return None, None
-    return session.scheduler.loops.line(loop), owner
+
+    __slots__ = ("_callback", "room")
+
+    def __init__(self, room: Room, callback: Callable[..., Any]) -> None:
+        self.room = room
+        self._callback = callback
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it."""
+        return self._callback(*args)
+
+    def __repr__(self) -> str:
+        return repr(self._callback)
 
 
-def _timer(self: Any, *args: Any, **kwargs: Any) -> None:
-    _real_timer(self, *args, **kwargs)
-    if not are_timers_ours():
-        line, owner = line_of_program(context_of(self), self._loop)
-        if line is not None:
-            line.makes_timer(self, owner)
+class _Patient(asyncio.Future[None]):
+    """A future that nobody cancels: anyio cancels a task in each round until it has ended."""
 
-
-def _soon(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
-    if context is not None and context.get(SCOPES.variable) is None:
-        callback = lent(callback, context)
-    return _real_soon(self, callback, *args, context=context)
-
-
-def _at(self: Any, when: float, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
-    return _real_at(self, when, callback if context is None else lent(callback, context), *args, context=context)
-
-
-def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
-    callback = callback if context is None else lent(callback, context)
-    result_of = _work_of(args)  # the work may have ended before anybody waits for it: then this is the loop's thread
-    is_of_thread = getattr(self, "_thread_id", None) not in (None, threading.get_ident())
-    if is_of_thread and result_of is None:
-        result_of = _answered(callback, args)
-    if result_of is not None or is_of_thread:
-        work = result_of or current_work()
-        callback = Posted(callback, work, is_result=result_of is not None)
-        callback.looks(args)
-        strand = callback.strand
-        if strand is not None and is_of_thread and result_of is None and not callback.is_inside:
-            callback.line = _line_of_thread(self, strand, work)
-        if strand is not None and is_of_thread and result_of is None and _hands_over(self, callback, strand):
-            handle = _real_post(self, callback, *args, context=context)
-            strand.strands.hand_over(strand, callback.handed)
-            return handle
-        if not callback.is_inside and (work is None or work.line is None):
-            _posts_beside(self, work, is_strand=callback.strand is not None)
-    return _real_post(self, callback, *args, context=context)
-
-
-def _hands_over(loop: Any, post: Posted, strand: Strand) -> bool:
-    """Return whether a strand waits until a loop has come to what it puts there, and note that it does."""
-    if post.is_inside or not strand.strands.hands_over(strand):
+    def cancel(self, msg: Any = None) -> bool:  # noqa: ARG002 - as of its base
+        """Return False: whoever awaits it is cancelled when it's done."""
         return False
-    if in_loop() and _line_that_awaits(loop, post.work) is None:
-        return False  # two loops may wait for each other
-    session = post.line.session() if post.line is not None else None
-    if session is None:
-        return False
-    post.handed = HandedOver(post.line, session)
-    return True
 
 
-def _line_of_thread(loop: Any, strand: Strand, work: Any) -> Line | None:
-    """Return the line of a loop in the session of a strand, into which the strand puts something; `None` for none.
-
-    A thread without a context of the session has none if it was begun in the thread of a job that the loop awaits.
-    """
-    line, _ = line_of_program(None, loop)
-    origin = SCOPES.origin() if SCOPES.variable.get() is None else None
-    if origin is not None and origin.crossing is None and _line_that_awaits(loop, work) is None:
-        session = origin.membership.innermost()
-        line = session.scheduler.loops.line(loop) if session is not None else None
-    session = line.session() if line is not None else None
-    return line if session is not None and session.scheduler.threads is strand.strands else None
-
-
-def _posts_beside(loop: Any, work: Any, *, is_strand: bool) -> None:
-    """Note that a thread puts something into a loop that does not wait for it: perhaps it does for another thread."""
-    if not is_strand:
-        for line in ACTIVE.get(loop, ()):
-            line.is_posted_to_by_stranger()
-        return
-    if (line := _line_that_awaits(loop, work)) is not None:
-        line.is_posted_to_beside()
-
-
-def _line_that_awaits(loop: Any, work: Any) -> Line | None:
-    """Return the line of a loop that waits for some work, or for work that this is part of."""
-    for outer in work.outwards() if work is not None else ():
-        line: Line | None = outer.line
-        if line is not None and line.loop is loop:
-            return line
-    return None
-
-
-def _answered(callback: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Return the work of a thread that answers a future of the loop: see `queued_futures`."""
-    for future in (getattr(callback, "__self__", None), *args[:1]):
-        work = getattr(future, "_agenttape_work", None)
-        if getattr(work, "sort", "") == "answer":
-            return work
-    return None
-
-
-def _work_of(args: tuple[Any, ...]) -> Any:
-    """Return the work whose result a thread hands over: `_chain_future` passes the future of the work along."""
-    source = args[1] if len(args) > 1 else None
-    return getattr(source, "_agenttape_work", None)
-
-
-def _in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
-    line, owner = line_of_program(None, self)
-    if line is None:
-        return _real_in_executor(self, executor, func, *args)
-    with awaited_by_loop(line, owner):
-        return number(_real_in_executor(self, executor, func, *args))
-
-
-def _create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
-    if VIRTUAL:
-        line_of_program(None, self)  # time stands still from the first task on
-    if is_in_finalizer():  # a client that closes its connections makes no step of the program
-        return number(_real_create(self, *args, **{**kwargs, "context": Context()}))
-    if UNREAD:
-        kwargs["context"] = context = kwargs.get("context") or copy_context()
-        SCOPES.hand_on(context)
-    given = kwargs.get("context")
-    take_back = lend(given) if given is not None else None
-    task = number(_real_create(self, *args, **kwargs))
-    if take_back is not None:
-        task.add_done_callback(take_back, context=Context())
-    return task
-
-
-def _begins(self: Any, generator: Any) -> None:
-    _real_begins(self, generator)
-    line, owner = line_of_program(None, self)
-    abandoned.begins(self, generator, line if owner is None else None)
-
-
-def _found(self: Any, generator: Any) -> None:
-    is_certain = not collecting.is_collecting()
-    one = abandoned.found(self, generator)
-    if one is None and not is_certain and self in ACTIVE:
-        Context().run(_real_found, self, generator)  # not in that of the program, of which it may be no step
-    elif one is not None and not one.number and not is_certain:
-        return  # whoever reads it has been found, too, and closes it
-    elif one is None or not one.number or not one.line.keeps(one, is_certain=is_certain):
-        _real_found(self, generator)
-
-
-async def _shut_down(self: Any) -> None:
-    lines = tuple(ACTIVE.get(self, ()))
-    generators = {*self._asyncgens, *(one.generator for line in lines for one in line.takes_abandoned())}
-    self._asyncgens = abandoned.InOrder(self, generators)
-    for line in lines:
-        line.leaves_open()
-    await _real_shut_down(self)
-
-
-class _Watcher:
-    """A function that a loop calls when a file or a socket is ready: the order of calls says nothing of when that is.
+class Room:
+    """One event loop, as one session sees it.
 
     Args:
         loop: The loop.
-        function: The function.
+        session: The session.
+        turn: The turn of the session.
+        owner: The participant in whose thread the loop runs.
+        number: Its number among the loops of the session.
     """
 
-    __slots__ = ("_function", "_loop")
+    def __init__(self, loop: Any, session: Callable[[], Any], turn: Turn, owner: Participant, number: int) -> None:
+        self.loop = loop
+        self.session = session
+        self.turn = turn
+        self.owner = owner
+        self.name = f"L{number}" if number > 1 else "L"
+        self.timers: dict[Key, Any] = {}
+        """The timers of the program that are not due yet."""
+        self.dues: dict[Key, Callable[..., None]] = {}
+        """Functions that offer them."""
+        self._rounds = 0
+        self.generators = Generators(self)
+        """The generators of the program."""
+        self.virtual: VirtualTime | None = None
+        """The time of the loop, where it passes only while there is nothing to do."""
+        self._asleep: list[Callable[[], object]] = []
+        """Wake the threads that wait until a time has passed in the loop: see `virtual_sleep`."""
 
-    def __init__(self, loop: Any, function: Callable[..., Any]) -> None:
-        self._loop = loop
-        self._function = function
+    def has_steps(self) -> bool:
+        """Return whether the loop has steps of the session's program to make.
 
-    def __call__(self, *args: Any) -> Any:
-        line, _ = line_of_program(None, self._loop)
-        if line is not None:
-            line.has_ready_file()
-        return self._function(*args)
+        The cancellation of a task is one, also of a task that waits in the code of a call which is executed: where the
+        call is answered, it reaches the program at once.
+        """
+        has_turn = self.turn.running is self.owner
+        session, ready = self.session(), self.loop._ready  # noqa: SLF001 - no public name tells it
+        for place in range(len(ready)):
+            try:
+                handle = ready[place]  # other threads add to it
+            except IndexError:
+                return True
+            if handle._cancelled:  # noqa: SLF001
+                continue
+            callback = handle._callback  # noqa: SLF001
+            if type(callback) is Admitted:
+                if callback.room is self:
+                    return True
+                continue
+            if type(callback) is Closing:
+                return True
+            owner = owner_of(handle, session)
+            if owner is PROGRAM or (owner is not None and not is_outside_program(owner)):
+                return True
+            if has_turn and owner is not None and is_cancelled(callback):
+                return True
+        return False
+
+    def looks(self) -> None:
+        """Give up the turn, if there is nothing of the session to do; called before the selector blocks."""
+        if self.turn.is_over or not self.turn.is_on:
+            return
+        if not self.has_steps():
+            self.rests()
+        elif self.turn.running is not self.owner:
+            self.turn.barge(self.owner)
+        else:
+            self._rounds += 1
+            if self._rounds > _ROUNDS and self.turn.ready:
+                self.turn.stalled(self.owner.label)
+                self.rests()
+            elif self.turn.last_resorts:
+                self.turn.give_up_overdue()
+
+    def rests(self) -> None:
+        """Let others have the turn."""
+        self._rounds = 0
+        with self.turn.lock:
+            self.owner.rests = True
+            self.turn.release(self.owner)
+
+    # -- virtual time ------------------------------------------------------------------------------------------
+
+    def works(self) -> bool:
+        """Return whether other participants go on, which may put something into the loop."""
+        turn = self.turn
+        return not turn.is_settled() or any(one.state == SLEEPING for one in turn.live.values())
+
+    def is_slept_in(self) -> bool:
+        """Return whether threads wait until a time has passed in the loop."""
+        return bool(self._asleep)
+
+    def sleeps(self, seconds: float, wake: Callable[[], object]) -> None:
+        """Wake a thread when a time has passed in the loop, or the session ends."""
+        if self.turn.is_over:
+            wake()
+            return
+        self._asleep.append(wake)
+        with timers_of_ours():
+            self.loop.call_later(seconds, self._wake, wake)
+
+    def _wake(self, wake: Callable[[], object]) -> None:
+        if wake in self._asleep:
+            self._asleep.remove(wake)
+            wake()
+
+    def close(self) -> None:
+        """Let the time pass as ever."""
+        if self.virtual is not None:
+            virtual, self.virtual = self.virtual, None
+            call_in(self.loop, partial(virtual.let_go, self))
+        for wake in self._asleep[:]:
+            wake()
+
+    # -- what arrives ------------------------------------------------------------------------------------------
+
+    def offer(self, base: str, handle: Handle, done: Callable[[], object] = bool) -> Key:
+        """Let a callback be called once it is admitted.
+
+        Args:
+            base: Its origin.
+            handle: The callback, which may be cancelled meanwhile.
+            done: Called when it is admitted.
+        """
+
+        def resume() -> bool:
+            done()
+            if handle._cancelled or self.loop.is_closed():  # noqa: SLF001
+                return False
+            self.put(handle)
+            return True
+
+        return self.turn.offer(base, self.owner, resume, of_loop=True)
+
+    def put(self, handle: Handle) -> None:
+        """Let the loop call something next. Thread-safe."""
+        self.loop._ready.append(handle)  # noqa: SLF001
+        self.wake()
+
+    def has_ready_file(self) -> None:
+        """Note that a file or a socket is ready for which the program watches: no order is kept of that."""
+        owner: Any = self.owner.strands
+        owner.has_ready_file()
+
+    def poster(self) -> str:
+        """Return the origin of what the caller's thread puts into the loop."""
+        strand: Any = HERE.strand
+        base: str = strand.strands.poster(strand)
+        return base
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Let the loop call something that is nothing of the program. Thread-safe."""
+        self.put(Handle(function, (), self.loop, Context()))
+
+    def wake(self) -> None:
+        """Let the selector return, if it blocks."""
+        if self.loop._thread_id != threading.get_ident():  # noqa: SLF001
+            self.loop._write_to_self()  # noqa: SLF001
+
+    def answered(self, base: str, future: asyncio.Future[None] | None = None) -> asyncio.Future[None]:
+        """Return a future that is done once an arrival of a call is admitted."""
+        future = future if future is not None else self.loop.create_future()
+
+        def come() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        handle = Handle(Admitted(self, come), (), self.loop, Context())
+        key = self.offer(base, handle)
+        future.add_done_callback(lambda _: self.forget(key, handle), context=Context())
+        return future
+
+    async def ended(self, base: str) -> None:
+        """Wait until the end of a call is admitted that was cancelled or left.
+
+        After how many rounds of the loop its code ends depends on what it does, and on what a replay does in its place.
+        """
+        if not self.turn.is_over:
+            with suppress(asyncio.CancelledError):  # what is raised after this is the first one
+                await self.answered(f"{base}$", _Patient(loop=self.loop))
+
+    def forget(self, key: Key, handle: Handle) -> None:
+        """Withdraw an arrival whose call was cancelled."""
+        handle.cancel()
+        self.turn.take_back(key)
+
+    def passes_to(self, key: Key) -> bool:
+        """Let the clock pass to a timer, if that is what comes next."""
+        timer = self.timers.get(key)
+        if timer is None or not self.owner.rests:
+            return timer is not None
+        if self.loop._thread_id == threading.get_ident():  # noqa: SLF001
+            self._pass_to(timer)
+        else:
+            self.loop._ready.append(Handle(self._pass_to, (timer,), self.loop, Context()))  # noqa: SLF001
+            self.wake()
+        return True
+
+    def seeks(self, key: Key) -> bool:
+        """Let the end of a generator come, if that is what comes next."""
+        return self.generators.seek(key)
+
+    def _pass_to(self, timer: Any) -> None:
+        if not timer.cancelled():
+            LoopClock.of(self.loop).pass_to(timer.when())
+
+    def live_timers(self) -> list[Key]:
+        """Return the timers of the program that are not due."""
+        return [key for key, timer in self.timers.items() if not timer.cancelled()] if self.owner.rests else []
+
+    def passes_to_first(self) -> bool:
+        """Let the clock pass to the timer that is due first; return false if there is none."""
+        key = self.next_timer()
+        return key is not None and self.owner.rests and self.passes_to(key)
+
+    def next_timer(self) -> Key | None:
+        """Return the timer that is due first."""
+        live = {key: timer.when() for key, timer in self.timers.items() if not timer.cancelled()}
+        return min(live, key=live.__getitem__, default=None)
+
+    # -- timers ------------------------------------------------------------------------------------------------
+
+    def sets_timer(
+        self, real: Callable[..., Any], when: float, callback: Callable[..., Any], args: Any, context: Any
+    ) -> Any:
+        """Set a timer of the program: when it's due, it's offered."""
+        inside = enclosing(self.session())
+        base = f"{inside}|{self.name}~" if inside else f"{self.name}~"
+        handle = Handle(Admitted(self, callback), args, self.loop, context if context is not None else copy_context())
+        with self.turn.lock:
+            key = self.turn.key(base)
+            came = self.turn.count
+            self.turn.strategy.is_set(key, when - self.loop.time())
+
+        def due(*, is_early: bool = False) -> None:
+            self.timers.pop(key, None)
+            self.dues.pop(key, None)
+            if self.turn.is_over:
+                handle._run()  # noqa: SLF001
+                return
+
+            def resume() -> bool:
+                if (timer.cancelled() and not is_early) or self.loop.is_closed():
+                    return False
+                if self.turn.count > came:  # something came while it was set: each might have been first
+                    self.turn.is_needed = True
+                self.put(handle)
+                return True
+
+            self.turn.offer_as(key, self.owner, resume)
+
+        timer = real(self.loop, when, due, context=Context())
+        self.timers[key], self.dues[key] = timer, due
+        if len(self.timers) > 256:  # noqa: PLR2004 - now and then
+            self.timers = {key: timer for key, timer in self.timers.items() if not timer.cancelled()}
+            self.dues = {key: self.dues[key] for key in self.timers}
+        return timer
 
 
-def _watching(real: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(real)
-    def add(self: Any, fd: Any, callback: Callable[..., Any], *args: Any) -> Any:
-        return real(self, fd, _Watcher(self, callback), *args)
-
-    return add
-
-
-def _signalled(real: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(real)
-    def add_signal_handler(self: Any, sig: int, callback: Callable[..., Any], *args: Any) -> Any:
-        return real(self, sig, watched(callback), *args)
-
-    return add_signal_handler
+def call_in(loop: Any, function: Callable[[], None]) -> None:
+    """Call a function in the thread of a loop: now, if the caller is in it."""
+    is_here = asyncio._get_running_loop() is loop or not loop.is_running()  # noqa: SLF001 - the public one raises
+    if is_here or loop.is_closed():
+        function()
+    else:
+        with suppress(RuntimeError):  # it has just been closed
+            loop.call_soon_threadsafe(function)
 
 
-_SIGNALS = tuple(
-    (owner, "add_signal_handler", vars(owner)["add_signal_handler"], _signalled(vars(owner)["add_signal_handler"]))
-    for owner in (_Loop, BaseSelectorEventLoop, asyncio.SelectorEventLoop)
-    if "add_signal_handler" in vars(owner)
-)
-_SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
-    (events.Handle, "_run", _real_run, _run),
-    (events.TimerHandle, "__init__", _real_timer, _timer),
-    (_Loop, "call_soon", _real_soon, _soon),
-    (_Loop, "call_at", _real_at, _at),
-    (_Loop, "call_soon_threadsafe", _real_post, _post),
-    (_Loop, "run_in_executor", _real_in_executor, _in_executor),
-    (_Loop, "create_task", _real_create, _create_task),
-    (_Loop, "_asyncgen_firstiter_hook", _real_begins, _begins),
-    (_Loop, "_asyncgen_finalizer_hook", _real_found, _found),
-    (_Loop, "shutdown_asyncgens", _real_shut_down, _shut_down),
-    (
-        BaseSelectorEventLoop,
-        "add_reader",
-        BaseSelectorEventLoop.add_reader,
-        _watching(BaseSelectorEventLoop.add_reader),
-    ),
-    (
-        BaseSelectorEventLoop,
-        "add_writer",
-        BaseSelectorEventLoop.add_writer,
-        _watching(BaseSelectorEventLoop.add_writer),
-    ),
-    *overdue.SEAMS,
-    *stopping.SEAMS,
-    *_SIGNALS,
-)
-_lock = Lock()
-_uses: list[None] = []
+def is_cancelled(callback: Any) -> bool:
+    """Return whether a callback is the next step of a task that is being cancelled."""
+    task = getattr(callback, "__self__", None)
+    return isinstance(task, asyncio.Task) and task.cancelling() > 0
 
 
-@contextmanager
-def following_loops() -> Iterator[None]:
-    """Follow the event loops of the process while inside."""
+class Rooms:
+    """The event loops of one session. Thread-safe.
+
+    Args:
+        turn: The turn of the session.
+        participants: Its threads.
+        session: Returns the session.
+    """
+
+    def __init__(self, turn: Turn, participants: Participants, session: Callable[[], Any]) -> None:
+        self._turn = turn
+        self._participants = participants
+        self._session = session
+        self.is_virtual = False
+        """True if time passes in loops only where they have nothing to do."""
+        self.is_chosen = False
+        """True if somebody chooses the order of calls."""
+        self._rooms: WeakKeyDictionary[Any, Room] = WeakKeyDictionary()
+        self._made = 0
+        self._older = 0
+
+    def room(self, loop: Any = None) -> Room | None:
+        """Return the room of a loop, by default of the one that runs here; `None` if it can't be followed."""
+        if loop is None:
+            loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+        if loop is None or not self._participants.is_on:
+            return None
+        if self.is_virtual and not is_seen(loop):
+            of = f"{type(loop).__module__}.{type(loop).__qualname__}"
+            problem = (
+                f"the order of calls cannot be chosen in {of}"
+                if self.is_chosen
+                else f"pace='virtual': the time of {of} cannot be held"
+            )
+            raise ConfigurationError(
+                f"{problem}\n  it takes an event loop of Python's own: run the program with asyncio.run, without uvloop"
+            )
+        if not (is_seen(loop) or type(loop) in UNSEEN):
+            return None
+        found = self._rooms.get(loop)
+        if found is None:
+            with self._turn.lock:
+                found = self._rooms.get(loop) or self._new(loop)
+        return found
+
+    def _new(self, loop: Any) -> Room:
+        self._participants.begins_to_share()
+        thread = getattr(loop, "_thread_id", None) or threading.get_ident()  # if it does not run yet, it will here
+        owner = next((one for one in self._turn.live.values() if thread is not None and one.thread == thread), None)
+        if owner is None:
+            self._older += 1
+            owner = self._participants.for_loop(f"O{self._older}", thread)
+        self._made += 1
+        kind = Room if is_seen(loop) else UNSEEN[type(loop)]
+        room = self._rooms[loop] = kind(loop, self._session, self._turn, owner, self._made)
+        self._turn.clocks.append(room)
+        if is_seen(loop):
+            hook(loop).rooms.append(room)
+            if self.is_virtual:
+                room.virtual = hook(loop).time
+                room.virtual.hold(room)
+        if owner.rests and thread == threading.get_ident():
+            self._turn.barge(owner)
+        return room
+
+    @property
+    def is_kept(self) -> bool:
+        """True if the order of what is executed is recorded."""
+        return self._turn.log is not None
+
+    def close(self) -> None:
+        """Let loops block as ever."""
+        for loop, room in list(self._rooms.items()):
+            room.close()
+            selector = getattr(loop, "_selector", None)
+            if isinstance(selector, Selector):
+                selector.leave(room)
+
+
+def is_seen(loop: Any) -> bool:
+    """Return whether the callbacks of a loop can be looked at, as those of Python's own."""
+    return hasattr(loop, "_selector") and hasattr(loop, "_ready")
+
+
+UNSEEN: dict[type, type[Room]] = {}
+"""The classes of loops whose callbacks can't, and are counted instead: see `unseen_loops`."""
+
+
+def hook(loop: Any) -> Selector:
+    """Return the selector that is in the place of that of a loop."""
     with _lock:
-        _uses.append(None)
-        if len(_uses) == 1:
-            collecting.swap_in("loops")
-            futures_in_order.swap_in()
-            for owner, name, real, seam in _SEAMS:
-                if vars(owner)[name] is real:
-                    setattr(owner, name, seam)
-    abandoned.follow_running(_real_found)
-    try:
-        yield
-    finally:
+        selector = loop._selector  # noqa: SLF001
+        if not isinstance(selector, Selector):
+            selector = loop._selector = Selector(loop, selector)  # noqa: SLF001
+        return selector
+
+
+_lock = Lock()
+
+
+class Selector:
+    """The selector of a loop, which tells the rooms before it blocks.
+
+    Args:
+        loop: The loop.
+        real: Its own selector.
+    """
+
+    def __init__(self, loop: Any, real: Any) -> None:
+        self._loop = loop
+        self._real = real
+        self.rooms: list[Room] = []
+        self.time = VirtualTime(loop, real)
+
+    def select(self, timeout: float | None = None) -> Any:
+        """Return what is ready."""
+        loop, rooms = self._loop, tuple(self.rooms)
+        for room in rooms:
+            if HERE.strand is None and not room.turn.is_over:
+                room.owner.thread, HERE.strand = threading.get_ident(), room.owner
+            room.looks()
+        if loop._ready or loop._stopping or (timeout is not None and timeout <= 0):  # noqa: SLF001
+            return self.time.select(0, ()) if self.time.is_held else self._real.select(0)
+        if loop._scheduled:  # noqa: SLF001 - a clock may have passed to a timer
+            left = loop._scheduled[0].when() - loop.time()  # noqa: SLF001
+            timeout = max(0.0, left) if timeout is None else min(timeout, max(0.0, left))
+        pauses = [pause for room in rooms if not room.turn.is_over and (pause := room.turn.pause()) is not None]
+        if self.time.is_held:
+            found = self.time.select(timeout, pauses)
+        else:
+            found = self._real.select(min([*pauses, *([timeout] if timeout is not None else [])], default=None))
+        if pauses and not found:
+            for room in rooms:
+                room.turn.look()
+        return found
+
+    def leave(self, room: Room) -> None:
+        """Forget a room; without any, the loop has its own selector again."""
         with _lock:
-            _uses.pop()
-            if not _uses:
-                collecting.swap_out("loops")
-                futures_in_order.swap_out()
-                for owner, name, real, seam in _SEAMS:
-                    if vars(owner)[name] is seam:
-                        setattr(owner, name, real)
+            if room in self.rooms:
+                self.rooms.remove(room)
+            if not self.rooms and self._loop._selector is self:  # noqa: SLF001
+                self._loop._selector = self._real  # noqa: SLF001
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)

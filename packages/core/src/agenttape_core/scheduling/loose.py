@@ -8,10 +8,10 @@ recording keeps the labels, and a replay says where it comes to them.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
-from agenttape_core.scheduling.interleaving import ROOT, outwards
-
+ROOT = "0"
+"""The label of the thread in which a session began."""
 STRANGER = "-"
 """The label of all threads that are no strands."""
 STRANGE = "calls in threads that the session did not begin"
@@ -45,19 +45,6 @@ class Loose:
         self._tell = tell if is_replay else None
         self._now: dict[str, None] = {}
 
-    def has(self, label: str) -> bool:
-        """Return True if something is in no order in this run."""
-        return label in self._now
-
-    @property
-    def stands_alone(self) -> bool:
-        """True if what is in no order in this run is to be kept without an order of gates."""
-        return any(label in self._now for label in ALONE)
-
-    def knows(self, label: str) -> bool:
-        """Return True if something is in no order in this run, or was so in the recording."""
-        return label in self._now or label in self._then
-
     def begins(self, label: str) -> None:
         """Say that what begins now was in no order then, if that is so."""
         if label in self._then and self._tell is not None:
@@ -69,19 +56,6 @@ class Loose:
         if self._tell is not None and label != STRANGER:
             self._tell(_SAID.get(label) or _UNSEEN.format(label, ""))
 
-    def depart(self) -> None:
-        """Say nothing of the recording from now on."""
-        self._then, self._tell = frozenset(), None
-
-    def text(self, passed: Collection[str], left_out: set[str]) -> str:
-        """Return those of this run as text.
-
-        Args:
-            passed: The labels that passed gates: inside a call without any, there is nothing that a replay does again.
-            left_out: The labels of strands that say nothing.
-        """
-        return " ".join(
-            label
-            for label in self._now
-            if label == STRANGER or ((":" not in label or label in passed) and left_out.isdisjoint(outwards(label)))
-        )
+    def text(self) -> str:
+        """Return those of this run as text."""
+        return " ".join(self._now)

@@ -1,30 +1,28 @@
-"""The scheduler of one session, and what its calls see of it.
-
-It holds two parts that know nothing of each other's insides: `loops`, the order of what event loops wait for, and
-`threads`, the order in which threads do what others can see.
-"""
+"""The scheduler of one session: what arrives is admitted when nothing of the program can go on (decision 133)."""
 
 from __future__ import annotations
 
 import threading
-from asyncio import CancelledError
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import ref
 
-from agenttape_core.scheduling.awaited import RIGHT_AWAY, Awaited
-from agenttape_core.scheduling.cancellation import Ending, until_cancelled
+from agenttape_core.scheduling.arrivals import Arrivals
 from agenttape_core.scheduling.choices import Choices
-from agenttape_core.scheduling.choosing_threads import ChoosingStrands
-from agenttape_core.scheduling.giving_up import Work, auntil_given_up, current_work, until_given_up
-from agenttape_core.scheduling.loops import following_loops
-from agenttape_core.scheduling.observed_threads import ObservedStrands
-from agenttape_core.scheduling.schedule import Schedule
+from agenttape_core.scheduling.giving_up import current_work
+from agenttape_core.scheduling.loop_seams import following_loops
+from agenttape_core.scheduling.loops import Rooms
+from agenttape_core.scheduling.loose import BETWEEN_ANSWERS
 from agenttape_core.scheduling.strand_seams import TURNS
-from agenttape_core.scheduling.taking_turns import Strands
-from agenttape_core.schema import Admissions, IndexRow, Scheduled, Timing
+from agenttape_core.scheduling.strands import in_loop
+from agenttape_core.scheduling.strategies import AsTheyCome, ByTime, Chosen, OfAnswers, Recorded
+from agenttape_core.scheduling.threads import Participants
+from agenttape_core.scheduling.turn import Key, Strategy, Turn
+from agenttape_core.scheduling.unordered import Unordered
+from agenttape_core.schema import Admissions, IndexRow, Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +30,20 @@ class Order:
     """The order of a run, as its cassette keeps it.
 
     Args:
-        loops: The order of what event loops waited for.
-        threads: The order in which threads came to what others could see.
-        unordered: The labels of what threads did in no order.
-        admissions: The order of all of that at once, as the other scheduler keeps it: see `admission`.
+        admissions: The order of all that arrived.
+        unordered: The labels of what came in no order.
+        answers: The addresses of calls that overlapped, in the order in which they were answered, if no more is known.
+        is_older: Whether it had an order of threads, too, which an earlier version has recorded.
     """
 
-    loops: Sequence[Scheduled] = ()
-    threads: str = ""
-    unordered: str = ""
     admissions: Admissions | None = None
+    unordered: str = ""
+    answers: Sequence[Sequence[str]] = ()
+    is_older: bool = False
 
 
 class Times(NamedTuple):
-    """The recorded times of a run that was only observed: its threads are answered by them.
+    """The recorded times of a run that was only observed: its calls are answered by them.
 
     Args:
         rows: The recordings.
@@ -61,11 +59,10 @@ class Scheduler:
 
     Args:
         order: The order that was recorded.
-        imposes: Whether threads follow it.
-        notes_loops: Whether the order of what loops wait for is recorded.
-        notes_threads: Whether the order of threads is noted.
+        imposes: Whether it's kept.
+        notes: Whether the order of this run is noted.
         choices: A chosen order to impose instead; `None` to keep the recorded one.
-        times: The times by which threads are answered, if the run was only observed.
+        times: The recordings and their times; to go by the times, if the run was only observed.
         is_paced: Whether calls take the time that they took in the recording.
         is_virtual: Whether time passes in loops only where they have nothing to do.
     """
@@ -75,30 +72,46 @@ class Scheduler:
         order: Order | None = None,
         *,
         imposes: bool = False,
-        notes_loops: bool = False,
-        notes_threads: bool = False,
+        notes: bool = False,
         choices: Choices | None = None,
         times: Times | None = None,
         is_paced: bool = False,
         is_virtual: bool = False,
     ) -> None:
-        self.recorded = order or Order()
+        order = order or Order()
+        self.recorded = order
         """The order that was recorded."""
         self.is_paced = is_paced
         self.arrivals: Callable[[Any], Arrivals] = Arrivals
         """Makes the arrivals of a call."""
         self._choices = choices
         self._session: Callable[[], Any] = lambda: None
-        self.loops = Schedule(self.recorded.loops, is_kept=notes_loops, choices=choices, is_virtual=is_virtual)
-        self.threads = self._threads(imposes=imposes, notes=notes_threads, times=times)
+        self.notes_loops = notes
+        """True if the order of what is executed is recorded."""
+        self._rows = times
+        keys = keys_of(order.admissions) if imposes and order.admissions is not None else ()
+        self._times = Counter(key.base for key in keys)
+        strategy: Strategy = AsTheyCome()
+        if keys:
+            strategy = Recorded(keys, self._note)
+        elif imposes and order.answers:
+            strategy = OfAnswers(order.answers, self._note)
+        if choices is not None:
+            strategy = Chosen(choices, self._by_number, self._note)
+        elif times is not None:
+            strategy = ByTime(self._by_address, self._is_unseen)
+        is_replay = imposes and bool(keys or order.unordered)
+        self._unordered = Unordered(order.unordered, is_replay=is_replay, is_noted=notes, tell=self._note)
+        self.turn = Turn(strategy, is_noted=notes, stalled=self._unordered.stalled)
+        self.threads = Participants(self.turn, self._current, self._unordered)
+        self.loops = Rooms(self.turn, self.threads, self._current)
+        self.threads.rooms = self.loops
+        self.loops.is_virtual, self.loops.is_chosen = is_virtual, choices is not None
+        self.turn.clocks.append(self.threads)
+        self._blocks: set[str] = set()
 
-    def _threads(self, *, imposes: bool, notes: bool, times: Times | None) -> Strands:
-        if self._choices is not None and self._choices.holds_threads:
-            return ChoosingStrands(self._choices, self._note)
-        if times is not None:
-            return ObservedStrands(times.rows, times.timings, self._note, self._note_unseen)
-        order = self.recorded
-        return Strands(order.threads, unordered=order.unordered, imposes=imposes, notes=notes, tell=self._note)
+    def _current(self) -> Any:
+        return self._session()
 
     def _note(self, line: str) -> None:
         """Note that an order could not be kept."""
@@ -109,73 +122,114 @@ class Scheduler:
         if (session := self._session()) is not None:
             session.report.add_unseen(line)
 
-    # -- the session -------------------------------------------------------------------------------------------
+    @property
+    def is_chosen(self) -> bool:
+        """True if an order is imposed that was chosen, and not recorded."""
+        return self._choices is not None
+
+    def _by_address(self) -> dict[str, Timing]:
+        timings = self._rows.timings() if self._rows is not None else {}
+        rows = self._rows.rows if self._rows is not None else ()
+        return {row.address: timings[row.number] for row in rows if row.number in timings}
+
+    def _by_number(self) -> dict[str, int]:
+        return {row.address: row.number for row in self._rows.rows} if self._rows is not None else {}
+
+    def _is_unseen(self) -> None:
+        self._note_unseen(BETWEEN_ANSWERS)
+
+    def base_of(self, number: int | None) -> str:
+        """Return the origin of the answer of a call in a thread: its address, where answers come by their times."""
+        if self._rows is None or not number or (self._choices is not None and not self._is_chosen_here()):
+            return ""
+        return next((row.address for row in self._rows.rows if row.number == number), "")
+
+    def _is_chosen_here(self) -> bool:
+        """Return whether a call of the caller's thread waits to be chosen: those of threads of a loop always do."""
+        assert self._choices is not None
+        work = current_work()
+        return self._choices.holds_threads or (work is not None and work.loop is not None)
+
+    def times(self, base: str) -> int:
+        """Return how often something of an origin came in the recording."""
+        return self._times[base]
 
     def belongs_to(self, session: Any) -> None:
         """Belong to a session, which is not kept alive."""
-        self._session = self.loops.session = ref(session)
+        self._session = ref(session)
 
     @contextmanager
     def following(self) -> Iterator[None]:
         """Follow the event loops and the threads of this process, while inside."""
-        with following_loops():
-            self.loops.enter()
-            with TURNS:
-                yield
+        with following_loops(), TURNS:
+            yield
 
     def enter(self) -> None:
         """Let the caller's thread be that of the session."""
         self.threads.enter()
+        if self.recorded.is_older:
+            self._note("the order of threads was recorded by an earlier version, and is not kept: record it again")
+        if self.loops.is_virtual:
+            self.loops.room()
+
+    def comes_at_once(self) -> bool:
+        """Return True if what comes reaches the caller's thread right away, as nothing else goes on."""
+        if self.turn.is_on or self._choices is not None:
+            return False
+        self.threads.calling.add(threading.get_ident())
+        return True
 
     def settle(self) -> None:
         """Bring the threads that go on to the point at which the session ends."""
         self.threads.settle()
 
     def close(self) -> None:
-        """Let all that waits in event loops go on: the session ends."""
+        """Let all that waits go on: the session ends."""
+        self.threads.leave()
         self.loops.close()
 
-    def leave(self) -> None:
-        """Let all threads go on: the session has ended."""
-        self.threads.leave()
-
     def depart(self) -> None:
-        """Impose no order of threads from here on: the run isn't the recorded one any more."""
-        self.threads.depart()
+        """Keep no order from here on: the run isn't the recorded one any more."""
+        with self.turn.lock:
+            self.turn.strategy.depart()
+            self.turn.admit()
 
     def forget(self) -> None:
-        """Forget what loops did so far: it's with the sink."""
-        self.loops.forget()
+        """Forget what was noted so far: it's with the sink."""
+
+    def block(self, address: str) -> None:
+        """Note that a replay answers a call as a whole: nothing inside of it arrives there."""
+        self._blocks.add(address)
 
     def order(self) -> Order:
         """Return the order of this run, or the recorded one where this run had none."""
-        return Order(loops=self.loops.groups(), threads=self.threads.text(), unordered=self.threads.loose())
+        log = self.turn.log
+        if log is None:
+            return self.recorded
+        if not log or not self.turn.is_needed:
+            return self.recorded if not self._unordered.text() else Order(unordered=self._unordered.text())
+        kept = [key for key in log if not self._is_inside(key.base)]
+        return Order(admissions=admissions_of(kept), unordered=self._unordered.text())
 
-    # -- its calls ---------------------------------------------------------------------------------------------
-
-    def block(self, address: str) -> None:
-        """Note that a replay answers a call as a whole, though its code was that of the program.
-
-        Args:
-            address: Where its recording will be.
-        """
-
-    @property
-    def is_chosen(self) -> bool:
-        """True if an order is imposed that was chosen, and not recorded."""
-        return self._choices is not None
+    def _is_inside(self, base: str) -> bool:
+        if not self._blocks:
+            return False
+        outer = base.partition("|")[0] if "|" in base else base.rstrip("<^!$")
+        if base.endswith("<") and outer in self._blocks:
+            return True
+        if "|" in base and outer in self._blocks:
+            return True
+        outer = outer.rstrip("!")
+        end = outer.rfind("/")
+        while end > 0:
+            if outer[:end] in self._blocks:
+                return True
+            end = outer.rfind("/", 0, end)
+        return False
 
     def begins_call(self) -> None:
-        """Wait until a call of the caller's thread may begin."""
-        if self.threads.is_on:
-            self.threads.begin_call()
-
-    def comes_at_once(self) -> bool:
-        """Return True if what comes reaches the caller's thread right away, as no order of threads is imposed."""
-        if not self.threads.is_free:
-            return False
-        self.threads.makes_calls.add(threading.get_ident())
-        return True
+        """Take the turn, if it was taken away."""
+        self.threads.gate()
 
     def serves(self, number: int) -> None:
         """Note that a recording answers a call of the caller, where somebody chooses the order of calls.
@@ -183,192 +237,53 @@ class Scheduler:
         Args:
             number: The number of the recording.
         """
-        if self._choices is None:
-            return
-        work = current_work()
-        if work is not None:
-            work.is_served(number)
-        is_of_loop = work is not None and work.line is not None
-        is_held = self.threads.are_chosen and (work is None or work.strand is not None)
-        is_beside = self.threads.are_several_here or (work is not None and work.strand is None)
-        if is_beside and not is_of_loop and not is_held:
+        if self._choices is not None and self.threads.are_several_here and not in_loop() and not self._is_chosen_here():
             self._choices.in_threads.add(number)
 
     @property
     def passes_time(self) -> bool:
-        """True if time passes in event loops for those who wait for it, and for nobody else."""
+        """True if time passes for those who wait for it, and for nobody else."""
         return not (self.is_paced or self.loops.is_virtual)
 
 
-_AT_ONCE = nullcontext()
+def admissions_of(keys: Sequence[Key]) -> Admissions:
+    """Return keys as a cassette keeps them."""
+    places: dict[str, int] = {}
+    for key in keys:
+        places.setdefault(key.base, len(places))
+    words: list[str] = []
+    last: tuple[int, int, int] | None = None  # place, first number, count
+    seen: dict[int, int] = {}
+
+    def flush() -> None:
+        if last is not None:
+            place, first, count = last
+            expected = seen.get(place, 0) + 1
+            at = f"@{first}" if first != expected else ""
+            words.append(f"{place}{at}*{count}" if count > 1 else f"{place}{at}")
+            seen[place] = first + count - 1
+
+    for key in keys:
+        place = places[key.base]
+        if last is not None and last[0] == place and last[1] + last[2] == key.number:
+            last = (place, last[1], last[2] + 1)
+        else:
+            flush()
+            last = (place, key.number, 1)
+    flush()
+    return Admissions(origins=list(places), order=" ".join(words))
 
 
-class Arrivals:
-    """The arrivals of one call: its chunks, its effects, its end.
-
-    Make it when the call has begun, in its thread. In a replay of a recording without an order of threads, which is
-    that of most programs, nothing waits here, and nothing is noted of it but which threads make calls.
-
-    Args:
-        call: The call, which isn't kept: it keeps this.
-    """
-
-    __slots__ = ("_label", "_scheduler", "_work", "awaited", "tells")
-
-    def __init__(self, call: Any) -> None:
-        self._scheduler: Scheduler = call.session.scheduler
-        scheduler = self._scheduler
-        self._label = scheduler.threads.call_here() if scheduler.threads.is_on else None
-        """The label for what happens inside of it; `None` outside of strands."""
-        self._work: Work | None = None
-        self.awaited: Awaited = RIGHT_AWAY
-        """Its arrivals in its event loop, while it's awaited."""
-        self.tells: Awaited = RIGHT_AWAY
-        """The same for a stream: its code may tell the program of a chunk before it yields that."""
-
-    # -- in threads --------------------------------------------------------------------------------------------
-
-    def coming(self, number: int | None, *, takes_time: bool) -> AbstractContextManager[None]:
-        """Answer a call inside, or the next chunk of it, once it may come; others can see what follows.
-
-        Args:
-            number: The number of its recording; `None` if it has none.
-            takes_time: Whether it waits for a recorded time inside.
-        """
-        if self._scheduler.comes_at_once():
-            return _AT_ONCE
-        return self._coming(number, takes_time=takes_time)
-
-    @contextmanager
-    def _coming(self, number: int | None, *, takes_time: bool) -> Iterator[None]:
-        threads = self._scheduler.threads
-        try:
-            if number is not None:
-                threads.answer(number)
-            with threads.inside(self._label, leaves=takes_time):
-                yield
-        finally:
-            threads.gate()
-
-    def executing(self, *, leaves: bool, is_real: bool) -> AbstractContextManager[None]:
-        """Run the code of a call inside.
-
-        Args:
-            leaves: Whether it is nothing of the program, so that others may go on.
-            is_real: Whether the call is executed for real, and not stepped into.
-        """
-        self._work = current_work()
-        return self._scheduler.threads.inside(self._label, leaves=leaves, is_real=is_real)
-
-    def next(self) -> None:
-        """Wait until the caller's thread may go on with what has come, which others can see."""
-        self._scheduler.threads.gate()
-
-    def effect(self) -> None:
-        """Wait until an effect of the call has its place among what other threads can see."""
-        self._scheduler.threads.effect(self._label)
-
-    def acts(self) -> None:
-        """Let others go on: the call acts outside, so a replay serves it, and runs no code."""
-        self._scheduler.threads.acts(self._label)
-
-    # -- in event loops ----------------------------------------------------------------------------------------
-
-    def awaiting(
-        self,
-        call: Any,
-        address: str,
-        *,
-        answers: int = 0,
-        is_opening: bool = False,
-        during: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> AbstractContextManager[Awaited]:
-        """Give a served call its place among all that its event loop waits for, while inside.
-
-        Args:
-            call: The call, which isn't kept: it keeps this.
-            address: Where its recording is.
-            answers: The number of its chunks, and one, if it has effects.
-            is_opening: Whether it's a stream that is awaited before it is read, which has a place of its own.
-            during: Returns a context that holds while the call waits.
-        """
-        return self._scheduler.loops.turn(
-            call, address, is_executed=False, answers=answers, is_opening=is_opening, during=during
-        )
-
-    def awaiting_code(self, call: Any, address: str) -> AbstractContextManager[Awaited]:
-        """Give a call that is executed its place among all that its event loop waits for, while inside.
-
-        Args:
-            call: As for `awaiting`.
-            address: Where its recording will be.
-        """
-        return self._scheduler.loops.turn(call, address, is_executed=True)
-
-    def stepping_into(self, address: str) -> AbstractContextManager[Awaited]:
-        """Run the code of a recorded call inside: what the recording says of its end has no counterpart.
-
-        Args:
-            address: Where its recording is.
-        """
-        return self._scheduler.loops.running_through(address)
-
-    # -- too late ----------------------------------------------------------------------------------------------
-
-    @property
-    def is_in_pool(self) -> bool:
-        """True if its code runs in a thread pool, so that whoever waits for it may stop to wait."""
-        return self._work is not None
-
-    @property
-    def is_abandoned(self) -> bool:
-        """True if nobody waits any more for the thread that its code runs in."""
-        return self._work is not None and self._work.is_given_up
-
-    async def until_cancelled(self, ending: Ending) -> None:
-        """Wait until the call is cancelled as the recorded one was. Return if that doesn't happen.
-
-        Args:
-            ending: The end of the recorded call.
-        """
-        await until_cancelled(ending, passes_time=self._scheduler.passes_time)
-
-    def until_abandoned(self, ending: Ending) -> bool:
-        """Wait until nobody waits for the caller's thread any more; false if that doesn't happen.
-
-        Args:
-            ending: The end of the recorded call.
-        """
-        return until_given_up(ending, passes_time=self._scheduler.passes_time)
-
-    async def auntil_abandoned(self, ending: Ending) -> bool:
-        """Like `until_abandoned`, in an event loop that runs in the thread."""
-        return await auntil_given_up(ending, passes_time=self._scheduler.passes_time)
-
-    @staticmethod
-    def works_for_loop() -> bool:
-        """Return whether the caller's thread works for an event loop."""
-        work = current_work()
-        return work is not None and work.loop is not None
-
-    def until_left(self, session: Any, ending: Ending) -> None:
-        """Wait in a thread that works for an event loop, until the program leaves the stream that it reads.
-
-        Return if that doesn't happen.
-
-        Args:
-            session: The session of the call.
-            ending: The end of the recorded call.
-
-        Raises:
-            CancelledError: If the program leaves it, or the session ends: nobody waits for the thread any more.
-        """
-        over = threading.Event()
-        end = over.set  # one object, or it could not be taken back
-        session.watch(end)
-        try:
-            is_left = until_given_up(ending, passes_time=self._scheduler.passes_time, over=over)
-        finally:
-            session.unwatch(end)
-        if is_left or session.closed:
-            raise CancelledError
+def keys_of(admissions: Admissions) -> list[Key]:
+    """Return the keys that a cassette keeps."""
+    keys: list[Key] = []
+    seen: Counter[int] = Counter()
+    for word in admissions.order.split():
+        rest, _, times = word.partition("*")
+        place, _, number = rest.partition("@")
+        at = int(place)
+        first = int(number) if number else seen[at] + 1
+        count = int(times or 1)
+        keys += [Key(admissions.origins[at], first + more) for more in range(count)]
+        seen[at] = first + count - 1
+    return keys

@@ -11,7 +11,6 @@ from typing import Any
 
 from agenttape_core.guard.patching import Wrappers
 from agenttape_core.scheduling.giving_up import being_submitted
-from agenttape_core.scheduling.handing_over import joining
 from agenttape_core.scheduling.locks import see_locks, see_no_locks
 from agenttape_core.scheduling.signals import unwatch_signals, watch_signals
 from agenttape_core.scheduling.strands import blocking, current_strand
@@ -20,7 +19,7 @@ from agenttape_core.scheduling.strands import blocking, current_strand
 def _joining(real: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(real)
     def join(self: Thread, timeout: float | None = None) -> None:
-        with joining(self.ident), blocking(self, timed=timeout is not None):
+        with blocking(self, timed=timeout is not None):
             real(self, timeout)
 
     return join

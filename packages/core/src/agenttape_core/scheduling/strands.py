@@ -1,4 +1,4 @@
-"""A strand: a sequential part of a run, and what the code of its thread says of it. See `taking_turns`."""
+"""A strand: a sequential part of a run, and what the code of its thread says of it. See `threads`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ _release: Callable[..., None] = _thread.LockType.release  # the real one, at whi
 
 
 class TakingTurns(Protocol):
-    """The strands of a session, as one of them sees them: see `taking_turns`."""
+    """The threads of a session, as one of them sees them: see `threads`."""
 
     is_on: bool
     has_ended: bool
-    takes_loops: bool
-    """True if a thread in which an event loop runs takes part as others do."""
 
     def told(self, strand: Strand) -> None:
         """Let a strand go on, as what it waits for is released."""
@@ -33,7 +31,7 @@ class TakingTurns(Protocol):
     def wait(self, strand: Strand, wait: Any) -> bool | None:
         """Let others have the turn until a strand gets what it waits for."""
 
-    def fork(self, above: Strand, pool: Any, scope: str, *, is_own: bool) -> Strand:
+    def fork(self, above: Strand, pool: Any, *, is_own: bool) -> Strand:
         """Return a strand for what a strand begins now."""
 
     def begin(self, strand: Strand) -> None:
@@ -42,44 +40,17 @@ class TakingTurns(Protocol):
     def end(self, strand: Strand) -> None:
         """End a strand."""
 
-    def gate(self, *, is_call: bool = True) -> None:
-        """Pass a gate of the caller's strand."""
-
-    def is_loose(self, strand: Strand) -> None:
-        """Note that a strand has done what others can see in no fixed order."""
-
-    def hands_over(self, strand: Strand) -> bool:
-        """Return whether a strand waits until a loop has come to what it puts there."""
-
-    def hand_over(self, strand: Strand, handed: Any) -> None:
-        """Wait until it has, and pass a gate."""
+    def gate(self) -> None:
+        """Wait for the turn, unless the caller has it."""
 
     def leave_turn(self, strand: Strand, state: int) -> None:
         """Let others have the turn."""
 
-    def begins_all_the_same(self, strand: Strand) -> bool:
-        """Return whether work that is cancelled now had begun when it was recorded."""
-
     def withdraw(self, strand: Strand) -> None:
-        """Let a strand pass no gate any more: its work was cancelled, and has not begun."""
+        """End work that was cancelled before it began."""
 
-    def is_cancelled(self, strand: Strand) -> None:
-        """Note that work is cancelled that has begun."""
-
-    def visiting(self, strand: Strand) -> AbstractContextManager[None]:
-        """Do inside what other threads can see, in a thread in which an event loop runs."""
-
-    def is_begun_by(self, loop: Any, strand: Strand) -> None:
-        """Take the turn for a loop that runs in this thread, until it rests: it begins a strand."""
-
-    def resting(self, loop: Any) -> AbstractContextManager[None]:
+    def resting(self) -> AbstractContextManager[None]:
         """While inside, a loop that runs in this thread waits for others, which have the turn."""
-
-    def rests(self, strand: Strand) -> None:
-        """Let others have the turn that a loop has had."""
-
-    def rests_loosely(self, strand: Strand) -> None:
-        """Let others have the turn that a loop has had, and will go on without."""
 
 
 NEW, RUNNING, WAITING, AWAY, BLOCKING, SLEEPING, OVER = range(7)
@@ -97,25 +68,16 @@ class Strand:
     """
 
     __slots__ = (
-        "began_calls",
-        "began_strands",
         "is_held",
         "is_loose",
-        "is_of_library",
         "is_out",
         "is_own",
         "is_real",
-        "is_resting",
-        "is_thread",
-        "is_unseen",
-        "is_visiting",
         "joins",
-        "labels",
-        "met",
+        "label",
         "native",
         "number",
         "outer",
-        "passed",
         "pool",
         "state",
         "strands",
@@ -128,46 +90,27 @@ class Strand:
         self, strands: TakingTurns, label: str, number: int = 0, pool: Any = None, *, is_own: bool = True
     ) -> None:
         self.strands = strands
+        self.label = label
         self.number = number
-        self.labels = [label]
-        """Its own label, and those of the calls that it is inside of."""
         self.pool = pool
-        self.is_thread = pool is None
         self.is_own = is_own
-        self.is_of_library = not is_own
         self.state = NEW
         self.outer: Strand | None = None
         self.thread = self.native = 0
         self.wake = _thread.allocate_lock()
         self.wake.acquire()
-        self.began_strands = 0
-        self.began_calls = 0
-        self.passed = False
-        """True once it has passed a gate that others could see."""
-        self.met = False
-        """True if another one passed such a gate meanwhile."""
         self.is_held = False
+        """True while it keeps the turn, however long it waits where nobody sees it."""
         self.wait: Any = None
         """The wait for which it has left the turn; `None` if it is in none that ends when somebody tells it."""
         self.joins: Any = None
         """The thread or the pool whose end it waits for; `None` if it waits for none."""
         self.is_loose = False
-        """True if it comes to what others can see in no fixed order."""
+        """True if it takes its work in no fixed order: it waits without the turn."""
         self.is_real = False
         """True while it executes a call for real."""
-        self.is_visiting = False
-        """True while an event loop that runs in its thread has the turn: see `visiting`."""
-        self.is_unseen = False
-        """True at a gate after which a library goes on, and does nothing that others can see before the next one."""
-        self.is_resting = False
-        """True once it has rested, until something is delivered to it."""
         self.is_out = False
         """True while the code of such a call runs that is nothing of the program, or has acted outside."""
-
-    @property
-    def label(self) -> str:
-        """The label under which it passes gates now."""
-        return self.labels[-1]
 
     @property
     def has_begun(self) -> bool:
@@ -199,7 +142,7 @@ def current_strand() -> Strand | None:
     return HERE.strand
 
 
-def begun_here(code: Any, pool: Any = None, scope: str = "") -> Strand | None:
+def begun_here(code: Any, pool: Any = None) -> Strand | None:
     """Return a strand for what the caller begins: a thread, or work for a pool; `None` outside of strands.
 
     What the client of a model does in threads is none: in a replay there is no such thread.
@@ -207,18 +150,12 @@ def begun_here(code: Any, pool: Any = None, scope: str = "") -> Strand | None:
     Args:
         code: The function that it runs.
         pool: The pool, as a weak reference.
-        scope: The sequential part of the run that begins it, where an event loop runs several in this thread.
     """
     above = HERE.strand
     if above is None or above.strands.has_ended or runs_outside_program():
         return None
-    strand = above.strands.fork(above, pool, scope, is_own=is_of_program(code))
+    strand = above.strands.fork(above, pool, is_own=is_of_program(code))
     strand.is_loose = pool is None and is_of_thread_pool(code)
-    loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
-    if loop is None:
-        above.strands.gate(is_call=False)
-    else:
-        above.strands.is_begun_by(loop, strand)
     return strand
 
 
@@ -272,12 +209,8 @@ def visible() -> Iterator[None]:
     what waits for another thread.
     """
     strand = HERE.strand
-    if strand is None or not strand.strands.is_on:
+    if strand is None or not strand.strands.is_on or in_loop():
         yield
-        return
-    if in_loop():
-        with strand.strands.visiting(strand):
-            yield
         return
     strand.strands.gate()
     before, strand.is_held = strand.is_held, True
@@ -308,11 +241,8 @@ def in_order(function: F) -> F:
     @functools.wraps(function)
     def seen(*args: Any, **kwargs: Any) -> Any:
         strand = HERE.strand
-        if strand is None or not strand.strands.is_on:
+        if strand is None or not strand.strands.is_on or in_loop():
             return function(*args, **kwargs)
-        if in_loop():
-            with strand.strands.visiting(strand):
-                return function(*args, **kwargs)
         strand.strands.gate()
         before, strand.is_held = strand.is_held, True  # as above, for what happens often
         try:
@@ -351,9 +281,8 @@ def blocking(joins: Any, *, timed: bool = False) -> Iterator[None]:
     if strand is None or HERE.is_internal or not strand.strands.is_on:
         yield
         return
-    loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
-    if loop is not None:
-        with strand.strands.resting(loop):
+    if in_loop():
+        with strand.strands.resting():
             yield
         return
     strand.joins = joins
@@ -363,7 +292,7 @@ def blocking(joins: Any, *, timed: bool = False) -> Iterator[None]:
         yield
     finally:
         HERE.is_internal, strand.joins = False, None
-        strand.strands.gate(is_call=False)
+        strand.strands.gate()
 
 
 def let_pass(lock: Any) -> None:
@@ -380,11 +309,6 @@ def is_in_run() -> bool:
 def in_loop() -> bool:
     """Return whether an event loop runs in the caller's thread: its tasks have an order of their own."""
     return asyncio._get_running_loop() is not None  # noqa: SLF001 - the public one raises, which is slow
-
-
-def holds_up_loop(strand: Strand) -> bool:
-    """Return whether a strand that waits holds up an event loop, which takes no turns as a thread."""
-    return in_loop() and not strand.strands.takes_loops
 
 
 def _forget() -> None:

@@ -26,7 +26,7 @@ def virtual_loop() -> Any:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
-        return _work().line.loop
+        return _work().room.loop
 
 
 def sleep_in_virtual_time(seconds: float) -> None:
@@ -49,7 +49,7 @@ def sleep_in_virtual_time(seconds: float) -> None:
 def _work() -> Work:
     """Return the work that an event loop waits for, and that the thread of the caller does."""
     work = current_work()
-    found = next((one for one in work.outwards() if one.line is not None), None) if work is not None else None
+    found = next((one for one in work.outwards() if one.room is not None), None) if work is not None else None
     if found is None or found is not work:
         raise ConfigurationError(
             "pace='virtual': a call was served in a thread that no event loop waits for, and its time cannot be held\n"
@@ -59,11 +59,18 @@ def _work() -> Work:
 
 
 def _sleep_in_thread(work: Work, seconds: float) -> None:
-    line, woken = work.line, threading.Event()
-    line.post(functools.partial(line.sleeps, seconds, woken.set))
-    for _ in range(_MOST_LOOKS):
-        if woken.wait(_LOOK) or not line.loop.is_running():
-            return
+    room, woken = work.room, threading.Event()
+
+    with room.owner.strands.sleeping() as comes:
+
+        def wake() -> None:
+            comes()
+            woken.set()
+
+        room.post(functools.partial(room.sleeps, seconds, wake))
+        for _ in range(_MOST_LOOKS):
+            if woken.wait(_LOOK) or not room.loop.is_running():
+                return
     raise ConfigurationError(
         "pace='virtual': an event loop waits for a thread that waits for its time to pass, so that cannot be held\n"
         "  let the loop go on while the thread works (await asyncio.to_thread), or leave pace out"

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import thread as pools
 from time import monotonic
 from typing import Any, Protocol
 
-from agenttape_core.errors import ConfigurationError
 from agenttape_core.scheduling.cancellation import LoopClock
-from agenttape_core.scheduling.handles import runs_handles
 
 _BUSY = 1.0
 """Seconds for which a thread works for a loop before time passes as it does for the thread."""
@@ -24,9 +23,6 @@ _POLL = 0.02
 _ROUNDS = 10_000
 """Rounds of a loop that never rests after which each takes a millisecond: it waits for time to pass."""
 _ROUND = 0.001
-
-VIRTUAL: list[object] = []
-"""An entry for each session that has virtual time."""
 
 
 class Holder(Protocol):
@@ -44,11 +40,12 @@ class VirtualTime:
 
     Args:
         loop: A loop of Python's own.
+        selector: Its selector.
     """
 
-    def __init__(self, loop: Any) -> None:
+    def __init__(self, loop: Any, selector: Any) -> None:
         self._loop = loop
-        self._real = loop._selector  # noqa: SLF001 - no public name gives it
+        self._real = selector
         self._clock = LoopClock.of(loop)
         self._holders: list[Holder] = []
         self._restless = 0
@@ -58,30 +55,38 @@ class VirtualTime:
     def hold(self, holder: Holder) -> None:
         """Let the loop have virtual time until the holder lets it go."""
         if not self._holders:
-            self._loop._selector = _Selector(self)  # noqa: SLF001 - no public name puts another one in its place
             self._clock.stand_still()
         self._holders.append(holder)
+
+    @property
+    def is_held(self) -> bool:
+        """True while a session holds it."""
+        return bool(self._holders)
 
     def let_go(self, holder: Holder) -> None:
         """End what `hold` began. The clock of the loop goes on from where it is."""
         self._holders.remove(holder)
         if not self._holders:
-            self._loop._selector = self._real  # noqa: SLF001
             self._clock.run_on()
 
     def pass_by(self, seconds: float) -> None:
         """Put the clock forward."""
         self._clock.pass_to(self._clock() + seconds)
 
-    def select(self, timeout: float | None) -> Any:
-        """Return what has become ready, as the selector of the loop does, without waiting for time to pass."""
+    def select(self, timeout: float | None, pauses: Sequence[float]) -> Any:
+        """Return what has become ready, as the selector of the loop does, without waiting for time to pass.
+
+        Args:
+            timeout: The time to the next timer; `None` without any.
+            pauses: The seconds after which whoever waits is to look after the others.
+        """
         found = self._real.select(0)
         if found or (timeout is not None and timeout <= 0):
             self._goes_round()
             return found
         self._restless = 0
         if timeout is None:
-            return self._real.select(None)
+            return self._real.select(min(pauses, default=None))
         # As a loop closes, it waits for threads that it does not name.
         closes = self._loop._executor_shutdown_called  # noqa: SLF001 - no public name tells it
         if any(holder.works() for holder in self._holders) or (
@@ -126,36 +131,3 @@ class VirtualTime:
     def _has_sockets(self) -> bool:
         listed = getattr(self._real, "get_map", None)
         return listed is None or len(listed()) > 1  # one is the loop's own
-
-
-def virtual_time_of(loop: Any) -> VirtualTime:
-    """Return the virtual time of a loop.
-
-    Raises:
-        ConfigurationError: If its time cannot be held.
-    """
-    if not runs_handles(loop) or not hasattr(loop, "_selector"):
-        raise ConfigurationError(
-            f"pace='virtual': the time of {type(loop).__module__}.{type(loop).__qualname__} cannot be held\n"
-            "  it takes an event loop of Python's own: run the program with asyncio.run, without uvloop"
-        )
-    selector = loop._selector  # noqa: SLF001 - no public name gives it
-    return selector.time if isinstance(selector, _Selector) else VirtualTime(loop)
-
-
-class _Selector:
-    """The selector of a loop that has virtual time.
-
-    Args:
-        time: The time.
-    """
-
-    def __init__(self, time: VirtualTime) -> None:
-        self.time = time
-
-    def select(self, timeout: float | None = None) -> Any:
-        """Return what is ready."""
-        return self.time.select(timeout)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.time._real, name)  # noqa: SLF001 - of its own module

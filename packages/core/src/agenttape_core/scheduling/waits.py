@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from agenttape_core.scheduling.strands import AWAY, HERE, Strand, holds_up_loop
+from agenttape_core.scheduling.strands import AWAY, HERE, Strand
 
 
 class Wait:
@@ -100,7 +100,7 @@ def are_told() -> bool:
 def taking_part() -> Strand | None:
     """Return the strand of the caller, if what it waits for is part of an order."""
     strand = HERE.strand
-    if strand is None or strand.is_out or HERE.is_internal or not strand.strands.is_on or holds_up_loop(strand):
+    if strand is None or strand.is_out or HERE.is_internal or not strand.strands.is_on:
         return None
     if strand.is_loose:
         strand.strands.leave_turn(strand, AWAY)

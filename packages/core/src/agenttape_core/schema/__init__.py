@@ -29,12 +29,9 @@ if TYPE_CHECKING:
     from agenttape_core.schema.python_types import PYTHON_VALUES
     from agenttape_core.schema.schedule import (
         Admissions,
-        Delivery,
         Scheduled,
         Sender,
         of_at_once,
-        of_ends,
-        thread_number,
         written,
     )
     from agenttape_core.schema.step import GAP, Step, StepTiming, is_gap_of
@@ -58,7 +55,6 @@ __all__ = [
     "UNAVAILABLE",
     "Act",
     "Admissions",
-    "Delivery",
     "Effect",
     "Entry",
     "Fidelity",
@@ -85,8 +81,6 @@ __all__ = [
     "is_gap_of",
     "loaded_class",
     "of_at_once",
-    "of_ends",
-    "thread_number",
     "written",
 ]
 
@@ -105,12 +99,9 @@ __getattr__ = late_names(
         ".python_types": ("PYTHON_VALUES",),
         ".schedule": (
             "Admissions",
-            "Delivery",
             "Scheduled",
             "Sender",
             "of_at_once",
-            "of_ends",
-            "thread_number",
             "written",
         ),
         ".step": ("GAP", "Step", "StepTiming", "is_gap_of"),

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agenttape_core.schema.interaction import Timing
 from agenttape_core.schema.record import Items, Record
-from agenttape_core.schema.schedule import Admissions, Scheduled, of_ends
+from agenttape_core.schema.schedule import Admissions, Scheduled
 from agenttape_core.schema.step import StepTiming
 
 FORMAT_VERSION = 2
@@ -79,14 +79,13 @@ class Volatile(Record):
     """Groups of addresses of calls that overlapped, each in the order in which they ended: of observed runs. A stream
     that was read in an event loop stands there for each of its chunks, and for its end."""
     schedule: Items[Scheduled] = Field(default_factory=list)
-    """The order of all that event loops waited for, where a replay would have another one without it."""
+    """Groups of calls that overlapped, and the order of what event loops waited for: of older and observed runs."""
     readings: dict[str, Annotated[str, Field(pattern=_READINGS)]] = Field(default_factory=dict)
     """The moments at which interleaved strands read the frozen clock, by strand and package."""
     threads: str = Field(default="", pattern=r"^(?:0(?:[.:][1-9]\d*)*(?:\*[1-9]\d*|!)?(?: |$))*$")
-    """The order in which threads came to what others could see: labels of strands, each with the times in a row, or
-    with `!` where the time of a wait had passed."""
-    loose: str = Field(default="", pattern=r"^(?:(?:-|0(?:[.:][1-9]\d*)*)(?: |$))*$")
-    """The labels of strands that did something in no order; `-` for threads that are no strands."""
+    """The order of threads in an older cassette: it is not kept any more, and a replay reports that."""
+    loose: str = Field(default="", pattern=r"^(?:(?:-|O?\d+(?:[.:][1-9]\d*)*)(?: |$))*$")
+    """The labels of threads that did something in no order; `-` for those that take no part."""
     admissions: Admissions | None = None
     """The order in which all that came from outside was admitted, where a scheduled run has one."""
     steps: dict[int, StepTiming] = Field(default_factory=dict)
@@ -94,9 +93,11 @@ class Volatile(Record):
     timings: dict[int, Timing] = Field(default_factory=dict)
     """By interaction number."""
 
-    def scheduled(self) -> list[Scheduled]:
-        """Return the order of what event loops waited for, however the cassette keeps it."""
-        return [*map(of_ends, self.turns), *self.schedule]
+    def answers(self) -> list[list[str]]:
+        """Return the addresses of calls that overlapped, in the order in which they were answered."""
+        if self.admissions is not None:
+            return [self.admissions.answers()]
+        return [*self.turns, *(group.answers() for group in self.schedule)]
 
 
 class Header(Record):

@@ -7,10 +7,9 @@ steps: the end of an awaited call, a chunk of a stream, a timer, the result of a
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
@@ -24,12 +23,9 @@ _SENDERS: dict[str, Sender] = {"": "call", "c": "cancelled", "t": "timer", "x": 
 _LETTERS = {sender: letter for letter, sender in _SENDERS.items()}
 _TOKEN = re.compile(r"([ctxap]?)(0|[1-9]\d{0,8})(=|\+(?:0|[1-9]\d{0,8}))?(?:\*([1-9]\d{0,8}))?", re.ASCII)
 _MOST = 10_000_000
+_WORD = r"\d{1,9}(?:@[1-9]\d{0,8})?(?:\*[1-9]\d{0,8})?"
+_ORDER = rf"^(?:{_WORD}(?: {_WORD})*)?$"
 _SHOWN = 40
-
-
-def thread_number(label: str) -> int:
-    """Return the number by which a schedule knows a thread: a hash of its label in the order of threads."""
-    return zlib.crc32(label.encode()) % 1_000_000_000
 
 
 class Delivery(NamedTuple):
@@ -59,8 +55,35 @@ class Admissions(Record):
 
     origins: Items[str]
     """The origins of what came: the addresses of calls, labels of threads, the timers of loops."""
-    order: str = Field(default="", max_length=_MOST, pattern=r"^(?:\d+(?:@\d+)?(?:\*\d+)?(?: |$))*$")
+    order: str = Field(default="", max_length=_MOST, pattern=_ORDER)
     """The places of the origins in that list: `0` is the next arrival of the first one, `0@3` the third, `0*2` two."""
+
+    @model_validator(mode="after")
+    def _knows_its_origins(self) -> Admissions:
+        count = 0
+        for word in self.order.split():
+            rest, _, times = word.partition("*")
+            place = int(rest.partition("@")[0])
+            count += int(times or 1)
+            if place >= len(self.origins):
+                raise ValueError(f"`order` names origin {place} of {len(self.origins)}; the first one is 0")
+        if count > _MOST:
+            raise ValueError(f"`order` has more than {_MOST:,} arrivals")
+        return self
+
+    def answers(self) -> list[str]:
+        """Return the addresses of calls, in the order in which they were answered."""
+        found: list[str] = []
+        for word in self.order.split():
+            rest, _, times = word.partition("*")
+            origin = self.origins[int(rest.partition("@")[0])]
+            if not _NO_CALL.search(origin):
+                found += [origin] * int(times or 1)
+        return found
+
+
+_NO_CALL = re.compile(r"[~<^!$|>]|&\d+$|^O?\d+(?:\.\d+)*$")
+"""The marks of origins that are not the answers of calls."""
 
 
 class Scheduled(Record):
@@ -76,8 +99,6 @@ class Scheduled(Record):
     `x0` the youngest job of a thread, `a0` the answer to the youngest future in a queue, `p123` something from a thread
     whose label has this number, see `thread_number`. `0+2` came after two steps of the program, `0=` at once, `0*3`
     three times."""
-    knows_only_ends: ClassVar[bool] = False
-    """True if it is only known in which order the calls ended: see `of_ends`."""
 
     @field_validator("order")
     @classmethod
@@ -92,13 +113,9 @@ class Scheduled(Record):
                 raise ValueError(f"`order` names call {delivery.which} of {len(self.calls)}; the first one is 0")
         return self
 
-    def deliveries(self) -> list[Delivery]:
-        """Return the deliveries in their order."""
-        return parsed(self.order)
-
-
-class _Ends(Scheduled):
-    knows_only_ends: ClassVar[bool] = True
+    def answers(self) -> list[str]:
+        """Return the addresses of its calls, in the order in which they were answered."""
+        return [self.calls[each.which] for each in parsed(self.order) if each.sender == "call"]
 
 
 def parsed(order: str) -> list[Delivery]:
@@ -137,14 +154,3 @@ def of_at_once(calls: Sequence[tuple[str, int]]) -> Scheduled:
         Delivery("call", place, at_once=True) for place, (_, chunks) in enumerate(calls) for _ in range(chunks + 1)
     )
     return Scheduled(calls=[address for address, _ in calls], order=written(answers))
-
-
-def of_ends(addresses: Sequence[str]) -> Scheduled:
-    """Return the schedule of calls of which only the order of their ends is known, as older cassettes have it.
-
-    Args:
-        addresses: Those of the calls; a stream stands there for each of its chunks, too, if that is known.
-    """
-    places = {address: place for place, address in enumerate(dict.fromkeys(addresses))}
-    order = written(Delivery("call", places[address]) for address in addresses)
-    return _Ends(calls=list(places), order=order)

@@ -240,11 +240,18 @@ class awaited:  # noqa: N801 - it's used as a function; an async generator would
     Args:
         call: The call.
         unless: Returns true if it turned out to be part of the program; by default it's none.
+        is_cancelled: Called if it's cancelled after its code has ended, before that has come.
     """
 
-    def __init__(self, call: ExecutedCall, unless: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        call: ExecutedCall,
+        unless: Callable[[], bool] | None = None,
+        is_cancelled: Callable[[CancelledError], object] | None = None,
+    ) -> None:
         self._call = call
         self._unless = unless
+        self._is_cancelled = is_cancelled
 
     async def __aenter__(self) -> None:
         self._awaiting = self._call.awaiting()
@@ -258,6 +265,10 @@ class awaited:  # noqa: N801 - it's used as a function; an async generator would
     ) -> None:
         try:
             await self._arriving.__aexit__(kind, error, trace)
+        except CancelledError as cancelled:
+            if error is None and self._is_cancelled is not None:
+                self._is_cancelled(cancelled)
+            raise
         finally:
             self._awaiting.__exit__(kind, error, trace)
 

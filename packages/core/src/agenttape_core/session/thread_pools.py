@@ -16,9 +16,9 @@ from typing import Any, cast
 from agenttape_core.freeze import current
 from agenttape_core.locks import Lock
 from agenttape_core.matching import Branch, current_branch, enter_branch
-from agenttape_core.scheduling import SCOPES, UNREAD, Origin, origin_here, submitted, submitting
+from agenttape_core.scheduling import SCOPES, UNREAD, Origin, Work, origin_here, submitting
 from agenttape_core.session.context import current_session
-from agenttape_core.session.positions import here, scope_seen
+from agenttape_core.session.positions import here
 
 
 class _Wrapped:
@@ -97,7 +97,7 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
     @functools.wraps(real)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if wrapped.is_base:
-            work = submitted(self, functools.partial(fn, *args) if args else fn, scope_seen)
+            work = Work(self, functools.partial(fn, *args) if args else fn)
             with submitting(work):
                 future = begin(self, fn, functools.partial(work.do, fn), args, kwargs)
             work.watch(future)

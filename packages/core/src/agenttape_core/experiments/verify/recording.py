@@ -102,9 +102,10 @@ def _runs_loop() -> bool:
 def _answers(session: Session, answered: Sequence[str]) -> list[str]:
     """Return the first recorded order of answers that is another now, of calls that are alone at their address."""
     times = Counter(answered)
-    for group in session.scheduler.recorded.loops:
-        ended = {d.which: place for place, d in enumerate(group.deliveries()) if d.sender == "call"}
-        addresses = [group.calls[which] for which in sorted(ended, key=ended.__getitem__)]
+    recorded_order = session.scheduler.recorded
+    orders = [recorded_order.admissions.answers()] if recorded_order.admissions is not None else recorded_order.answers
+    for group in orders:
+        addresses = list(dict.fromkeys(reversed(group)))[::-1]  # a stream is answered where it ends
         alone = {at for at, count in Counter(addresses).items() if count == times[at] == 1}
         recorded, now = ([at for at in order if at in alone] for order in (addresses, answered))
         if recorded != now:
@@ -114,7 +115,7 @@ def _answers(session: Session, answered: Sequence[str]) -> list[str]:
 
 def _threads(session: Session, moments: Sequence[_Moment]) -> list[str]:
     """Return what threads did in another order than in the recording, if it holds an order."""
-    if not session.scheduler.recorded.threads:
+    if session.scheduler.recorded.admissions is None:
         return []
     known = [(moment, at) for moment in moments if (at := _recorded_at(session, moment)) is not None]
     latest: tuple[_Moment, float] | None = None

@@ -158,16 +158,15 @@ def _header(headers: Sequence[Header]) -> Header:
         readings |= header.volatile.readings
         environment |= header.freeze.environment
         packages |= header.volatile.packages
-    schedule = [group for header in headers for group in header.volatile.scheduled()]
-    if len(headers) > 1:  # each process counts its own jobs
-        schedule = [group.model_copy(update={"job": ""}) for group in schedule if group.calls]
-    # Threads of several processes have no order among each other, and each has labels of its own.
-    threads = first.volatile.threads if len(headers) == 1 else ""
+    # What arrives in several processes has no order among each other, and each has its own labels for it.
+    is_one = len(headers) == 1
+    turns = [group for header in headers for group in header.volatile.answers() if group]
     volatile = {
-        "turns": [],
-        "schedule": schedule,
-        "threads": threads,
-        "loose": first.volatile.loose if len(headers) == 1 else "",
+        "turns": [] if is_one and first.volatile.admissions is not None else turns,
+        "schedule": [],
+        "threads": "",
+        "loose": first.volatile.loose if is_one else "",
+        "admissions": first.volatile.admissions if is_one else None,
         "readings": readings,
         "packages": dict(sorted(packages.items())),
         "timings": {},

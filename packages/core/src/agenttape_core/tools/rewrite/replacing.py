@@ -46,6 +46,8 @@ class Replacing:
             "packages": gone({name: redact.text(version) for name, version in volatile.packages.items()}),
             "turns": gone(volatile.turns),
             "readings": gone(volatile.readings),
+            "admissions": volatile.admissions
+            and volatile.admissions.model_copy(update={"origins": gone(volatile.admissions.origins)}),
             "schedule": [group.model_copy(update={"calls": gone(group.calls)}) for group in volatile.schedule],
         }
         fields = {

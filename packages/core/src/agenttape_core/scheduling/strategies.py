@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from agenttape_core.locks import cached_property
-from agenttape_core.scheduling.admission.turn import Key, Turn
+from agenttape_core.scheduling.choices import Choices
+from agenttape_core.scheduling.turn import Key, Turn
 from agenttape_core.schema import Timing
+
+_LEAST = 0.1
+"""Milliseconds that pass at least while a part of the program waits, as one that looks again and again."""
 
 
 def timer(key: Key) -> bool:
@@ -37,6 +42,9 @@ class AsTheyCome:
     def is_set(self, key: Key, seconds: float) -> None:
         """Note that a timer is set."""
 
+    def is_offered(self, key: Key) -> None:
+        """Note that something may go on once it is admitted."""
+
 
 class Recorded(AsTheyCome):
     """Admits what arrives in the order of a recording.
@@ -55,6 +63,8 @@ class Recorded(AsTheyCome):
         self._passed: set[Key] = set()
         self._skipped: set[Key] = set()
         self._places = {key: place for place, key in enumerate(self._order)}
+        self._inside: dict[Key, None] = {}
+        """The arrivals of effects of answered calls: they follow the effects, which have places."""
         self._tell = tell
 
     @property
@@ -74,9 +84,9 @@ class Recorded(AsTheyCome):
         head = self.head
         if head is None:
             return super().pick(turn)
-        if self._skipped:
+        if self._inside or self._skipped:
             for key, ready in turn.ready.items():
-                if key in self._skipped and ready.is_free:  # it comes too late
+                if ready.is_free and (key in self._inside or key in self._skipped):  # the latter come too late
                     return key
         entry = turn.ready.get(head)
         if entry is not None:
@@ -90,6 +100,12 @@ class Recorded(AsTheyCome):
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""
         self._passed.add(key)
+        self._inside.pop(key, None)
+
+    def is_offered(self, key: Key) -> None:
+        """Note that something may go on once it is admitted."""
+        if "|" in key.base and key not in self._places:
+            self._inside[key] = None
 
     def unstick(self, turn: Turn) -> bool:
         """Skip what does not come, up to what is there."""
@@ -126,6 +142,61 @@ class Recorded(AsTheyCome):
         self._at = len(self._order)
 
 
+class OfAnswers(AsTheyCome):
+    """Keeps the order in which calls were answered, where a recording says no more: all else comes as it does.
+
+    Args:
+        groups: The addresses of calls that overlapped, one for each chunk and each end, as they came.
+        tell: Called with what could not be kept, in words.
+    """
+
+    def __init__(self, groups: Iterable[Sequence[str]], tell: Callable[[str], object]) -> None:
+        self._tell = tell
+        self._left: list[deque[Key]] = []
+        self._group: dict[Key, int] = {}
+        counts: Counter[str] = Counter()
+        for number, group in enumerate(groups):
+            counts.update(group)
+            seen = Counter({address: counts[address] - times for address, times in Counter(group).items()})
+            keys = deque[Key]()
+            for address in group:
+                seen[address] += 1
+                keys.append(Key(address, seen[address]))
+            self._left.append(keys)
+            self._group |= dict.fromkeys(keys, number)
+
+    def pick(self, turn: Turn) -> Key | None:
+        """Return what is in no order, or the next answer of its group."""
+        for key, entry in turn.ready.items():
+            if entry.is_free and (key not in self._group or self._left[self._group[key]][0] == key):
+                return key
+        return None
+
+    def took(self, key: Key) -> None:
+        """Note that an arrival was admitted."""
+        group = self._group.pop(key, None)
+        if group is not None:
+            self._left[group].remove(key)
+
+    def unstick(self, turn: Turn) -> bool:
+        """Skip answers that do not come."""
+        if super().unstick(turn):
+            return True
+        waiting = [key for key, entry in turn.ready.items() if entry.is_free and key in self._group]
+        if not waiting:
+            return False
+        left = self._left[self._group[waiting[0]]]
+        first = min((key for key in waiting if self._group[key] == self._group[waiting[0]]), key=left.index)
+        self._tell(f"{left[0].base} did not come before {first.base}, as it did in the recording")
+        while left[0] != first:
+            del self._group[left.popleft()]
+        return True
+
+    def depart(self) -> None:
+        """Keep no order."""
+        self._group.clear()
+
+
 class ByTime(AsTheyCome):
     """Admits the answers of a run that was only observed by the times at which they came.
 
@@ -155,7 +226,7 @@ class ByTime(AsTheyCome):
 
     def is_set(self, key: Key, seconds: float) -> None:
         """Note that a timer is set."""
-        self._due[key] = self._now + 1000 * seconds
+        self._due[key] = self._now + max(_LEAST, 1000 * seconds)
 
     def pick(self, turn: Turn) -> Key | None:
         """Return what comes next: at once what takes no time, else the first of the answers and timers."""
@@ -204,6 +275,69 @@ class ByTime(AsTheyCome):
         free = next((key for key, entry in turn.ready.items() if entry.is_free), None)
         self._passing = free
         return free is not None
+
+
+class Chosen(AsTheyCome):
+    """Answers calls in an order that somebody chooses: see `choices`.
+
+    All parts of the program come as far as they can first. Then any of the calls that wait may be answered next, which
+    is a choice. A timer comes when no call waits, or when each of these waits for a call that is still to be made.
+
+    Args:
+        choices: The order.
+        numbers: Returns the recordings by the addresses of their calls.
+        tell: Called with what could not be imposed, in words.
+    """
+
+    is_led = True
+
+    def __init__(
+        self, choices: Choices, numbers: Callable[[], Mapping[str, int]], tell: Callable[[str], object]
+    ) -> None:
+        self._choices = choices
+        self._read = numbers
+        self._tell = tell
+        self._is_over = False
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        return self._read()
+
+    def pick(self, turn: Turn) -> Key | None:
+        """Return what takes no time, or a call that is chosen, or a timer."""
+        free = [key for key, entry in turn.ready.items() if entry.is_free]
+        for key in free:
+            if self._is_over or (key.base not in self._numbers and not timer(key)):
+                return key
+        if not turn.is_settled(sleeps=True):
+            return None
+        calls = {self._numbers[key.base]: key for key in free if key.base in self._numbers}
+        chosen = self._choices.choose(list(calls)) if calls else None
+        if chosen is None:
+            first = next(filter(timer, free), None)
+            if first is not None or any(clock.passes_to_first() for clock in turn.clocks) or not calls:
+                return first
+            chosen = self._choices.choose_anyway(list(calls), self._tell)
+        return self._chosen(turn, calls[chosen])
+
+    def _chosen(self, turn: Turn, key: Key) -> Key:
+        self._choices.are_threads = self._choices.are_threads or not turn.ready[key].of_loop
+        return key
+
+    def unstick(self, turn: Turn) -> bool:
+        """Go on without a thread that does not come to anything."""
+        if super().unstick(turn):
+            return True
+        if any(entry.is_free for entry in turn.ready.values()):
+            self._choices.is_held = False
+            self._tell("a thread waits where nobody can see it")
+            turn.disregard()
+            return True
+        return False
+
+    def depart(self) -> None:
+        """Impose no order from now on."""
+        self._is_over = True
 
 
 def pass_time(turn: Turn) -> bool:

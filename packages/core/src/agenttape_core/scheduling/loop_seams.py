@@ -15,20 +15,20 @@ from agenttape_core.freeze import collecting
 from agenttape_core.freeze.backoff import register_ordered_sleeps
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling import abandoned, futures_in_order, overdue
-from agenttape_core.scheduling.admission.loops import UNSEEN, Admitted, Room, Rooms
-from agenttape_core.scheduling.admission.unseen_loops import UnseenRoom, counting
 from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
-from agenttape_core.scheduling.finalizers import is_in_finalizer
+from agenttape_core.scheduling.finalizers import is_in_finalizer, is_left_out
 from agenttape_core.scheduling.futures_in_order import number
 from agenttape_core.scheduling.giving_up import awaited_by_loop, current_work
 from agenttape_core.scheduling.handles import are_timers_ours
 from agenttape_core.scheduling.lent_callbacks import lent
 from agenttape_core.scheduling.lent_contexts import lend
+from agenttape_core.scheduling.loops import UNSEEN, Admitted, Room, Rooms
 from agenttape_core.scheduling.scopes import SCOPES
 from agenttape_core.scheduling.signals import watched
 from agenttape_core.scheduling.skipped_waits import pass_to_end
 from agenttape_core.scheduling.strands import HERE
 from agenttape_core.scheduling.unread import UNREAD
+from agenttape_core.scheduling.unseen_loops import UnseenRoom, counting
 
 _Loop: Any = asyncio.BaseEventLoop
 
@@ -47,7 +47,7 @@ def room_here(loop: Any, *, is_needed: bool = True) -> Room | None:
     if session is None or runs_outside_program():
         return None
     rooms: Any = session.scheduler.loops
-    if not isinstance(rooms, Rooms) or not (is_needed or session.scheduler.turn.is_on):
+    if not isinstance(rooms, Rooms) or not (is_needed or rooms.is_virtual or session.scheduler.turn.is_on):
         return None
     return rooms.room(loop)
 
@@ -100,10 +100,10 @@ def _later(real: Callable[..., Any]) -> Callable[..., Any]:
 def _post(real: Callable[..., Any]) -> Callable[..., Any]:
     def call_soon_threadsafe(self: Any, callback: Any, *args: Any, context: Any = None) -> Any:
         callback = callback if context is None else lent(callback, context)
-        room = _room_of_post(self)
+        room = _room_of_post(self) if not is_left_out(callback, args) else None
         if room is None:
             return real(self, callback, *args, context=context)
-        handle = Handle(Admitted(room, callback), args, self, context or copy_context())
+        handle = Handle(Admitted(room, callback), args, self, context if context is not None else copy_context())
         room.offer(f"{room.poster()}>{room.name}", handle)
         return handle
 
@@ -117,7 +117,7 @@ def _room_of_post(loop: Any) -> Room | None:
         return None
     if getattr(loop, "_thread_id", 0) is None:  # it does not run
         return None
-    if strand.is_out or (work is not None and work.is_inside):
+    if strand.is_out or getattr(strand, "is_lent", False) or (work is not None and work.is_inside):
         return None
     participants: Any = strand.strands
     rooms = getattr(participants, "rooms", None)
@@ -135,9 +135,10 @@ def _soon(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def _in_executor(real: Callable[..., Any]) -> Callable[..., Any]:
     def run_in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
-        if room_here(self) is None:
+        room = room_here(self)
+        if room is None:
             return real(self, executor, func, *args)
-        with awaited_by_loop(None, None):
+        with awaited_by_loop(room):
             return number(real(self, executor, func, *args))
 
     return run_in_executor
@@ -165,7 +166,7 @@ def _creating(real: Callable[..., Any]) -> Callable[..., Any]:
 def _begins(real: Callable[..., Any]) -> Callable[..., Any]:
     def firstiter(self: Any, generator: Any) -> None:
         real(self, generator)
-        room = room_here(self, is_needed=False) if EXECUTING.get() is None else None
+        room = room_here(self) if EXECUTING.get() is None else None
         abandoned.begins(self, generator, room.generators if room is not None else None)
 
     return firstiter

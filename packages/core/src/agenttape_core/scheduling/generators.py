@@ -10,7 +10,7 @@ import gc
 from typing import Any
 
 from agenttape_core.scheduling.abandoned import Abandoned, Closing
-from agenttape_core.scheduling.admission.turn import Key
+from agenttape_core.scheduling.turn import Key
 
 MARK = "&"
 """The beginning of the number of a generator in the origin of its end."""

@@ -14,9 +14,22 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from agenttape_core.locks import freed_by_fork
-from agenttape_core.scheduling.admission.stalls import Stall, is_of_library
-from agenttape_core.scheduling.strands import AWAY, BLOCKING, NEW, OVER, RUNNING, SLEEPING, WAITING, Strand
-from agenttape_core.scheduling.turns import OwnLock
+from agenttape_core.scheduling.stalls import Stall, is_of_library
+from agenttape_core.scheduling.strands import AWAY, BLOCKING, NEW, OVER, RUNNING, SLEEPING, WAITING, Strand, let_pass
+
+_acquire: Callable[..., bool] = _thread.LockType.acquire  # the real one, at which nobody takes turns
+
+
+class OwnLock(_thread.RLock):  # type: ignore[misc] # mypy takes it for a function
+    """A lock at which nobody takes turns."""
+
+    __enter__ = vars(_thread.RLock)["__enter__"]
+    __exit__ = vars(_thread.RLock)["__exit__"]
+
+
+def wake(strand: Strand) -> None:
+    """Wake a participant that waits for the turn, or will find that it need not wait."""
+    let_pass(strand.wake)
 
 
 class Key(NamedTuple):
@@ -34,12 +47,20 @@ class Key(NamedTuple):
 class Participant(Strand):
     """A thread of the run, or a piece of work of a pool; an event loop that runs in it takes part as that thread."""
 
-    __slots__ = ("base", "offered", "rests", "stalls")
+    __slots__ = ("answers", "base", "effects", "is_disregarded", "is_lent", "offered", "rests", "stalls")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.base = ""
         """The origin by which its thread goes on, while it waits."""
+        self.answers = ""
+        """The address of the call that is answered here, with its effects."""
+        self.is_lent = False
+        """True while its thread does what code outside of the program has asked it for: that has no order."""
+        self.is_disregarded = False
+        """True if nobody waits any more until it comes to something: it waits where nobody can see it."""
+        self.effects = ""
+        """The address of the executed call that had an effect here last."""
         self.rests = False
         """True while an event loop that runs here has nothing of the session to do."""
         self.offered: Key | None = None
@@ -70,8 +91,9 @@ class Entry(NamedTuple):
 class Strategy(Protocol):
     """Decides which arrival is admitted next."""
 
-    is_led: bool
-    """True while there is an order to keep: then time passes when it did in that order."""
+    @property
+    def is_led(self) -> bool:
+        """True while there is an order to keep: then time passes when it did in that order."""
 
     def pick(self, turn: Turn) -> Key | None:
         """Return the arrival to admit; `None` to wait for another one."""
@@ -87,6 +109,9 @@ class Strategy(Protocol):
 
     def is_set(self, key: Key, seconds: float) -> None:
         """Note that a timer is set."""
+
+    def is_offered(self, key: Key) -> None:
+        """Note that something may go on once it is admitted."""
 
 
 class Turn:
@@ -152,6 +177,7 @@ class Turn:
             entry.resume()
             return
         self.ready[key] = entry
+        self.strategy.is_offered(key)
         self._touch()
         self._admit()
 
@@ -225,7 +251,7 @@ class Turn:
         """Return the seconds after which somebody who waits should look; `None` while nothing is expected."""
         if self.ready or self.last_resorts or self.is_due():
             return _LOOK
-        if self.strategy.is_led and self.running is None:
+        if self.strategy.is_led or self.running is not None:  # that may put something here, and block unseen
             return _SELDOM
         return None
 
@@ -241,7 +267,7 @@ class Turn:
                     running.state = AWAY
                     self.running = None
                     if not is_of_library(running):
-                        self.stalled(running.labels[0])
+                        self.stalled(running.label)
                     self._admit()
                 return
             self._admit()
@@ -268,21 +294,39 @@ class Turn:
             return False
         return now - self._changed >= _SETTLED and (self.is_settled() or now - self._changed >= _LONGEST)
 
-    def is_settled(self) -> bool:
-        """Return whether no participant is about to come to something."""
+    def is_settled(self, *, sleeps: bool = False) -> bool:
+        """Return whether no participant is about to come to something.
+
+        Args:
+            sleeps: Whether one that waits for a time to pass counts as settled, however short that is.
+        """
         for one in self.live.values():
+            if one.is_disregarded:
+                continue
             is_coming = one.state in (AWAY, RUNNING) and not one.rests
             if one.state in (BLOCKING, SLEEPING) and one.wait is not None and one.wait.is_told and one.offered is None:
                 is_coming = True
             if one.state == NEW and not self._cannot_begin(one):
                 is_coming = True
-            if one.state == SLEEPING and one.wait is not None and 0.0 < (one.wait.left or 0.0) < _SOON:
+            if not sleeps and one.state == SLEEPING and one.wait is not None and 0.0 < (one.wait.left or 0.0) < _SOON:
                 is_coming = True
             if one.state == BLOCKING and one.wait is None and _has_ended(one.joins):
                 is_coming = True
             if is_coming:
                 return False
         return True
+
+    def give_up_overdue(self) -> None:
+        """End the waits for a cancellation that last too long, though the program makes steps, which may bring it."""
+        for resort in self.last_resorts[:]:
+            if resort.is_overdue():
+                self.last_resorts.remove(resort)
+                resort.give_up()
+
+    def disregard(self) -> None:
+        """Wait no more for participants that come to nothing."""
+        for one in self.live.values():
+            one.is_disregarded = one.state in (AWAY, RUNNING, NEW) and not one.rests
 
     def _cannot_begin(self, one: Participant) -> bool:
         """Return whether work waits for a thread of its pool, and all of these are busy."""
@@ -308,4 +352,3 @@ _SELDOM = 0.05
 _LOOKS = 3
 _SETTLED = 0.05
 _LONGEST = 10.0
-_acquire: Callable[..., bool] = _thread.LockType.acquire

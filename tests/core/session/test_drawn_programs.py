@@ -1,4 +1,4 @@
-"""Programs drawn at random replay as they were recorded, with the scheduler that admits what arrives (decision 133)."""
+"""Programs drawn at random replay as they were recorded, in their order (decision 133)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,6 @@ from agenttape_core import boundary, use_cassette
 OPERATIONS = ("ask", "first", "as they come", "timeout", "sleep", "yield", "thread")
 LATENCIES = (None, 0, 0.001, 0.002, 0.003)
 """Seconds; `None` answers without letting the loop go on."""
-
-
-@pytest.fixture(autouse=True)
-def admission(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Choose the scheduler."""
-    monkeypatch.setenv("TAPE_SCHEDULER", "admission")
 
 
 class Program:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, cast
 
-from agenttape_core.scheduling.admission.turn import Key, Participant, Turn, _acquire
-from agenttape_core.scheduling.admission.unordered import Unordered
-from agenttape_core.scheduling.executing import EXECUTING
+from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
+from agenttape_core.scheduling.finalizers import is_in_finalizer
 from agenttape_core.scheduling.holder import is_waiting
 from agenttape_core.scheduling.locks import take_no_turns, take_turns
 from agenttape_core.scheduling.scopes import SCOPES
@@ -31,7 +30,8 @@ from agenttape_core.scheduling.strands import (
     Strand,
     in_loop,
 )
-from agenttape_core.scheduling.turns import wake
+from agenttape_core.scheduling.turn import Key, Participant, Turn, _acquire, wake
+from agenttape_core.scheduling.unordered import Unordered
 from agenttape_core.scheduling.waits import Wait, register, unregister
 
 ROOT = "0"
@@ -60,11 +60,6 @@ class Participants:
         session: Returns the session.
         unordered: What is in no order.
     """
-
-    takes_loops = True
-    """True: a thread in which an event loop runs takes part as others do."""
-    is_free = False
-    are_chosen = False
 
     def __init__(self, turn: Turn, session: Callable[[], Any], unordered: Unordered) -> None:
         self.turn = turn
@@ -148,19 +143,19 @@ class Participants:
 
     # -- beginning and ending ----------------------------------------------------------------------------------
 
-    def fork(self, above: Strand, pool: Any, scope: str, *, is_own: bool) -> Strand:  # noqa: ARG002 - a loop needs no scope
+    def fork(self, above: Strand, pool: Any, *, is_own: bool) -> Strand:
         """Return a participant for what one begins now."""
         with self.turn.lock:
             if not self.turn.is_on and in_loop():
                 self.rooms.room()
             self.begins_to_share()
             inside = enclosing(self._session())
-            place = f"{inside}|{above.labels[0]}" if inside else above.labels[0]
+            place = f"{inside}|{above.label}" if inside else above.label
             self._began[place] += 1
             self._number += 1
             one = Participant(self, f"{place}.{self._began[place]}", self._number, pool, is_own=is_own)
-            self.turn.live[one.labels[0]] = one
-            self._unordered.begins(one.labels[0])
+            self.turn.live[one.label] = one
+            self._unordered.begins(one.label)
             return one
 
     def for_loop(self, label: str, thread: int | None) -> Participant:
@@ -186,7 +181,7 @@ class Participants:
         one = cast("Participant", strand)
         with self.turn.lock:
             one.state = OVER
-            self.turn.live.pop(one.labels[0], None)
+            self.turn.live.pop(one.label, None)
             self.turn.take_back(one.offered)
             self.turn.release(one)
 
@@ -194,13 +189,6 @@ class Participants:
         """End work that was cancelled before it began."""
         self.end(strand)
         wake(strand)
-
-    def begins_all_the_same(self, _: Strand) -> bool:
-        """Return False: work that is cancelled has not been admitted, or it has begun."""
-        return False
-
-    def is_cancelled(self, _: Strand) -> None:
-        """Do nothing: what becomes of it arrives."""
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
@@ -213,11 +201,7 @@ class Participants:
             strand = strand.outer
         return cast("Participant | None", strand)
 
-    def begin_call(self) -> None:
-        """Take the turn, if it was taken away."""
-        self.gate()
-
-    def gate(self, *, is_call: bool = True) -> None:  # noqa: ARG002 - as of other schedulers
+    def gate(self) -> None:
         """Wait for the turn, unless the caller has it."""
         one = self.mine()
         if one is not None and self.turn.running is not one:
@@ -244,9 +228,22 @@ class Participants:
 
     def base(self, one: Participant) -> str:
         """Return the origin by which a participant goes on."""
-        inside = enclosing(self._session())
-        label = one.labels[0]
+        inside = enclosing(self._session()) or one.answers
+        label = one.label
         return f"{inside}|{label}" if inside and not label.startswith(inside) else label
+
+    def poster(self, one: Participant) -> str:
+        """Return the origin of what a participant puts into a loop.
+
+        What an effect of a call puts there has a place in the order: a replay has it done again, and nothing else of
+        the call.
+        """
+        inside = enclosing(self._session())
+        if inside and one.effects and f"{inside}/".startswith(f"{one.effects}/"):
+            return f"{one.effects}!|{one.label}"
+        if one.answers and not inside:
+            return f"{one.answers}!|{one.label}"
+        return self.base(one)
 
     def _gate(self, one: Participant, base: str = "") -> None:
         turn = self.turn
@@ -298,10 +295,11 @@ class Participants:
         one, turn = cast("Participant", strand), self.turn
         if not turn.is_on or turn.lock._is_owned() or one.state == OVER:  # noqa: SLF001 - as above
             return None
-        if turn.running is not one:
+        if turn.running is not one and not one.is_lent:
             self._gate(one)
         while True:
             with turn.lock:
+                one.is_lent = False
                 wait.is_told, one.wait, one.base = False, wait, self.base(one)
                 register(one, wait)  # before it is tried once more, so that no release is missed
                 if wait.attempt():
@@ -327,7 +325,7 @@ class Participants:
 
     def _await_release(self, one: Participant, wait: Wait) -> None:
         turn = self.turn
-        while one.offered is None and turn.running is not one and not turn.is_over:
+        while one.offered is None and turn.running is not one and not (turn.is_over or one.is_lent):
             left = wait.left
             if left == 0.0 and not turn.strategy.is_led:
                 wait.expire()
@@ -339,7 +337,8 @@ class Participants:
             if not _acquire(one.wake, True, min(seconds, default=-1)) and one.offered is None:
                 self._looks_ready(one, wait)
             turn.look()
-        self._block(one)
+        if not one.is_lent:
+            self._block(one)
 
     def _looks_ready(self, one: Participant, wait: Wait) -> None:
         """Go on by what C code has released, which tells nobody."""
@@ -352,14 +351,20 @@ class Participants:
     def told(self, strand: Strand) -> None:
         """Let a participant go on, as what it waits for is released."""
         one = cast("Participant", strand)
+        is_outside = runs_outside_program() or is_in_finalizer()
         with self.turn.lock:
-            if one.wait is not None and one.offered is None and one.state in (BLOCKING, SLEEPING):
+            if one.wait is None or one.offered is not None or one.state not in (BLOCKING, SLEEPING):
+                return
+            if is_outside:  # it works for a call, or for an object that is deleted, until it waits again
+                one.is_lent, one.state = True, AWAY
+                wake(one)
+            else:
                 self._offer(one)
 
     def expire(self, key: Key) -> bool:
         """Let the time of a wait pass, if that is what comes next."""
-        for one in self.turn.live.values():
-            if one.state == SLEEPING and one.offered is None and key.base == f"{one.base}~":
+        for one in self._sleeping():
+            if key.base == f"{one.base}~":
                 one.wait.expire()
                 self._offer(one, "~")
                 return True
@@ -367,22 +372,29 @@ class Participants:
 
     passes_to = expire
 
+    def passes_to_first(self) -> bool:
+        """Let the time of a wait pass, the shortest first; return false if there is none."""
+        first = min(self._sleeping(), key=lambda one: (one.wait.left or 0.0, one.number), default=None)
+        return first is not None and self.expire(Key(f"{first.base}~", 0))
+
     def seeks(self, _: Key) -> bool:
         """Return False: no generators belong to threads."""
         return False
 
     def live_timers(self) -> list[Key]:
         """Return the waits whose time has still to pass."""
-        sleeping = [one for one in self.turn.live.values() if one.state == SLEEPING and one.offered is None]
-        return [Key(f"{one.base}~", 0) for one in sleeping]
+        return [Key(f"{one.base}~", 0) for one in self._sleeping()]
+
+    def _sleeping(self) -> list[Participant]:
+        """Return those that wait for a time to pass."""
+        live = list(self.turn.live.values())
+        return [one for one in live if one.state == SLEEPING and one.offered is None and one.wait is not None]
 
     def _is_due(self) -> bool:
         return any(self._due())
 
     def _due(self) -> Iterator[Participant]:
-        for one in list(self.turn.live.values()):
-            if one.state == SLEEPING and one.offered is None and one.wait is not None and one.wait.left == 0.0:
-                yield one
+        return (one for one in self._sleeping() if one.wait.left == 0.0)
 
     def _expire_due(self) -> Key | None:
         for one in self._due():
@@ -402,16 +414,11 @@ class Participants:
 
     # -- calls -------------------------------------------------------------------------------------------------
 
-    def call_here(self) -> str | None:
-        """Return nothing: the address of a call is its name."""
-        return None
-
     @contextmanager
-    def inside(self, call: str | None, *, leaves: bool = False, is_real: bool = False) -> Iterator[None]:  # noqa: ARG002
+    def inside(self, *, leaves: bool = False, is_real: bool = False) -> Iterator[None]:
         """Run the code of a call inside; the caller takes the turn again afterwards.
 
         Args:
-            call: Not used.
             leaves: Whether it is nothing of the program, so that others may have the turn.
             is_real: Whether the call is executed for real.
         """
@@ -433,12 +440,13 @@ class Participants:
                 yield
             return
         was_out, strand.is_out = strand.is_out, strand.is_out or leaves
+        was_real, strand.is_real = strand.is_real, strand.is_real or is_real
         if leaves and not was_out:
             self.leave_turn(strand, AWAY)
         try:
             yield
         finally:
-            strand.is_out = was_out
+            strand.is_out, strand.is_real = was_out, was_real
 
     def _is_anybody_active(self) -> bool:
         root = self._root
@@ -454,34 +462,15 @@ class Participants:
         """Note that a signal came to a handler of the program."""
         self._unordered.signal_came()
 
-    def acts(self, _: str | None) -> None:
+    def acts(self) -> None:
         """Let others have the turn: the call acts outside, so a replay serves it."""
         one = self.mine()
         if one is not None and not one.is_out:
             one.is_out = True
             self.leave_turn(one, AWAY)
 
-    # -- what other schedulers need ----------------------------------------------------------------------------
-
-    def is_loose(self, strand: Strand) -> None:
-        """Do nothing: everything has its turn."""
-
-    def hands_over(self, _: Strand) -> bool:
-        """Return False: what a thread puts into a loop arrives there."""
-        return False
-
-    def hand_over(self, strand: Strand, handed: Any) -> None:
-        """Do nothing: see `hands_over`."""
-
-    def visiting(self, _: Strand) -> AbstractContextManager[None]:
-        """Do nothing: a loop that runs has the turn."""
-        return nullcontext()
-
-    def is_begun_by(self, loop: Any, strand: Strand) -> None:
-        """Do nothing, as above."""
-
     @contextmanager
-    def resting(self, _: Any) -> Iterator[None]:
+    def resting(self) -> Iterator[None]:
         """Let others have the turn while a loop's thread waits for them."""
         one = self.mine()
         if one is None:
@@ -495,12 +484,24 @@ class Participants:
             HERE.is_internal = before
             self._gate(one)
 
-    def rests(self, strand: Strand) -> None:
-        """Do nothing: a loop rests in its selector."""
+    @contextmanager
+    def sleeping(self) -> Iterator[Callable[[], None]]:
+        """Let the caller's thread wait inside until a time has passed in a loop.
 
-    def rests_loosely(self, strand: Strand) -> None:
-        """Do nothing, as above."""
+        Yields:
+            A function to call when it has: from then on, the thread is about to come to something.
+        """
+        one = self.mine()
 
-    def is_new(self) -> bool:
-        """Return whether anybody has still to begin."""
-        return any(one.state == NEW for one in self.turn.live.values())
+        def comes() -> None:
+            if one is not None:
+                self.leave_turn(one, AWAY)
+
+        if one is not None:
+            self.leave_turn(one, BLOCKING)
+        before, HERE.is_internal = HERE.is_internal, True
+        try:
+            yield comes
+        finally:
+            HERE.is_internal = before
+            comes()

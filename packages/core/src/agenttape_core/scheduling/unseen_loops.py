@@ -12,11 +12,11 @@ from contextvars import Context, copy_context
 from types import SimpleNamespace
 from typing import Any
 
-from agenttape_core.scheduling.admission.loops import Room, is_cancelled
-from agenttape_core.scheduling.admission.turn import Key
 from agenttape_core.scheduling.executing import is_outside_program
 from agenttape_core.scheduling.handles import PROGRAM, owner_of
+from agenttape_core.scheduling.loops import Room, is_cancelled
 from agenttape_core.scheduling.scopes import SCOPES
+from agenttape_core.scheduling.turn import Key
 
 
 class _Step:

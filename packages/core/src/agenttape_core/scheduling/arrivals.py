@@ -7,43 +7,52 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from time import monotonic
 from typing import Any
 
-from agenttape_core.scheduling.admission.loops import Room
 from agenttape_core.scheduling.awaited import RIGHT_AWAY, Awaited
-from agenttape_core.scheduling.cancellation import Ending
+from agenttape_core.scheduling.cancellation import Ending, until_cancelled
 from agenttape_core.scheduling.executing import EXECUTING, is_outside_program, runs_outside_program
 from agenttape_core.scheduling.giving_up import Work, auntil_given_up, current_work, until_given_up
-from agenttape_core.scheduling.scheduler import Arrivals
+from agenttape_core.scheduling.loops import Room
 from agenttape_core.scheduling.strands import AWAY, BLOCKING, in_loop
 
 _Context = AbstractContextManager[Awaited]
 _AT_ONCE: _Context = nullcontext(RIGHT_AWAY)
+_RESTLESS = 10.0
+"""Seconds beyond those of the recording for which a call waits to be cancelled in a loop that never rests."""
 
 
-class AdmittedArrivals(Arrivals):
-    """The arrivals of one call; see `Arrivals` for its methods.
+class Arrivals:
+    """The arrivals of a call: its chunks, its effects, its end.
+
+    Make it when the call has begun, in its thread.
 
     Args:
-        call: The call.
+        call: The call, which isn't kept: it keeps this.
     """
 
-    __slots__ = ("_address", "_is_answered")
-
-    _scheduler: Any
+    __slots__ = ("_address", "_is_answered", "_scheduler", "_work", "awaited", "tells")
 
     def __init__(self, call: Any) -> None:
         self._scheduler = call.session.scheduler
-        self._label = None
         self._work: Work | None = None
         self._address = call.position.address
         self._is_answered = False
-        self.awaited = self.tells = RIGHT_AWAY
+        self.awaited: Awaited = RIGHT_AWAY
+        """Its arrivals in its event loop, while it's awaited."""
+        self.tells: Awaited = RIGHT_AWAY
+        """The same for a stream: its code may tell the program of a chunk before it yields that."""
 
     # -- in threads --------------------------------------------------------------------------------------------
 
     def coming(self, number: int | None, *, takes_time: bool) -> AbstractContextManager[None]:  # noqa: ARG002
-        """See `Arrivals`."""
+        """Answer a call inside, or the next chunk of it, once it may come; others can see what follows.
+
+        Args:
+            number: The number of its recording; `None` if it has none.
+            takes_time: Whether it waits for a recorded time inside.
+        """
         if self._scheduler.turn.is_on and not in_loop():
             return self._arriving(self._scheduler.base_of(number))
         self._scheduler.threads.calling.add(threading.get_ident())
@@ -54,38 +63,52 @@ class AdmittedArrivals(Arrivals):
         threads = self._scheduler.threads
         one = threads.mine()
         self._is_answered = True
+        outer = ""
         if one is not None:
+            outer, one.answers = one.answers, self._address
             threads.leave_turn(one, AWAY)
         try:
             yield
         finally:
+            if one is not None:
+                one.answers = outer
             threads.yields(base)
 
     def executing(self, *, leaves: bool, is_real: bool) -> AbstractContextManager[None]:
-        """See `Arrivals`."""
+        """Run the code of a call inside.
+
+        Args:
+            leaves: Whether it is nothing of the program, so that others may go on.
+            is_real: Whether the call is executed for real, and not stepped into.
+        """
         self._work = current_work()
         leaves = leaves or (is_real and is_outside_program(EXECUTING.get()))
-        context: AbstractContextManager[None] = self._scheduler.threads.inside(None, leaves=leaves, is_real=is_real)
+        context: AbstractContextManager[None] = self._scheduler.threads.inside(leaves=leaves, is_real=is_real)
         return context
 
     def next(self) -> None:
-        """See `Arrivals`. Also the end of code that had the turn is an arrival: a replay may answer the call."""
+        """Wait until the caller's thread may go on with what has come, which others can see."""
         if not in_loop():
             self._scheduler.threads.yields()
 
     def effect(self) -> None:
-        """See `Arrivals`."""
+        """Wait until an effect of the call has its place among what other threads can see."""
         turn, threads = self._scheduler.turn, self._scheduler.threads
         one = threads.mine()
         if one is None or self.awaited is not RIGHT_AWAY:
             return
         if turn.running is one and not self._is_answered:
             turn.passes(f"{self._address}!")
+            one.effects = self._address
         else:
             threads.leave_turn(one, AWAY)  # each effect of an answered call has a place of its own
             threads.arrives(f"{self._address}!")
             if one.is_out:
                 threads.leave_turn(one, AWAY)
+
+    def acts(self) -> None:
+        """Let others go on: the call acts outside, so a replay serves it, and runs no code."""
+        self._scheduler.threads.acts()
 
     # -- in event loops ----------------------------------------------------------------------------------------
 
@@ -98,7 +121,15 @@ class AdmittedArrivals(Arrivals):
         is_opening: bool = False,  # noqa: ARG002
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> _Context:
-        """See `Arrivals`."""
+        """Give a served call its place among all that its event loop waits for, while inside.
+
+        Args:
+            call: The call, which isn't kept: it keeps this.
+            address: Where its recording is.
+            answers: The number of its chunks, and one, if it has effects.
+            is_opening: Whether it's a stream that is awaited before it is read, which has a place of its own.
+            during: Returns a context that holds while the call waits.
+        """
         room = self._room()
         if room is None:
             return _AT_ONCE
@@ -106,14 +137,23 @@ class AdmittedArrivals(Arrivals):
         return nullcontext(ServedPlace(room, address, during, knows_effects=knows_effects))
 
     def awaiting_code(self, call: Any, address: str) -> _Context:
-        """See `Arrivals`."""
+        """Give a call that is executed its place among all that its event loop waits for, while inside.
+
+        Args:
+            call: As for `awaiting`.
+            address: Where its recording will be.
+        """
         room = self._room() if self._scheduler.notes_loops else None
         if room is None:
             return _AT_ONCE
         return nullcontext(ExecutedPlace(room, address, call, self._scheduler))
 
     def stepping_into(self, address: str) -> _Context:
-        """See `Arrivals`."""
+        """Run the code of a recorded call inside: what the recording says of its end has no counterpart.
+
+        Args:
+            address: Where its recording is.
+        """
         room = self._room()
         return _AT_ONCE if room is None else nullcontext(SteppedIntoPlace(room, address))
 
@@ -125,11 +165,25 @@ class AdmittedArrivals(Arrivals):
 
     # -- too late ----------------------------------------------------------------------------------------------
 
+    @property
+    def is_in_pool(self) -> bool:
+        """True if its code runs in a thread pool, so that whoever waits for it may stop to wait."""
+        return self._work is not None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """True if nobody waits any more for the thread that its code runs in."""
+        return self._work is not None and self._work.is_given_up
+
     async def until_cancelled(self, ending: Ending) -> None:
-        """See `Arrivals`."""
+        """Wait until the call is cancelled as the recorded one was. Return if that doesn't happen.
+
+        Args:
+            ending: The end of the recorded call.
+        """
         room = self._scheduler.loops.room()
         if room is None:
-            await super().until_cancelled(ending)
+            await until_cancelled(ending, passes_time=self._scheduler.passes_time)
             return
         resort = _Resort(room, ending)
         with room.turn.lock:
@@ -142,18 +196,46 @@ class AdmittedArrivals(Arrivals):
                     room.turn.last_resorts.remove(resort)
 
     def until_abandoned(self, ending: Ending) -> bool:
-        """See `Arrivals`."""
+        """Wait until nobody waits for the caller's thread any more; false if that doesn't happen.
+
+        Args:
+            ending: The end of the recorded call.
+        """
         with self._without_turn():
             return until_given_up(ending, passes_time=self._scheduler.passes_time)
 
     async def auntil_abandoned(self, ending: Ending) -> bool:
-        """See `Arrivals`."""
+        """Like `until_abandoned`, in an event loop that runs in the thread."""
         return await auntil_given_up(ending, passes_time=self._scheduler.passes_time)
 
+    @staticmethod
+    def works_for_loop() -> bool:
+        """Return whether the caller's thread works for an event loop."""
+        work = current_work()
+        return work is not None and work.loop is not None
+
     def until_left(self, session: Any, ending: Ending) -> None:
-        """See `Arrivals`."""
+        """Wait in a thread that works for an event loop, until the program leaves the stream that it reads.
+
+        Return if that doesn't happen.
+
+        Args:
+            session: The session of the call.
+            ending: The end of the recorded call.
+
+        Raises:
+            CancelledError: If the program leaves it, or the session ends: nobody waits for the thread any more.
+        """
         with self._without_turn():
-            super().until_left(session, ending)
+            over = threading.Event()
+            end = over.set  # one object, or it could not be taken back
+            session.watch(end)
+            try:
+                is_left = until_given_up(ending, passes_time=self._scheduler.passes_time, over=over)
+            finally:
+                session.unwatch(end)
+            if is_left or session.closed:
+                raise CancelledError
 
     @contextmanager
     def _without_turn(self) -> Iterator[None]:
@@ -182,6 +264,7 @@ class _Resort:
         self._room = room
         self._ending = ending
         self._began = room.loop.time()
+        self._since = monotonic()
         self.over: asyncio.Future[None] = room.loop.create_future()
 
     def passes_time(self) -> bool:
@@ -190,6 +273,10 @@ class _Resort:
         if key is None or self._room.timers[key].when() > self._began + self._ending.longest:
             return False
         return self._room.passes_to(key)
+
+    def is_overdue(self) -> bool:
+        """Return whether it waits for longer than the recorded call took, and more."""
+        return monotonic() - self._since > self._ending.took + _RESTLESS
 
     def give_up(self) -> None:
         """End the wait."""

@@ -45,11 +45,11 @@ class Unordered:
 
     def begins(self, label: str) -> None:
         """Say that a participant that begins was in no order in the recording, if it was."""
-        self._loose.begins(label)
+        self._loose.begins(_of_thread(label))
 
     def stalled(self, label: str) -> None:
         """Note that a participant lost the turn, as it waited where nobody sees it."""
-        self._loose.note(label)
+        self._loose.note(_of_thread(label))
 
     def signal_came(self) -> None:
         """Note that a signal came to a handler of the program. No lock is taken: it may come anywhere."""
@@ -77,4 +77,9 @@ class Unordered:
 
     def text(self) -> str:
         """Return the labels of this run, or those of the recording where this run is not recorded."""
-        return self._loose.text((), set()) if self._is_noted else self._loose.recorded
+        return self._loose.text() if self._is_noted else self._loose.recorded
+
+
+def _of_thread(label: str) -> str:
+    """Return the label of a participant without the call in which it began."""
+    return label.rpartition("|")[2]
