@@ -176,7 +176,6 @@ async def test_what_the_thread_of_a_database_does_for_a_served_call_is_not_waite
             found.append(await asyncio.gather(*(store.aget(USERS, key) for key in ("likes", "nothing"))))
         assert session.report.disorder == ()
     assert facts(found[0]) == facts(found[1])
-    assert not any("p" in group.order for group in open_cassette(tmp_path / "c.yaml").header.volatile.schedule)
 
 
 async def old_of_threads(path: Path) -> Any:

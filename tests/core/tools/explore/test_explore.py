@@ -279,10 +279,9 @@ async def ask(question: str) -> str:
 
 
 async def first() -> str:
-    """Take the first answer, and leave the other call."""
-    for answer in asyncio.as_completed([ask("a"), ask("b")]):
-        return await answer
-    return ""
+    """Take the answer that comes first."""
+    came = [await answer for answer in asyncio.as_completed([ask("a"), ask("b")])]
+    return came[0]
 
 
 async def sorted_answers() -> list[str]:

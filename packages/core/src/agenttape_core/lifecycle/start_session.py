@@ -225,6 +225,7 @@ def _scheduler(
         admissions=volatile.admissions,
         unordered=volatile.loose,
         answers=volatile.answers() if volatile.admissions is None else (),
+        at_once=volatile.at_once(),
         is_older=bool(volatile.threads),
     )
     recorded = recorded if keeps_order else Order()

@@ -131,7 +131,7 @@ class Arrivals:
             during: Returns a context that holds while the call waits.
         """
         room = self._room()
-        if room is None:
+        if room is None or address in self._scheduler.recorded.at_once:
             return _AT_ONCE
         knows_effects = 0 < answers < self._scheduler.times(address)
         return nullcontext(ServedPlace(room, address, during, knows_effects=knows_effects))
@@ -155,7 +155,9 @@ class Arrivals:
             address: Where its recording is.
         """
         room = self._room()
-        return _AT_ONCE if room is None else nullcontext(SteppedIntoPlace(room, address))
+        if room is None or self._scheduler.is_chosen:  # its code goes on: there is nothing to choose
+            return _AT_ONCE
+        return nullcontext(SteppedIntoPlace(room, address))
 
     def _room(self) -> Room | None:
         if runs_outside_program():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -33,12 +33,14 @@ class Order:
         admissions: The order of all that arrived.
         unordered: The labels of what came in no order.
         answers: The addresses of calls that overlapped, in the order in which they were answered, if no more is known.
+        at_once: The addresses of calls that answered without letting their event loop go on.
         is_older: Whether it had an order of threads, too, which an earlier version has recorded.
     """
 
     admissions: Admissions | None = None
     unordered: str = ""
     answers: Sequence[Sequence[str]] = ()
+    at_once: Collection[str] = ()
     is_older: bool = False
 
 

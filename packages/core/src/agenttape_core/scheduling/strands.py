@@ -31,6 +31,9 @@ class TakingTurns(Protocol):
     def wait(self, strand: Strand, wait: Any) -> bool | None:
         """Let others have the turn until a strand gets what it waits for."""
 
+    def sleep(self, strand: Strand, real: Callable[[float], Any], seconds: float) -> None:
+        """Let others have the turn while a strand sleeps."""
+
     def fork(self, above: Strand, pool: Any, *, is_own: bool) -> Strand:
         """Return a strand for what a strand begins now."""
 

@@ -323,6 +323,32 @@ class Participants:
             if wait.is_over:
                 return False
 
+    def sleep(self, strand: Strand, real: Callable[[float], Any], seconds: float) -> None:
+        """Let others have the turn while a participant sleeps.
+
+        In a replay, its time passes where it passed in the recording; elsewhere it really sleeps.
+        """
+        one, turn, wait = cast("Participant", strand), self.turn, Wait(bool, seconds=seconds)
+        if turn.strategy.is_led or not turn.is_on or turn.lock._is_owned():  # noqa: SLF001 - as above
+            if self.wait(one, wait) is None:
+                real(wait.left or 0.0)
+            return
+        if turn.running is not one and not one.is_lent:
+            self._gate(one)
+        with turn.lock:
+            one.is_lent, one.base, one.wait = False, self.base(one), wait
+        self.leave_turn(one, SLEEPING)
+        before, HERE.is_internal = HERE.is_internal, True
+        try:
+            real(seconds)
+        finally:
+            HERE.is_internal = before
+            with turn.lock:
+                one.wait = None
+                if one.offered is None and turn.running is not one and not turn.is_over:
+                    self._offer(one, "~")
+            self._block(one)
+
     def _await_release(self, one: Participant, wait: Wait) -> None:
         turn = self.turn
         while one.offered is None and turn.running is not one and not (turn.is_over or one.is_lent):

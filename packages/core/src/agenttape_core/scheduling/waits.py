@@ -119,9 +119,7 @@ def sleep_in_turn(real: Callable[[float], Any], seconds: float) -> None:
     if strand is None or not isinstance(seconds, int | float) or not 0 <= seconds < _LONGEST:
         real(seconds)
         return
-    wait = Wait(bool, seconds=seconds)
-    if strand.strands.wait(strand, wait) is None:
-        real(wait.left or 0.0)
+    strand.strands.sleep(strand, real, seconds)
 
 
 _LONGEST = 1e6

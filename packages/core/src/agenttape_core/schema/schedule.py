@@ -82,7 +82,7 @@ class Admissions(Record):
         return found
 
 
-_NO_CALL = re.compile(r"[~<^!$|>]|&\d+$|^O?\d+(?:\.\d+)*$")
+_NO_CALL = re.compile(r"[~<^!$]$|[|>]|&\d+$|^O?\d+(?:\.\d+)*$")
 """The marks of origins that are not the answers of calls."""
 
 
@@ -115,7 +115,11 @@ class Scheduled(Record):
 
     def answers(self) -> list[str]:
         """Return the addresses of its calls, in the order in which they were answered."""
-        return [self.calls[each.which] for each in parsed(self.order) if each.sender == "call"]
+        return [self.calls[each.which] for each in self.answered()]
+
+    def answered(self) -> list[Delivery]:
+        """Return the answers of its calls, in their order."""
+        return [each for each in parsed(self.order) if each.sender == "call"]
 
 
 def parsed(order: str) -> list[Delivery]:
