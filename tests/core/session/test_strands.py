@@ -495,7 +495,7 @@ def test_threads_that_take_work_in_no_order_are_told() -> None:
 
 def test_what_computes_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that computes for so long that others go on meanwhile is named, also by a replay that is faster."""
-    from agenttape_core.scheduling import holder
+    from agenttape_core.scheduling import stalls
 
     def program(world: Slow, *, is_slow: bool) -> list[str]:
         out: list[str] = []
@@ -521,7 +521,7 @@ def test_what_computes_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None
             thread.join()
         return out
 
-    monkeypatch.setattr(holder, "_LONG", 0.02)
+    monkeypatch.setattr(stalls, "_SPINS", 0.02)
     with use_cassette("c", mode="all"):
         recorded = program(Slow(), is_slow=True)
     with use_cassette("c", mode="none") as session:
@@ -586,11 +586,8 @@ def test_a_pool_that_is_too_small_is_not_waited_for() -> None:
     assert session.report.disorder
 
 
-def test_what_waits_for_another_thread_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_for_another_thread_is_not_waited_for() -> None:
     """A handler that waits for a thread which waits for its turn goes on in the end: it is told, and nothing hangs."""
-    from agenttape_core.scheduling import taking_turns
-
-    monkeypatch.setattr(taking_turns, "_HELD", 0.05)
 
     def waiting(world: Slow) -> list[str]:
         out: list[str] = []
@@ -613,9 +610,9 @@ def test_what_waits_for_another_thread_is_not_waited_for(monkeypatch: pytest.Mon
 
 def test_a_thread_that_spins_until_another_one_has_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that goes on for ever while all others wait for its next call is told, and nothing hangs."""
-    from agenttape_core.scheduling import taking_turns
+    from agenttape_core.scheduling import stalls
 
-    monkeypatch.setattr(taking_turns, "_ENDLESS", 0.1)
+    monkeypatch.setattr(stalls, "_SPINS", 0.1)
 
     def program(world: Slow, *, spins: bool) -> list[str]:
         out: list[str] = []

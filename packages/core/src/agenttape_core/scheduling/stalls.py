@@ -25,7 +25,7 @@ def is_of_library(participant: Strand) -> bool:
 
     What it does next is in no order, but nothing of the program.
     """
-    if not (participant.is_of_library and participant.is_thread):
+    if participant.is_own or participant.is_loose or participant.pool is not None:
         return False
     frame = sys._current_frames().get(participant.thread)  # noqa: SLF001 - the way to look at other threads
     while frame is not None:
