@@ -152,6 +152,21 @@ def test_a_secret_in_the_chunks_of_a_stream(tmp_path: Path) -> None:
         login("ada")
 
 
+def test_what_was_recorded_before_is_replaced_too(tmp_path: Path) -> None:
+    """A run that adds to a cassette, and gives a secret away, leaves it nowhere in the file."""
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        ask(f"hello {WORD}, go")
+    assert WORD in path.read_text(encoding="utf-8")
+    with use_cassette(path, mode="new_episodes"):
+        ask(f"hello {WORD}, go")
+        login("ada")
+    assert WORD not in path.read_text(encoding="utf-8")
+    with use_cassette(path, mode="none"):
+        ask(f"hello {WORD}, go")
+        login("ada")
+
+
 def test_another_secret_is_a_miss(tmp_path: Path) -> None:
     """A request with another text in the place of a secret has no recording."""
     path = tmp_path / "c.yaml"

@@ -175,7 +175,8 @@ def _commit(prepared: Prepared, session: Session, journal: Journal) -> None:
         ledger = session.ledger
         remade = _remade(before, session)
         retaken = Retaken(ledger.served_at, ledger.inside, remade)
-        journal.commit(full, _kept(before, session, remade), ledger.standing_for, retaken, finishing=finishing)
+        kept = finishing.records(_kept(before, session, remade))
+        journal.commit(full, kept, ledger.standing_for, retaken, finishing=finishing)
     else:
         _carry_over(session, journal)
         journal.commit(finished_header(header, {}), standing_for=session.ledger.standing_for, finishing=finishing)

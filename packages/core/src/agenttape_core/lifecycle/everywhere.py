@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from agenttape_core.format.json_text import dump_line
@@ -51,6 +52,10 @@ class ReplacedEverywhere:
         before = record.as_dict()
         after = self._step(before)
         return record if after is before else record._replace(text=dump_line(after).partition(",")[2])
+
+    def records(self, records: Sequence[Interaction | Step]) -> Sequence[Interaction | Step]:
+        """Return the records of an earlier run that stay beside those of this one, without them."""
+        return [self.record(record) for record in records] if self._secrets else records
 
     def record(self, record: Interaction | Step) -> Interaction | Step:
         """Return a record without them; the fingerprint of a call is that of its new request."""

@@ -242,7 +242,7 @@ class Observation:
             header = with_ends(header, [list(group) for group in self._ends], at_once)
             finishing = ReplacedEverywhere(self._prepared.redactor, opened.session.setup.ignored)
             full = finished_header(finishing.header(header), volatile.timings, volatile.steps)
-            journal.commit(full, keep, stays_open=True, finishing=finishing)
+            journal.commit(full, finishing.records(keep), stays_open=True, finishing=finishing)
             self._ends, self._at_once = [], []
             size = journal.size + (self._written.size if self._written is not None else 0)
             self._written = _Written(self.path, size)
