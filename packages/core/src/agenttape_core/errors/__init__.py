@@ -39,19 +39,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from agenttape_core.errors.warned import AfterRecordingWarning as AfterRecordingWarning
-from agenttape_core.errors.warned import AfterReplayWarning as AfterReplayWarning
-from agenttape_core.errors.warned import DateAtImportWarning as DateAtImportWarning
-from agenttape_core.errors.warned import IncompleteCopyWarning as IncompleteCopyWarning
-from agenttape_core.errors.warned import RecordingDoesNotReplayWarning as RecordingDoesNotReplayWarning
-from agenttape_core.errors.warned import UnidentifiedModelWarning as UnidentifiedModelWarning
-from agenttape_core.errors.warned import UnmatchedNameWarning as UnmatchedNameWarning
-from agenttape_core.errors.warned import UnrecordedConnectionWarning as UnrecordedConnectionWarning
-from agenttape_core.errors.warned import UnusedInteractionsWarning as UnusedInteractionsWarning
+from agenttape_core.errors.warned import (
+    AfterRecordingWarning,
+    AfterReplayWarning,
+    DateAtImportWarning,
+    IncompleteCopyWarning,
+    RecordingDoesNotReplayWarning,
+    UnidentifiedModelWarning,
+    UnmatchedNameWarning,
+    UnrecordedConnectionWarning,
+    UnusedInteractionsWarning,
+)
 from agenttape_core.errors.wording import counted as counted
 from agenttape_core.errors.wording import how_to_recover as how_to_recover
 from agenttape_core.errors.wording import shown_path as shown_path
 from agenttape_core.errors.wording import visible as visible
+
+__all__ = [
+    "AfterRecordingWarning",
+    "AfterReplayWarning",
+    "AgentTapeError",
+    "AgentTapeHalt",
+    "BudgetExceededError",
+    "CassetteError",
+    "CassetteFormatError",
+    "CassetteLockedError",
+    "CassetteMissError",
+    "CassetteNotFoundError",
+    "CassetteVersionError",
+    "CassetteWriteError",
+    "ChangeNotReachedError",
+    "ConfigurationError",
+    "DateAtImportWarning",
+    "ExportError",
+    "IncompleteCopyWarning",
+    "IncompleteObjectError",
+    "MissingIntegrationError",
+    "NetworkBlockedError",
+    "RecordingDoesNotReplayWarning",
+    "ReplayedError",
+    "SessionStateError",
+    "TraceFormatError",
+    "UnidentifiedModelWarning",
+    "UnmatchedNameWarning",
+    "UnreadableValueError",
+    "UnrecordableValueError",
+    "UnrecordedCallError",
+    "UnrecordedCallsError",
+    "UnrecordedConnectionWarning",
+    "UnusedInteractionsError",
+    "UnusedInteractionsWarning",
+    "VerificationError",
+]
 
 if TYPE_CHECKING:
     from pathlib import Path
