@@ -72,6 +72,7 @@ def __getattr__(name: str) -> Any:
         return getattr(agenttape_core, name)
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    importlib.import_module("langchain_core")  # first: an open session connects it, and imports all of this package
     try:
         return getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
     except ModuleNotFoundError as missing:

@@ -75,6 +75,7 @@ def __getattr__(name: str) -> Any:
         return getattr(agenttape_core, name)
     for home, names in _HOMES.items():
         if name in names:
+            import_module("langgraph")  # first: an open session connects it, and imports all of this package
             return getattr(import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -96,6 +96,7 @@ def __getattr__(name: str) -> Any:
         return getattr(agenttape_core, name)
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    importlib.import_module("llama_index")  # first: an open session connects it, and imports all of this package
     importlib.import_module(f"{__name__}.codec")
     value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
     return value
