@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, shown_path
+from agenttape_core.experiments.engine import Experiment, drive
 from agenttape_core.experiments.program import Program, Run, Source, recorded
 from agenttape_core.experiments.verdicts import share_of
 from agenttape_core.lifecycle.project import project_settings
@@ -298,7 +299,7 @@ class _Running:
         self, opened: Cassette, tools: Collection[str] | None, surroundings: int, orders: int, seed: int
     ) -> Iterator[Lane]:
         """Yield the lanes in which no model is asked."""
-        code = self._lane("code", "", {}, ())
+        code = drive(self.program, self._lane("code", "", {}, ()), self.on_run)
         if surroundings and not code.count("failed"):
             code = self._in_surroundings(code, surroundings)
         yield code
@@ -307,7 +308,8 @@ class _Running:
             if why := _held_back(name, opened, tools):
                 yield Lane("tool", name, skipped=why)
             else:
-                yield self._lane("tool", name, {"match_on": _BY_ADDRESS}, (name,))
+                lane = self._lane("tool", name, {"match_on": _BY_ADDRESS}, (name,))
+                yield drive(self.program, lane, self.on_run)
 
     def paid(self, opened: Cassette, tools: Collection[str] | None, judge: str | None) -> Iterator[Lane]:
         """Yield the lanes in which models are asked."""
@@ -325,18 +327,15 @@ class _Running:
             if self.budget is None:
                 yield Lane(part, skipped="as models are asked only within a limit: give max_usd (--max-usd)")
             else:
-                yield self._lane(part, "", options, names_live)
+                yield drive(self.program, self._lane(part, "", options, names_live), self.on_run)
 
-    def _lane(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Lane:
+    def _lane(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Experiment[Lane]:
         found: list[Sample] = []
         calls, spent, skipped = 0, self._spent(), ""
         with self.budget.held() if live and self.budget is not None else nullcontext():
             for _ in range(self.samples):
-                opening = Variation(
-                    self.cassette, options, write_to=self.target if live else None, keeps=False, live=live
-                )
-                ending = self.program.run(opening)
-                self.on_run()
+                target = self.target if live else None
+                ending = yield Variation(self.cassette, options, write_to=target, keeps=False, live=live)
                 calls += sum(crossed.kind in MODELS for crossed in ending.session.report.executed)
                 if isinstance(ending.session.failure, BudgetExceededError):
                     skipped = "the limit of the cost was reached"
