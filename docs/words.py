@@ -35,10 +35,15 @@ PATTERNS = {
     "also or too in the German place": r"\balso (?:if|without|where|with|after|in)\b|\w, too\b",
     "otherwise, alike, in the place of": r"\b(?:otherwise|alike|likewise|besides|for want of|in the place of)\b",
 }
-_CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`|^\|[^\n]*$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`|^ *\|[^\n]*$", re.MULTILINE | re.DOTALL)
 _YOU = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
+_SHORTENED = re.compile(r"\b(?:\w+n't|(?:it|that|there|what)'s|\w+'(?:re|ll|ve))\b", re.IGNORECASE)
+_PAGE = re.compile(r"([\w/-]+\.md)$", re.MULTILINE)
+_PARAGRAPH = re.compile(r"\n\n|\n(?= *(?:[-*]|\d+\.) )")
+"""Separates paragraphs: an empty line, or the beginning of an item."""
 _LONG = 80
 """The most words of a paragraph."""
+LONG = "paragraphs over 80 words"
 
 
 def texts() -> dict[str, list[str]]:
@@ -55,15 +60,46 @@ def texts() -> dict[str, list[str]]:
 def counted(prose: list[str]) -> dict[str, int]:
     """Return the hits of each pattern, and the number of long paragraphs."""
     found = Counter({name: sum(len(re.findall(one, text)) for text in prose) for name, one in PATTERNS.items()})
-    paragraphs = [part for text in prose for part in text.split("\n\n")]
-    found["paragraphs over 80 words"] = sum(len(part.split()) > _LONG for part in paragraphs)
+    paragraphs = [part for text in prose for part in _PARAGRAPH.split(text)]
+    found[LONG] = sum(len(part.split()) > _LONG for part in paragraphs)
     return dict(found)
 
 
-def you(prose: list[str]) -> float:
-    """Return how often prose says "you" in 1,000 words."""
+def rate(prose: list[str], wanted: re.Pattern[str] = _YOU) -> float:
+    """Return how often prose has a pattern in 1,000 words, by default "you"."""
     words = sum(len(text.split()) for text in prose)
-    return 1000 * sum(len(_YOU.findall(text)) for text in prose) / max(words, 1)
+    return 1000 * sum(len(wanted.findall(text)) for text in prose) / max(words, 1)
+
+
+def navigation() -> dict[str, list[str]]:
+    """Return the pages of each tab of the site."""
+    _, _, tabs = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")
+    return {tab.partition(":")[0]: _PAGE.findall(tab) for tab in re.split(r"^  - ", tabs, flags=re.MULTILINE)[1:]}
+
+
+def goals(found: dict[str, dict[str, int]]) -> list[tuple[str, str, str]]:
+    """Return each measure of what the words should be, with its figure of today and its goal."""
+    tabs = navigation()
+    guides = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in tabs["Guides"] + ["tutorial.md"]]
+    prose = [_CODE.sub("", text) for text in guides]
+    hits = {place: sum(count for name, count in each.items() if name != LONG) for place, each in found.items()}
+    users = sum(len(pages) for tab, pages in tabs.items() if tab not in ("Home", "Contributors"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = (ROOT / "docs" / "index.md").read_text(encoding="utf-8").count("](")
+    return [
+        ("hits of the patterns on pages", str(hits["pages"]), "< 300"),
+        ("hits of the patterns in docstrings", str(hits["docstrings"]), "< 1000"),
+        ('"you" per 1,000 words in guides', f"{rate(prose):.1f}", ">= 12"),
+        ("contractions per 1,000 words in guides", f"{rate(prose, _SHORTENED):.1f}", ">= 2"),
+        ("paragraphs over 80 words on pages", str(found["pages"][LONG]), "< 10"),
+        ("pages for users", str(users), "30"),
+        ("links on the home page", str(links), "< 40"),
+        (
+            "the README shows a run of pytest",
+            str("$ pytest" in readme),
+            "True",
+        ),
+    ]
 
 
 def exceeded() -> list[str]:
@@ -96,11 +132,10 @@ def main() -> None:
     figures = {place: counted(prose) for place, prose in both.items()}
     rows = [(name, *(str(each[name]) for each in figures.values())) for name in figures["pages"]]
     rows.append(("all", *(str(sum(each.values())) for each in figures.values())))
-    rows.append(("you, your in 1,000 words", *(f"{you(prose):.1f}" for prose in both.values())))
-    links = (ROOT / "docs" / "index.md").read_text(encoding="utf-8").count("](")
-    rows.append(("links on the home page", str(links), ""))
     for name, pages, inside in [("", *both), *rows]:
         sys.stdout.write(f"{name:<46}{pages:>8}{inside:>12}\n")
+    for name, now, goal in [("\nDone means", "now", "goal"), *goals(figures)]:
+        sys.stdout.write(f"{name:<46}{now:>8}{goal:>12}\n")
     lower()
 
 

@@ -11,7 +11,7 @@ from agenttape_core import use_cassette
 from agenttape_core.settings import Settings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
-SETTINGS, _, _ = PAGE.read_text(encoding="utf-8").partition("## Kinds of sessions")
+SETTINGS = PAGE.read_text(encoding="utf-8").partition("## Settings\n")[2].partition("\n## ")[0]
 LISTED = re.findall(r"^\| `(\w+)` \| (.*?) \|", SETTINGS, re.MULTILINE)
 ROWS = dict(LISTED)
 CALLS_ONLY = {"self", "name_or_path", "redact", "auto", "beyond", "changes", "fakes", "to", "order"}

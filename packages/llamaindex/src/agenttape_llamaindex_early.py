@@ -91,7 +91,7 @@ def _within(value: Any, path: Sequence[str]) -> Mapping[str, Any]:
 def workflows() -> Iterator[None]:
     """Connect LlamaIndex also in a program that imports only its workflows: `from workflows import Workflow`.
 
-    Core connects it as soon as `llama_index` is imported. A program may have a package of its own that is called
+    Core connects it as soon as `llama_index` is imported. A program may have its own package that is called
     `workflows`; for that, nothing is imported.
     """
     if "llama_index" not in sys.modules and _is_of_llamaindex():

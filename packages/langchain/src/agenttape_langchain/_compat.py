@@ -329,7 +329,7 @@ RUN_IDS_OF = (
     "langgraph.checkpoint.base",
     "langgraph.pregel",
 )
-"""The packages that draw ids of runs, of tasks, and of checkpoints, which perhaps nobody keeps: savers that do draw
+"""The packages that draw ids of runs, of tasks, and of checkpoints, which perhaps no one keeps: savers that do draw
 versions of their own."""
 ID_MAKERS = ("langchain_core.utils.uuid",)
 
@@ -349,7 +349,7 @@ CHECKPOINT_SEAMS = {
 }
 """The functions by which LangGraph makes and loads checkpoints, under the modules that import them, by what they do.
 
-LangGraph is not imported for it: agents of `langchain` run on it, also where `agenttape-langgraph` is not installed.
+LangGraph is not imported for it: agents of `langchain` run on it, even where `agenttape-langgraph` is not installed.
 """
 
 MODULES_WITH_STEPS = tuple(
@@ -363,7 +363,7 @@ BACKOFFS = {
     "langchain.agents.middleware.tool_retry": ("wrap_tool_call", "awrap_tool_call"),
     "langgraph.pregel._retry": ("run_with_retry", "arun_with_retry"),
 }
-"""The functions that sleep between two attempts, by module; the last module has other sleeps, too."""
+"""The functions that sleep between two attempts, by module; the last module has other sleeps too."""
 
 
 def wraps_more_middleware(handler: Callable[..., Any]) -> bool:
@@ -376,6 +376,6 @@ def wraps_more_middleware(handler: Callable[..., Any]) -> bool:
 
 
 def overrides(model: Any, name: str) -> bool:
-    """Return whether the class of a chat model has a method of its own, and not only that of the interface."""
+    """Return whether the class of a chat model has its own method, and not only that of the interface."""
     own, base = (inspect.getattr_static(cls, name) for cls in (type(model), BaseChatModel))
     return own is not base and inspect.unwrap(own) is not inspect.unwrap(base)

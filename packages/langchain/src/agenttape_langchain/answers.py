@@ -62,7 +62,7 @@ def chosen_texts(_: Any, answer: Any) -> LLMResult:
     """Return the result of a text model whose answer was chosen.
 
     Raises:
-        ConfigurationError: If it is no text, and no result.
+        ConfigurationError: If it isn't a text, and no result.
     """
     if isinstance(answer, LLMResult):
         return answer

@@ -46,7 +46,7 @@ def _with(whole: Any, /, **parts: Any) -> Any:
 
 
 def _alternative(alternative: Any, within: Callable[[Any], Any]) -> Any:
-    """Return an alternative with the leaf inside it taped, also if it is made only when it is chosen."""
+    """Return an alternative with the leaf inside it taped, even if it is made only when it is chosen."""
     if isinstance(alternative, Runnable):
         return within(alternative) or alternative
     return lambda: _alternative(alternative(), within)

@@ -131,7 +131,7 @@ class TapeCache(BaseCache):
 
         Raises:
             CassetteMissError: If there was one that the program caught.
-            CassetteWriteError: If the file cannot be written; the message says where the recording is kept.
+            CassetteWriteError: If the file cannot be written; the message shows where the recording is kept.
         """
         with self._lock:
             self._at_exit.detach()

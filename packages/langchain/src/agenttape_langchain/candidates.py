@@ -157,7 +157,7 @@ def _following(generation: ChatGeneration, schema: str) -> ChatGeneration:
 
 
 def asked_instead(crossing: Crossing | None, own: BaseChatModel, options: Mapping[str, Any]) -> Asked | None:
-    """Return the candidate that is asked in the place of the program's own model, if the call has one.
+    """Return the candidate that is asked in place of the program's own model, if the call has one.
 
     Args:
         crossing: The crossing of the call.
@@ -204,7 +204,7 @@ def _in_its_form(candidate: CandidateModel, options: Mapping[str, Any], refuse: 
 
 
 def _shared(tool: Any) -> Any:
-    """Return a tool as all providers take one; a tool of a provider's own stays as it is."""
+    """Return a tool as all providers take one; a tool of a provider's own doesn't change."""
     try:
         return convert_to_openai_tool(tool)
     except Exception:  # noqa: BLE001 - of whatever form: the candidate says whether it takes it

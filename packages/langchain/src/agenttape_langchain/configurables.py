@@ -31,7 +31,7 @@ def begun_with() -> Mapping[str, Any]:
 def noting(real: Callable[..., Any], handler_of: Callable[[Session], BaseCallbackHandler]) -> Callable[..., Any]:
     """Wrap the function of `CallbackManager.configure`, which makes the callback manager of a run.
 
-    `langchain_core.tracers.context.register_configure_hook` attaches a handler to every run, too, but cannot be undone,
+    `langchain_core.tracers.context.register_configure_hook` attaches a handler to every run too, but cannot be undone,
     and asks for it several times. Here threads are reached that were started without a context.
 
     Args:

@@ -101,7 +101,7 @@ def noting_effects(crossing: ExecutedCall) -> Iterator[Callable[[Any], Any]]:
     """Note on a crossing the effects of the real call that runs inside.
 
     Yields:
-        A function to pass each argument of the call through, so that effects through it are noted, too.
+        A function to pass each argument of the call through, so that effects through it are noted too.
     """
     note = NoteEffect(lambda word, value: crossing.effected({word: value}))
 

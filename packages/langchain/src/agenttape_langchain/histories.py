@@ -1,7 +1,7 @@
 """Substitute chat message histories that keep their messages outside of the process.
 
 A history whose `messages` is a plain attribute, or whose class is declared, keeps them in the process as part of the
-program, so it is no boundary.
+program, so it isn't a boundary.
 """
 
 from __future__ import annotations

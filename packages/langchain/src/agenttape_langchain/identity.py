@@ -1,7 +1,7 @@
 """The identity of models without identifying parameters.
 
 LangChain asks a model for them; one that was written for a single company often has none, and is then asked for by
-nothing but its class. LangChain's own caches take two such models for one, too.
+nothing but its class. LangChain's own caches take two such models for one too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agenttape_core.integration import Boundary, Session, as_recorded, public_fi
 def with_identity(
     session: Session, boundary: Boundary, model: BaseLanguageModel[Any], seen: Mapping[str, Any], base: type
 ) -> Mapping[str, Any]:
-    """Return the request of a model, which says which model is asked even if the model has no identifying parameters.
+    """Return the request of a model, which names which model is asked even if the model has no identifying parameters.
 
     Args:
         session: The session.

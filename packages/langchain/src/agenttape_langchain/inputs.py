@@ -22,7 +22,7 @@ _UUID = re.compile(r"(?:lc_run-.*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$"
 
 
 def plain_without_run_ids(value: Any) -> Plain:
-    """Return a value as plain data, without the ids that the framework gives to messages in each run anew.
+    """Return a value as plain data, without the ids that the framework gives to messages in each run again.
 
     Ids that LangChain derives from runs hold the time. Inside a boundary that is really executed, all ids are real.
     """

@@ -84,7 +84,7 @@ class AskedForText(NamedTuple):
 
 
 def asked_for_text(crossing: Crossing | None) -> AskedForText | None:
-    """Return the candidate that is asked in the place of the program's own text model, if the call has one.
+    """Return the candidate that is asked in place of the program's own text model, if the call has one.
 
     Args:
         crossing: The crossing of the call.
@@ -176,4 +176,4 @@ LLMS = Family(
         for name, shape in _SHAPES.items()
     },
 )
-"""Every text model. The interface's asynchronous defaults are no leaves: they call one, and pass on the run manager."""
+"""Every text model. The interface's asynchronous defaults aren't leaves: they call one, and pass on the run manager."""

@@ -28,7 +28,7 @@ class TapeMiddleware(AgentMiddleware[Any, Any, Any]):
     """Tapes the model and the tools of its agent, whichever they are, in the current session.
 
     It belongs at the end of the list: there it tapes the model or tool that is really called, after other middleware
-    has chosen one, or a fallback. Each attempt of a retry is a call of its own. In an ambient session the agent takes
+    has chosen one, or a fallback. Each attempt of a retry is its own call. In an ambient session the agent takes
     part anyway, and nothing is recorded twice. Outside any session it changes nothing.
     """
 
@@ -56,7 +56,7 @@ class TapeMiddleware(AgentMiddleware[Any, Any, Any]):
 
 
 def _with_taped_tool(request: ToolCallRequest) -> ToolCallRequest:
-    """Return the request with its tool taped; a request for an unknown tool stays as it is."""
+    """Return the request with its tool taped; a request for an unknown tool doesn't change."""
     return request.override(tool=tape(request.tool)) if request.tool is not None else request
 
 

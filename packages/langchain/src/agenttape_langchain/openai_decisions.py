@@ -1,4 +1,4 @@
-"""Substitute OpenAI's decision models: they're runnables of `langchain_openai` with an interface of their own.
+"""Substitute OpenAI's decision models: they're runnables of `langchain_openai` with their own interface.
 
 Imported only once the program has imported that module, which older releases of langchain-core know nothing of.
 """
@@ -19,7 +19,7 @@ def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
 
 
 def _describe(real: Any, cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
-    """Describe a call. Its leaf also notes the tokens on LangSmith's run, which a replayed one has to do, too."""
+    """Describe a call. Its leaf also notes the tokens on LangSmith's run, which a replayed one has to do too."""
     return leaf_call(unpack=self._record_usage)(real, cross, self, *args, **kwargs)
 
 

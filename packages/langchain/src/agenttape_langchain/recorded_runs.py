@@ -43,7 +43,7 @@ def recorded_runs(session: Session) -> RecordedRuns:
 def goes_on(session: Session, position: Position) -> None:
     """Note that a graph which has just begun continues a thread: it isn't a recorded run that began one.
 
-    A recorded run began a thread if it ran the first superstep on an input of its own. One that answered a question, or
+    A recorded run began a thread if it ran the first superstep on its own input. One that answered a question, or
     was invoked with `None`, continued: it ran the first superstep again if the thread was interrupted there.
     """
     runs = recorded_runs(session)

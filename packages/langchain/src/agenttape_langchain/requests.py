@@ -136,7 +136,7 @@ def _message_parts(messages: Sequence[BaseMessage]) -> KeyedItems:
     """Return messages as they are sent: without their ids, token counts and response metadata.
 
     An agent sends the same messages again on each call. So a key of all that counts stands for a message wherever it is
-    cheap to make. It is made anew each time: a program may change a message that it has sent.
+    cheap to make. It is made again each time: a program may change a message that it has sent.
     """
     keys: list[tuple[Any, ...] | None] = []
     key: tuple[Any, ...] | None

@@ -41,7 +41,7 @@ def register_follower(make: Callable[[Session], Follower | None]) -> None:
     """Follow the chains of each session: from its first run on, or from now on in a session that is open already.
 
     Args:
-        make: Makes the follower of a session; may return None. Where its module is imported anew, it takes the place
+        make: Makes the follower of a session; may return None. Where its module is imported again, it takes the place
             of the one of before.
     """
     for at, each in enumerate(_followers):

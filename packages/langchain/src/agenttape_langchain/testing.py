@@ -20,7 +20,7 @@ def capturing(capture: Capture, *, is_async: bool = False) -> list[BaseCallbackH
     """Return handlers for the config of a run, which take down all that LangChain reports of it.
 
     The part `callbacks` has every callback with its arguments, in order; the part `runs` has the tree of runs as a
-    tracer keeps it, with its times. Tracers keep the traceback of an error as text: it is in a part of its own,
+    tracer keeps it, with its times. Tracers keep the traceback of an error as text: it is in its own part,
     `tracebacks`, as the frames inside of a call that is served are not there. In an asynchronous run LangChain calls a
     synchronous handler in a thread.
 

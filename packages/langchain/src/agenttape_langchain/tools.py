@@ -80,7 +80,7 @@ def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
 
 
 def _is_idempotent(tool: Any) -> bool:
-    """Return whether a tool says that it may be called again, or only reads: by its metadata, its extras or MCP."""
+    """Return whether a tool shows that it may be called again, or only reads: by its metadata, its extras or MCP."""
     said = (getattr(tool, "metadata", None), getattr(tool, "extras", None))
     return any(isinstance(facts, dict) and facts.get(hint) is True for facts in said for hint in _HINTS)
 

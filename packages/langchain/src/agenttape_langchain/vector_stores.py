@@ -100,4 +100,4 @@ VECTOR_STORES = Family(
     is_boundary=lambda cls: cls not in IN_MEMORY,
     is_made_of_parts=runs,
 )
-"""Every vector store. Methods that the interface itself implements count, too: they are the calls of the program."""
+"""Every vector store. Methods that the interface itself implements count too: they are the calls of the program."""

@@ -163,7 +163,7 @@ def twin_of(value: Any, cls: Any = None, /, **changes: Any) -> Any:
     Without a call of the constructor, which `Pregel.copy` makes: that of a subclass may take other arguments.
 
     Args:
-        value: The object, which stays as it is.
+        value: The object, which doesn't change.
         cls: The class of the twin; by default that of the object.
         changes: Attributes of the twin.
     """
@@ -177,7 +177,7 @@ BEGINNING = (_main.Pregel, "_defaults")
 
 
 def saving_to(config: Any, saver: Any) -> Any:
-    """Return a config by which a graph edits its own state in a saver, also if it is a subgraph of another one.
+    """Return a config by which a graph edits its own state in a saver, even if it is a subgraph of another one.
 
     Without the key, `update_state` looks for the subgraph of the namespace in the config among the nodes of the graph.
     """
@@ -262,8 +262,8 @@ SAVERS_OF_WRITES = frozenset({"put_writes", "aput_writes"})
 def saves_in_memory(fn: Any) -> bool:
     """Return true for what a synchronous loop submits to save something, if its saver is an `InMemorySaver`.
 
-    So is one that is derived from it: its own parts and those of `InMemorySaver`, each in a turn of its own, would let
-    the graph go on between them. What is submitted is the method of the saver for the writes of a task, and for a
+    So is one that is derived from it: its own parts and those of `InMemorySaver`, each in its own turn, would let
+    the graph continue between them. What is submitted is the method of the saver for the writes of a task, and for a
     checkpoint a method of the loop, which waits for the checkpoint before.
     """
     owner = getattr(fn, "__self__", None)
@@ -288,7 +288,7 @@ def is_internal_channel(channel: str) -> bool:
 
 
 def route_of(writes: Any) -> list[str]:
-    """Return the nodes that a task goes on to, from its writes: by edges, conditions, `goto` and `Send`."""
+    """Return the nodes that a task continues to, from its writes: by edges, conditions, `goto` and `Send`."""
     chosen = []
     for channel, value in writes:
         if channel.startswith(_ROUTES):

@@ -130,7 +130,7 @@ def open_export(path: str | Path, *, folder: str | Path | None = None) -> Thread
         folder: The folder to put its cassette into; by default a temporary one, removed when the export is closed.
 
     Raises:
-        CassetteError: If there is no such file, or it is not an export.
+        CassetteError: If there's no such file, or it is not an export.
     """
     saver = TapeSaver(path, read_only=True)
     temporary = TemporaryDirectory(prefix="agenttape-export-") if folder is None else None

@@ -27,7 +27,7 @@ _END: Any = object()
 
 
 def tape_graph(graph: GraphT, serves: Serves = ()) -> GraphT:
-    """Return a taped graph like this one, which stays as it is.
+    """Return a taped graph like this one, which doesn't change.
 
     Args:
         graph: The graph. A taped one is returned as it is, unless nodes are to be served.

@@ -80,7 +80,7 @@ def _options(config: RunnableConfig) -> Mapping[str, Any]:
 
 @contextmanager
 def with_config(config: RunnableConfig | None) -> Iterator[None]:
-    """Put the config of a run in force while inside, also where the framework does not."""
+    """Put the config of a run in force while inside, even where the framework does not."""
     if config is None:
         yield
         return

@@ -7,9 +7,9 @@ parts of a node's step:
 
 - `input`: the changes in it (see `state_delta`);
 - `output`: its writes, by channel; several writes to one channel are a list under `$writes`;
-- `data`: its `route`, the nodes that it goes on to, with a count of each if one is chosen more than once.
+- `data`: its `route`, the nodes that it continues to, with a count of each if one is chosen more than once.
 
-The output of a graph is recorded as changes, too: its nodes wrote the rest. Each attempt of a node with a retry policy
+The output of a graph is recorded as changes too: its nodes wrote the rest. Each attempt of a node with a retry policy
 is a step: the second has `#2` in its address. A step is never served.
 """
 
@@ -358,7 +358,7 @@ def _is_idle(run: ObservedRun) -> bool:
 
 
 def _is_sent(path: Any) -> bool:
-    """Return true for a task with an input of its own instead of the state: of a `Send`, or of a called function."""
+    """Return true for a task with its own input instead of the state: of a `Send`, or of a called function."""
     return isinstance(path, tuple | list) and bool(path) and path[0] == "__pregel_push"
 
 

@@ -9,9 +9,9 @@
 - Threads put parts on a stream, commit what tasks wrote, and write into a saver in memory in turns. A replay takes them
   in the recorded order.
 - Where checkpoints are kept in memory, they are saved at once: in the background, those of a graph and of a subgraph
-  would be saved in an order of their own.
-- The error of a node that ran out of time says how long it ran, on a clock that is never frozen. In a session with a
-  frozen clock it says that it ran for as long as it might: error handlers put the error into prompts.
+  would be saved in their own order.
+- The error of a node that ran out of time shows how long it ran, on a clock that is never frozen. In a session with a
+  frozen clock it shows that it ran for as long as it might: error handlers put the error into prompts.
 - The writes of a task are saved in the background, while the state gives ids to messages in them that have none. They
   are saved as they were written.
 """

@@ -40,7 +40,7 @@ _SERVES = "agenttape_serves"
 
 
 def with_served_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
-    """Return the nodes of a graph, with served ones for those that are named; the graph stays as it is.
+    """Return the nodes of a graph, with served ones for those that are named; the graph doesn't change.
 
     Raises:
         ConfigurationError: If no node of the graph, or of a graph that is a node of it, has one of the names.

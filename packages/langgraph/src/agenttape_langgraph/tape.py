@@ -24,7 +24,7 @@ def tape(obj: T, *, serve_nodes: Serves = ()) -> T:
     """Return an object of the same kind that takes part in the session in force; without a session it behaves the same.
 
     A taped graph executes on every replay: its nodes run, and their calls are served. It needs no ambient session. The
-    given graph stays as it is. Taping twice is taping once.
+    given graph doesn't change. Taping twice is taping once.
 
     Args:
         obj: A compiled graph of any kind, also within `with_retry`, `with_fallbacks` and the like; a builder, whose

@@ -44,7 +44,7 @@ def served_function(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _named(task: Callable[..., Any], func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function under the name of its task, also if the real function has no name."""
+    """Return a function under the name of its task, even if the real function has no name."""
     if not hasattr(func, "__name__"):
         task.__name__ = task.__qualname__ = name_of_task(func)
     setattr(task, _TAPED, True)

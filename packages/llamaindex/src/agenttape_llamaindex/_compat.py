@@ -64,7 +64,7 @@ def within_decorators(method: Any, make: Callable[[Any], Any]) -> Any:
     for rate limiters. They do so also for calls that are served.
 
     Args:
-        method: The method as it stands in the class.
+        method: The method as it is in the class.
         make: Makes the function.
     """
     if isinstance(method, wrapt.FunctionWrapper):
@@ -143,7 +143,7 @@ def is_decorated(method: Any) -> bool:
 
 
 def static(cls: type, name: str) -> Any:
-    """Return an attribute as it stands in a class or one above it, without calling descriptors."""
+    """Return an attribute as it is in a class or one above it, without calling descriptors."""
     return inspect.getattr_static(cls, name, None)
 
 
@@ -303,7 +303,7 @@ def around_processing(runner: Any, change: Callable[[Any], Any], after: Callable
 
     Args:
         runner: The control loop.
-        change: Returns the tick that is processed in the place of one.
+        change: Returns the tick that is processed in place of one.
         after: Returns the ticks that are processed next, before those that the loop has already to process.
     """
     process = runner._process_tick
@@ -336,7 +336,7 @@ OUTER_CONTEXT = ExternalContext
 
 
 def forget_run(run_id: str) -> bool:
-    """Release the id of a run that has ended, though somebody may still hold the run; return whether the id is free."""
+    """Release the id of a run that has ended, though someone may still hold the run; return whether the id is free."""
     run = basic_runtime._queues.get(run_id)
     if run is not None and run.complete.done():
         basic_runtime._queues.pop(run_id, None)

@@ -42,7 +42,7 @@ def made(given: Any) -> CandidateModel | None:
     """Make a candidate of an LLM, or of the name of one.
 
     Raises:
-        ConfigurationError: If there is no package for the provider, or it has no LLM.
+        ConfigurationError: If there's no package for the provider, or it has no LLM.
     """
     llm = _named(given) if isinstance(given, str) else given
     if not isinstance(llm, BaseLLM):
@@ -83,7 +83,7 @@ register_candidates(FRAMEWORK, made)
 def asked_instead(
     crossing: Crossing | None, name: str, own: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Callable[[], Any] | None:
-    """Return what asks the candidate in the place of the program's own LLM, if the call has one.
+    """Return what asks the candidate in place of the program's own LLM, if the call has one.
 
     Args:
         crossing: The crossing of the call.

@@ -1,4 +1,4 @@
-"""Clocks of the framework that go on while the clock of the session stands still.
+"""Clocks of the framework that continue while the clock of the session stands still.
 
 The frozen clock passes while the session's own code sleeps. Two places of the framework need more than that: a control
 loop of a workflow does not sleep but waits until a moment has come, and a chat store in a database sorts by moments.

@@ -19,7 +19,7 @@ from agenttape_llamaindex._compat import within_decorators
 _CORE = "llama_index.core"
 _WORKFLOWS = ("workflows", "llama_index_instrumentation")
 _REACHING = frozenset({"SentenceTransformerRerank", "NERPIINodePostprocessor", "OnDemandLoaderTool"})
-"""Components of the core that run a model of their own, or read from any place that they are given."""
+"""Components of the core that run their own model, or read from any place that they are given."""
 _IN_MEMORY = InMemoryClasses(
     (
         "llama_index.retrievers.bm25.base.BM25Retriever",

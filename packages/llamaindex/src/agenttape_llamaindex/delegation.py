@@ -5,7 +5,7 @@ calls are one request. It is recorded once, with the request of the outer call a
 recording names the methods that have delegated. On replay these run for real, with all the events of the framework, and
 the inner call is served.
 
-A method may also call another one for a purpose of its own, such as to rewrite a query, and then make its own request.
+A method may also call another one for its own purpose, such as to rewrite a query, and then make its own request.
 Run on a replay, it would reach the world. So its call is a delegation only if what happened proves it when the call has
 ended: it has made exactly one inner call, and its outcome is that of the inner one, see `_Answer.is_that_of`. All other
 calls are recorded and served as a whole, together with the calls inside.

@@ -80,7 +80,7 @@ def chosen_completion(crossing: Any, answer: Any) -> CompletionResponse:
     """Return the response of an LLM whose text was chosen.
 
     Raises:
-        ConfigurationError: If it is no text, and no response.
+        ConfigurationError: If it isn't a text, and no response.
     """
     if isinstance(answer, CompletionResponse):
         return answer

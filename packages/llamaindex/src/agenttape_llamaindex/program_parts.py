@@ -117,7 +117,7 @@ def _answer(head: Mapping[str, Any], chunks: Any) -> Any:
 
 CALL = Boundary("call")
 _CHATS = frozenset({"stream_chat", "astream_chat"})
-"""The methods whose answers are read by a thread or a task of their own."""
+"""The methods whose answers are read by a thread or their own task."""
 _ASKING = frozenset({"llama_index.llms.openai.responses.OpenAIResponses"})
 """Classes of LLMs that ask their service for objects by methods of its own, and not by their leaf calls."""
 
@@ -275,7 +275,7 @@ PROGRAM_PARTS = (
 def tape_part(part: Any) -> Any:
     """Return the taped alias of such a component; a taped one is returned as it is.
 
-    One of LlamaIndex's own is a container. One of a user is recorded also if it makes no calls that are recorded.
+    One of LlamaIndex's own is a container. One of a user is recorded even if it makes no calls that are recorded.
     """
     taped = tape_container(part)
     family = next(

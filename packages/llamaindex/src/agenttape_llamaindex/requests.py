@@ -103,7 +103,7 @@ def _tool(tool: Any) -> Any:
 _of_schemas: WeakKeyDictionary[type, tuple[tuple[Any, ...], Any]] = WeakKeyDictionary()
 """Tools as plain data with what they were made of, by the class of their arguments.
 
-An agent passes its tools on each call, and pydantic makes the schema of a class anew whenever it is wanted.
+An agent passes its tools on each call, and pydantic makes the schema of a class again whenever it is wanted.
 """
 
 

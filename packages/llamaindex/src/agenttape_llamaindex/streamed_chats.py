@@ -1,6 +1,6 @@
 """The streams of chat engines that reach outside by themselves.
 
-LlamaIndex's form of such an answer is read by a thread or a task of its own, which begins before the engine returns. So
+LlamaIndex's form of such an answer is read by a thread or its own task, which begins before the engine returns. So
 the stream in it is followed from the moment at which the answer is made.
 """
 
@@ -32,7 +32,7 @@ class Answering:
     def __init__(self, call: ProgramCall) -> None:
         self._call = call
         self.has_stream = False
-        """True if it has made an answer: its stream says what is recorded, and when."""
+        """True if it has made an answer: its stream shows what is recorded, and when."""
 
     @contextmanager
     def here(self) -> Iterator[None]:

@@ -128,7 +128,7 @@ def replay_thread(
 
     Raises:
         CassetteMissError: If the workflow makes a call that was not recorded.
-        ConfigurationError: If the cassette has no such run, the run went on with the context of another one, an event
+        ConfigurationError: If the cassette has no such run, the run continued with the context of another one, an event
             cannot be rebuilt, the run does not end, or an event loop is running: await `areplay_thread` then.
         UnusedInteractionsError: If it does not make every recorded call, and the cassette holds this run only.
         CassetteError: If the cassette cannot be read.

@@ -1,4 +1,4 @@
-"""Sleeps of frameworks between two attempts, which a replay skips: there is nobody to be spared.
+"""Sleeps of frameworks between two attempts, which a replay skips: there is no one to be spared.
 
 A sleep belongs to the code that sleeps. So the frameworks' own places are known by module and function, and nothing
 else is skipped: the sleeps of the user's code are the user's.

@@ -186,7 +186,7 @@ class Branches:
         return over
 
     def fork(self, label: str) -> Branch:
-        """Return a branch for what the caller begins, in a thread of its own."""
+        """Return a branch for what the caller begins, in its own thread."""
         return self.here().began(self, label, None)
 
     def _above(self) -> Branch:

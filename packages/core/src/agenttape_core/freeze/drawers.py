@@ -33,7 +33,7 @@ def register_run_ids(*modules: str, makers: Collection[str] = ()) -> None:
 
 
 def drawer(kind: str) -> str:
-    """Return whose code draws something here: `PROGRAM`, or the name of an installed package; empty for nobody's.
+    """Return whose code draws something here: `PROGRAM`, or the name of an installed package; empty for no one's.
 
     A time is the program's only if its own code asks for it: frameworks look at the clock all the time.
 

@@ -111,7 +111,7 @@ class Frozen:
         self._is_ticking = TICKING in kinds
         self._passed = 0.0
         self.tell_draw: Callable[[str], object] | None = outer.tell_draw if outer is not None else None
-        """Called with the kind of each id, number or time that is drawn; `None` if nobody wants to know."""
+        """Called with the kind of each id, number or time that is drawn; `None` if no one wants to know."""
         self.tell_local: Callable[[], object] | None = outer.tell_local if outer is not None else None
         """Called when the moment is read as a local time; `None` if that is the recorded one."""
         self.calls = 0
@@ -217,13 +217,13 @@ class Frozen:
         return self._log.departed()
 
     def prepare(self, context: Context, work: Callable[..., Any]) -> Callable[[], None]:
-        """Count work that will run in a context as a branch of its own, begun here; call the result at its end."""
+        """Count work that will run in a context as its own branch, begun here; call the result at its end."""
         if "clock" in self.kinds and not self._is_ticking:
             return self._branches.prepare(context, work).set
         return lambda: None
 
     def begin_work(self, work: Any) -> BegunWork:
-        """Give work that will run without a context a scope and a branch of its own, counted here.
+        """Give work that will run without a context a scope and its own branch, counted here.
 
         Args:
             work: The function.
@@ -303,7 +303,7 @@ class Frozen:
         """Give the next pseudo-random number of a maker in the current scope.
 
         Args:
-            maker: The name of what asks, such as `random.Random`; each has a count of its own.
+            maker: The name of what asks, such as `random.Random`; each has its own count.
             bits: How many bits it has at most.
         """
         size = -(-bits // 8)
@@ -330,7 +330,7 @@ class Frozen:
         Ids of different scopes are not ordered among each other, because no order between them is deterministic.
 
         Args:
-            maker: The name of what asks, such as `uuid.uuid4`; each has a count of its own.
+            maker: The name of what asks, such as `uuid.uuid4`; each has its own count.
             version: 1, 4, 6 or 7.
             node: 48 bits for the node of versions 1 and 6, instead of derived ones.
             clock_seq: 14 bits for the clock sequence of versions 1 and 6, instead of derived ones.

@@ -97,7 +97,7 @@ class FrozenFunction:
 
     Args:
         real: The function it stands in for.
-        kind: Which of `KINDS` it belongs to; `None` where every session has a way of its own.
+        kind: Which of `KINDS` it belongs to; `None` where every session has its own way.
         replacement: What to call instead, for a session that freezes this kind.
         otherwise: Called with the real function and the arguments where no session does; by default that is called.
     """
@@ -118,7 +118,7 @@ class FrozenFunction:
         self._otherwise = otherwise
         self._known = real
         self.unexchanged = unexchanged(real)
-        """Does what the real function does while that is exchanged, too."""
+        """Does what the real function does while that is exchanged too."""
         self._hash = hash(real)  # that of a function in C is another one while it is exchanged
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -120,7 +120,7 @@ class _Makers:
 
 
 def _understood(real: Any, module_name: str) -> inspect.Signature | None:
-    """Give the signature of a maker that nobody replaced by something else, and whose arguments are understood."""
+    """Give the signature of a maker that no one replaced by something else, and whose arguments are understood."""
     plain = isinstance(real, types.FunctionType) and real.__module__ == module_name and not real.__closure__
     if not plain and not isinstance(real, types.BuiltinFunctionType):
         return None

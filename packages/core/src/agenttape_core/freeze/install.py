@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 _LATE = frozenset({*ids.MODULES, arrays.MODULE})
-"""The modules that are covered when somebody else imports them."""
+"""The modules that are covered when someone else imports them."""
 _IN_C = frozenset({"_time_machine"})
 """Modules in C that take the functions apart which they find when they are imported: they must find the real ones."""
 _SWAPPED = (collecting, dates, ids, sleeping, waiting, randomness, modules.references)

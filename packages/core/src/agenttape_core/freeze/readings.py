@@ -142,7 +142,7 @@ class ReadingLog:
     """The readings of one session, of all of its clocks.
 
     Args:
-        recorded: Those of the recording, as they stand in its header.
+        recorded: Those of the recording, as they are in its header.
     """
 
     def __init__(self, recorded: Mapping[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The sources that stay real in a session: clocks that measure spans, and noise that nobody must foresee.
+"""The sources that stay real in a session: clocks that measure spans, and noise that no one must foresee.
 
 A standing clock would let event loops and locks wait for ever, and the seed of a session can be read in its cassette.
 So code of the program that reads one of these gets something else in each replay, and each replay names it. Libraries

@@ -3,7 +3,7 @@
 A search of modules finds the globals that hold `time.time`. It does not find `field(default_factory=time.time)`, nor
 what pydantic keeps inside its core, a default argument, a `functools.partial`, a value of a dict; and whoever wrote
 `default_factory=datetime.now` holds a method that was bound before any session. As with `uuid.uuid4` (see `ids`), all
-of them hold one thing, so that is what is exchanged: the entry that says which C function runs, `PyMethodDef`
+of them hold one thing, so that is what is exchanged: the entry that names which C function runs, `PyMethodDef`
 (https://docs.python.org/3/c-api/structures.html#c.PyMethodDef).
 
 - A function of a module is one object (`FunctionReference`). While a session is open it has an entry of ours. It names

@@ -33,7 +33,7 @@ class Spinning:
         self._due: float | None = None
 
     def reset(self) -> None:
-        """Begin anew: something else happened."""
+        """Begin again: something else happened."""
         self._readings.clear()
         self._due = None
 

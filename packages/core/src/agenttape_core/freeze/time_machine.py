@@ -23,7 +23,7 @@ def travelled_time() -> float | None:
 
 
 def refresh() -> None:
-    """Let freezegun look anew for the clocks that modules hold.
+    """Let freezegun look again for the clocks that modules hold.
 
     It remembers which globals of a module it has to replace, and looks again only when their names change. What it
     found in the middle of a session, where stand-ins hold those names, would be wrong after it.

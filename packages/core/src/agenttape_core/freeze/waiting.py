@@ -85,7 +85,7 @@ def rounded_up(seconds: float) -> float:
 
 
 class _Ordered:
-    """The ways in which threads that take turns wait for locks and simple queues; none while nobody takes turns."""
+    """The ways in which threads that take turns wait for locks and simple queues; none while no one takes turns."""
 
     acquires: Mapping[type, Callable[..., bool]] = MappingProxyType({})
     get: Callable[..., Any] | None = None
@@ -253,7 +253,7 @@ def _timed(callback: Any, seconds: float) -> Any:
 
 
 def call_later(loop: Any, delay: float, callback: Any, args: Any, context: Any) -> Any:
-    """Set a timer after which, if nobody cancels it, the frozen clock has passed by as much."""
+    """Set a timer after which, if no one cancels it, the frozen clock has passed by as much."""
     return _real_later(loop, delay, _timed(callback, delay), *args, context=context)
 
 
@@ -332,14 +332,14 @@ _users: set[str] = set()
 
 
 def use_waits(user: str) -> None:
-    """Exchange the methods that wait for locks and simple queues, as somebody needs it."""
+    """Exchange the methods that wait for locks and simple queues, as someone needs it."""
     if not _users:
         _METHODS.swap_in()
     _users.add(user)
 
 
 def drop_waits(user: str) -> None:
-    """Note that somebody needs it no more."""
+    """Note that someone needs it no more."""
     _users.discard(user)
     if not _users:
         _METHODS.swap_out()

@@ -14,7 +14,7 @@ Three things raise no event: a send on a connection that was open before (`sends
 `multiprocessing` starts its processes, and C code with sockets of its own (grpc, libpq, libcurl, uvloop's). The first
 two are wrapped while guards are open, and the third is out of reach. The Unix sockets by which `multiprocessing`
 speaks to what it has started are not refused. A forked child keeps the guard, and a child that is spawned gets a
-session of its own (`lifecycle.children`); any other is a process of its own, which is why starting one needs
+session of its own (`lifecycle.children`); any other is its own process, which is why starting one needs
 `allow_hosts={"subprocess"}`. A `gethostbyname` that was imported by name before the first guard is checked, but its
 answer for an allowed name is not remembered.
 """

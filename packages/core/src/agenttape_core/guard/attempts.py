@@ -46,7 +46,7 @@ class Attempt(NamedTuple):
         host: The host that it would have reached, or the word in `allow_hosts` that would allow it.
         allowed: Whether a guard allows it.
         sock: The socket that it would have used, which is of no more use: libraries only close theirs after an
-            `OSError`, and a leaked one warns later in somebody else's code.
+            `OSError`, and a leaked one warns later in someone else's code.
         is_open: Whether that was connected before.
         excused: Whether it is none of the program's own; asked last, as the answer costs time.
         to: The address at the other end, for a connection.

@@ -2,7 +2,7 @@
 
 A child that starts within a session gets the session (see `lifecycle.children`). One that's older has none: the workers
 of a pool that a module made, a manager of a fixture. What goes there raises no audit event, as it's written to a pipe
-that is open already. So while somebody watches, these are wrapped, in `multiprocessing` and its copy `multiprocess`:
+that is open already. So while someone watches, these are wrapped, in `multiprocessing` and its copy `multiprocess`:
 
 - the ways by which a program's own thread hands work over: pools, executors (joblib's too), `Queue.put`. Threads of
   theirs do the writing; a refusal in one of these would leave the program waiting forever;
@@ -38,7 +38,7 @@ _EXECUTORS = ("concurrent.futures.process", "joblib.externals.loky.process_execu
 
 _numbers = itertools.count(1)
 _born: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-"""By a connection that was made while somebody watched: its moment, by the same numbers as those of ages."""
+"""By a connection that was made while someone watched: its moment, by the same numbers as those of ages."""
 _forked: dict[int, int] = {}
 """The same by the number of a forked process, which the system may give to a later one."""
 
@@ -111,7 +111,7 @@ def to_interpreter(verb: str) -> Handover:
 
 
 class _Wrapped:
-    """The modules that are wrapped: those that are there, and each that the program imports while somebody watches."""
+    """The modules that are wrapped: those that are there, and each that the program imports while someone watches."""
 
     def __init__(self) -> None:
         self._wrappers = Wrappers()
@@ -309,7 +309,7 @@ def _peer(connection: Any) -> int | None:
 
 
 def _is_beyond(pid: int | None, age: Age) -> bool:
-    """Return True if a process is none of the session: it is an older child, or somebody else's."""
+    """Return True if a process is none of the session: it is an older child, or someone else's."""
     if pid is None:
         return age.has_child()
     if pid == os.getpid():

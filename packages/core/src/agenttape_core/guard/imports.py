@@ -1,4 +1,4 @@
-"""`ImportFinder`: notices when a module is imported, and says so once the module has run.
+"""`ImportFinder`: notices when a module is imported, and reports that once the module has run.
 
 Sessions watch for modules whose clocks and ids are to be frozen, or by which work is handed to other processes, and for
 frameworks whose integration is to connect.

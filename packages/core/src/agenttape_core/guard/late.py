@@ -1,4 +1,4 @@
-"""The refusal of what a replay has started, and which goes on after its end."""
+"""The refusal of what a replay has started, and which continues after its end."""
 
 from __future__ import annotations
 

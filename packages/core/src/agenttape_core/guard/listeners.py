@@ -10,7 +10,7 @@ _LISTENING = "0A"
 
 
 def is_listened_on(port: int) -> bool:
-    """Return True if anybody listens on a port of this machine, also if that cannot be known."""
+    """Return True if anybody listens on a port of this machine, even if that cannot be known."""
     try:
         return any(found == port for found, _ in _listeners())
     except OSError:
@@ -23,7 +23,7 @@ def is_own_server(port: int) -> bool:
 
 
 def is_own_socket(port: int, *, is_datagram: bool) -> bool:
-    """Return True if this process holds a socket with a port of its own; false if that cannot be known."""
+    """Return True if this process holds a socket with its own port; false if that cannot be known."""
     tables = ("udp", "udp6") if is_datagram else ("tcp", "tcp6")
     return _is_held(lambda: (inode for found, inode, _ in _rows(*tables) if found == port))
 

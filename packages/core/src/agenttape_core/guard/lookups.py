@@ -1,7 +1,7 @@
 """The answers of name look-ups, shown to whoever watches.
 
-Clients look up a name and then connect to a number, so the answer is what tells which name a number stands for. While
-somebody watches, the resolver functions of the `_socket` module (through which `socket.getaddrinfo` goes, however it
+Clients look up a name and then connect to a number, so the answer is what shows which name a number stands for. While
+someone watches, the resolver functions of the `_socket` module (through which `socket.getaddrinfo` goes, however it
 was imported) are wrapped. No second look-up is made, whose answer could differ.
 """
 

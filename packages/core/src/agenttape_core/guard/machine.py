@@ -35,7 +35,7 @@ _LOOKING: Mapping[str, frozenset[str]] = {
 
 
 def looks_at_machine() -> bool:
-    """Return True if the process that is about to start is one of those: its starter stands on this thread's stack."""
+    """Return True if the process that is about to start is one of those: its starter is on this thread's stack."""
     frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
     while frame is not None:
         functions = _LOOKING.get(str(frame.f_globals.get("__name__")))

@@ -23,7 +23,7 @@ _ABSENT = object()
 
 
 class Left:
-    """Wrappers of ours that somebody else may put back after their time, and what stood below each."""
+    """Wrappers of ours that someone else may put back after their time, and what stood below each."""
 
     def __init__(self) -> None:
         self._below: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -32,7 +32,7 @@ class Left:
         """True if there may be any; asked for each function that is wrapped."""
 
     def add(self, ours: Any, below: Any) -> None:
-        """Note a wrapper in the place of which stands somebody else's.
+        """Note a wrapper in place of which stands someone else's.
 
         Args:
             ours: The wrapper.
@@ -78,7 +78,7 @@ class _Wrapper:
         self.before: Any = _ABSENT
         self.ours: Any = None
         self.is_left = False
-        """True if somebody else's stood in its place when it was to be taken out."""
+        """True if someone else's stood in its place when it was to be taken out."""
 
     def returns(self) -> None:
         """Note that it is put in by us again."""
@@ -114,7 +114,7 @@ class Wrappers:
         self._steps: list[_Step] = []
 
     def patch(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-        """Have a function wrapped. It is put back, unless somebody else has replaced the wrapper.
+        """Have a function wrapped. It is put back, unless someone else has replaced the wrapper.
 
         Args:
             owner: The class or module.
@@ -132,7 +132,7 @@ class Wrappers:
         self.exchange(context.__enter__, partial(context.__exit__, None, None, None))
 
     def hold(self, make: Callable[[], AbstractContextManager[object]]) -> None:
-        """Have a context around, made anew each time."""
+        """Have a context around, made again each time."""
         entered = ExitStack()
         self.exchange(lambda: entered.enter_context(make()), entered.close)
 

@@ -23,7 +23,7 @@ class Guard:
             these, and to the rest of the program only with `program:` before them.
         besides: More of the same, for the whole program, which does not restrict live calls.
         on_block: Called with each error before it is raised, so that the session fails even if something eats it.
-        background: What is allowed to threads that are nobody's, such as those of tracers.
+        background: What is allowed to threads that are no one's, such as those of tracers.
         in_background: Whether the caller is such a thread.
         is_live: Whether the caller runs for a call that is executed because it is live. Such a call may reach
             everything, or what `allow_hosts` names, if it names any host for live calls.

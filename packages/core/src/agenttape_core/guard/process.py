@@ -227,7 +227,7 @@ def _is_own_server(address: Any) -> bool:
 
 
 def _end(sock: socket.socket, *, is_open: bool) -> None:
-    """Let nobody wait for an answer. An event loop that watches a socket must not find it closed by somebody else."""
+    """Let no one wait for an answer. An event loop that watches a socket must not find it closed by someone else."""
     if not is_open:
         sock.close()
         return

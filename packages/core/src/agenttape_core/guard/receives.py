@@ -1,7 +1,7 @@
 """Show what sockets of this process receive to whoever watches.
 
 A program may get something from the outside without a send: a subscription, a datagram, a connection that another
-process makes. No audit event tells of these. So while somebody watches, the methods that receive are wrapped: those of
+process makes. No audit event tells of these. So while someone watches, the methods that receive are wrapped: those of
 the class in C that all classes of sockets inherit from, and those by which `ssl` reads.
 
 Not shown: what stays in the process (socket pairs), and what is received by code in C with sockets of its own, by
@@ -67,7 +67,7 @@ class Receipt(NamedTuple):
 
     @property
     def is_none(self) -> bool:
-        """True if nothing comes, and nobody waits for it: the other end has closed an idle connection, for example."""
+        """True if nothing comes, and no one waits for it: the other end has closed an idle connection, for example."""
         if self.how != "data":
             return False
         if not _is_ready(self.sock):

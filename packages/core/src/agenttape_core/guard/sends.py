@@ -1,9 +1,9 @@
 """The sends on sockets of this process, shown to whoever watches.
 
 Audit events tell of a connection when it is made, and never again: a client that keeps its connections goes out on one
-that was open before anybody looked. So while somebody watches, the methods that send are wrapped: those of the class in
+that was open before anybody looked. So while someone watches, the methods that send are wrapped: those of the class in
 C that all classes of sockets inherit from, to which `makefile`, `http.client` and the event loops of asyncio come down,
-and those of `ssl.SSLSocket`, which writes for itself. Nothing is wrapped while nobody watches.
+and those of `ssl.SSLSocket`, which writes for itself. Nothing is wrapped while no one watches.
 
 Not shown: what stays in the process (a socket pair, such as the one by which an event loop is woken), and sends of C
 code with sockets of its own, of `os.write` to the number of a socket, and of the proactor event loop of Windows.
@@ -161,7 +161,7 @@ def was_accepted(sock: Any) -> bool:
 
 
 def _is_at_a_listener(sock: socket.socket) -> bool:
-    """Return True if a socket that nobody saw begin has the port of a server.
+    """Return True if a socket that no one saw begin has the port of a server.
 
     It inherits from the one that listens that its address may be used again, which clients have no use for. That is all
     that can be known where the system does not list its ports.

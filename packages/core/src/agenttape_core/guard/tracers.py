@@ -1,7 +1,7 @@
 """Tracers and telemetry: the hosts that they report to, as integrations register them, and the code that they are.
 
 A replay is not traced unless asked. But tracers send from threads of their own what others of this process did, before
-or beside the replay, and one that is refused loses it. So a tracer's host is open to threads that are nobody's. Any
+or beside the replay, and one that is refused loses it. So a tracer's host is open to threads that are no one's. Any
 other attempt of code that only reports on the program is refused like all, but the run does not fail for it: when it
 comes depends on nothing that the program does. It is refused in the words of a network that is down, which such code is
 made for.
@@ -23,7 +23,7 @@ TRACERS = (
     *("ddtrace", "elasticapm", "langfuse", "llama_index.observability", "logfire", "newrelic", "openinference"),
     *("openlit", "opentelemetry", "phoenix.otel", "posthog", "sentry_sdk", "traceloop"),
 )
-"""Packages and modules that report when something happened, under ids that occur once: a replay is a run of its own.
+"""Packages and modules that report when something happened, under ids that occur once: a replay is its own run.
 LangSmith's are not among them: LangChain hands their runs to the program, so a replay has equal ones."""
 
 _REPORTERS = (
@@ -107,7 +107,7 @@ _DISTRIBUTIONS = {
     "scarf": "scarf-sdk",
     "segment": "segment-analytics",
 }
-"""The distributions of the packages above that have another name. Those of a name and a dash count, too."""
+"""The distributions of the packages above that have another name. Those of a name and a dash count too."""
 
 
 @functools.lru_cache(4096)

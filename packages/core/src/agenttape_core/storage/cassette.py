@@ -100,7 +100,7 @@ class Cassette:
 
     @property
     def has_stamps(self) -> bool:
-        """True if the stamps of its records stand in the volatile block."""
+        """True if the stamps of its records are in the volatile block."""
         return self._stamps is not None
 
     @cached_property
@@ -123,7 +123,7 @@ class Cassette:
 
         Raises:
             CassetteFormatError: The record is malformed.
-            KeyError: There is no such interaction.
+            KeyError: There's no such interaction.
         """
         span = self._spans[self._positions[number]]
         try:
@@ -354,7 +354,7 @@ class Cassette:
         return attach(part, self._assets.read, shows_lost=self._shows_lost)
 
     def show_lost(self) -> Cassette:
-        """Let a sentence stand in the place of each asset that is missing or changed from now on, and return this.
+        """Let a sentence replace each asset that is missing or changed from now on, and return this.
 
         For verbs that show a cassette to a person: one lost asset hides one value. What replays, checks or validates
         must not call it.
@@ -391,7 +391,7 @@ def open_cassette(path: Path | str) -> Cassette:
         path: A `.yaml`, `.yml` or `.jsonl` file, each also with `.gz` or `.zst` after it, or the URL of one.
 
     Raises:
-        CassetteNotFoundError: There is no file.
+        CassetteNotFoundError: There's no file.
         CassetteVersionError: It is of a newer format.
         CassetteFormatError: It is cut off or malformed; the error has the line.
         ConfigurationError: The suffix is not known, or the URL needs a module that is not installed.

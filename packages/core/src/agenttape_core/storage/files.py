@@ -91,7 +91,7 @@ def read_bytes(path: Location) -> bytes:
     Windows it could not be replaced.
 
     Raises:
-        CassetteNotFoundError: There is no file.
+        CassetteNotFoundError: There's no file.
         CassetteFormatError: It cannot be read or unpacked, or is larger than the limit.
     """
     packing = file_kind(path).packing

@@ -70,7 +70,7 @@ class Journal:
         target: The cassette that `commit` will replace. Missing folders are created.
         header: What is known of the header now, for a recovery after a crash.
         is_unique: Whether the name of the cassette was drawn for this recording, so that nothing can be left there of
-            an earlier one, and nobody has to look through its folder.
+            an earlier one, and no one has to look through its folder.
         is_quiet: Whether records that have no room anywhere are kept in memory without an error, until `commit`.
 
     Raises:
@@ -127,7 +127,7 @@ class Journal:
 
         Raises:
             UnrecordableValueError: Something in it is not plain data; nothing was written.
-            CassetteWriteError: There is no room for it beside the cassette. It is kept elsewhere, with all before it.
+            CassetteWriteError: There's no room for it beside the cassette. It is kept elsewhere, with all before it.
             SessionStateError: The journal is closed, or of the process that this one was forked from.
         """
         self._append_interaction(interaction, timing, order)

@@ -40,7 +40,7 @@ class JournalFile:
 
     Args:
         path: The file. There is none yet.
-        target: The cassette that it belongs to, which says where to go when there is no room.
+        target: The cassette that it belongs to, which shows where to go when there's no room.
         first: The first line.
 
     Raises:
@@ -78,7 +78,7 @@ class JournalFile:
         """Write a line, and before it those that had no room. It is there or not, whatever interrupts this.
 
         Raises:
-            OSError: There is no room here. The line is kept: in a file elsewhere, where `path` is from now on, or in
+            OSError: There's no room here. The line is kept: in a file elsewhere, where `path` is from now on, or in
                 memory.
         """
         self._held.append(_Held(line, is_numbered))

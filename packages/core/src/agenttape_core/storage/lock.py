@@ -49,7 +49,7 @@ _NOTE = re.compile(rb"(?:[0-9]+ [^\r\n]*)?")
 """All that a lock of ours holds. Its first word is the process."""
 _LONGEST_NOTE = 4096
 _ATTEMPTS, _PAUSE = 10, 0.01
-"""The number of attempts, and the seconds between them, to take a lock that nobody seems to hold."""
+"""The number of attempts, and the seconds between them, to take a lock that no one seems to hold."""
 _LINE_BREAKS = re.compile(r"[\r\n]")
 _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
@@ -174,7 +174,7 @@ def _acquire(target: Location, path: Path) -> int:
 
 
 def _lock_soon(descriptor: int) -> None:
-    """Lock a file, with a little patience while its note is of nobody: then someone only asks for its `holder`."""
+    """Lock a file, with a little patience while its note is of no one: then someone only asks for its `holder`."""
     for _ in range(_ATTEMPTS):
         try:
             return _lock(descriptor)

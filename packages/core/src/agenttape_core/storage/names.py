@@ -21,7 +21,7 @@ _FOREIGN = frozenset(
 """Suffixes of other sorts of files. A name with one is that of a file, and not the bare name of a cassette."""
 
 GOLDEN = ".golden.yaml"
-"""The end of the names of golden values, which are no cassettes."""
+"""The end of the names of golden values, which aren't cassettes."""
 
 
 def cassette_path(name_or_path: str | Path, cassette_dir: str | Path, start: Path | None = None) -> Location:

@@ -19,7 +19,7 @@ class Preface(NamedTuple):
         header: The header without times.
         timings: The times of interactions, as they are written.
         step_timings: The times of steps, as they are written.
-        stamps: The stamps of the records, if they stand in the header.
+        stamps: The stamps of the records, if they are in the header.
         has_assets: Whether records have assets beside the file.
     """
 

@@ -53,7 +53,7 @@ def recover(journal: Path | str, target: Path | str | None = None) -> Location:
         The cassette that was written.
 
     Raises:
-        CassetteNotFoundError: There is no such journal.
+        CassetteNotFoundError: There's no such journal.
         CassetteFormatError: The journal is malformed before its last line.
         CassetteLockedError: It is being written, or its target is.
         CassetteWriteError: The cassette could not be written; the journal is kept.
@@ -90,7 +90,7 @@ def unfinished(journal: Path) -> tuple[Header, list[AnyRecord]]:
         journal: The journal. A torn last line is dropped.
 
     Raises:
-        CassetteNotFoundError: There is no such journal.
+        CassetteNotFoundError: There's no such journal.
         CassetteFormatError: It is malformed before its last line.
     """
     header, lines = read_journal(journal, _content(journal))
@@ -98,7 +98,7 @@ def unfinished(journal: Path) -> tuple[Header, list[AnyRecord]]:
 
 
 def names_of_recovered(target: Path) -> list[Path]:
-    """Return the cassettes that were made of unfinished recordings over this one, and stand beside it."""
+    """Return the cassettes that were made of unfinished recordings over this one, and are next to it."""
     named = (path for path in _recovered_names(target) if isinstance(path, Path))
     return list(itertools.takewhile(Path.exists, named))
 
@@ -145,7 +145,7 @@ def _free_name(original: Location) -> Location:
 
 
 ASIDE = ".broken"
-"""The end of the name under which an unreadable file is kept when its cassette is recorded anew."""
+"""The end of the name under which an unreadable file is kept when its cassette is recorded again."""
 
 
 def put_aside(target: Location, *, kept_in: Path | None = None) -> Location | None:
@@ -158,11 +158,11 @@ def put_aside(target: Location, *, kept_in: Path | None = None) -> Location | No
         kept_in: The journal that holds the new recording, named when the copy cannot be written.
 
     Returns:
-        The copy, `NAME.yaml.broken`, which has the assets as well; `None` if there is no such need.
+        The copy, `NAME.yaml.broken`, which has the assets as well; `None` if there's no such need.
 
     Raises:
-        CassetteVersionError: It is of a newer format, so it is good for somebody.
-        CassetteFormatError: Nobody can tell what it holds, so it must not be replaced.
+        CassetteVersionError: It is of a newer format, so it is good for someone.
+        CassetteFormatError: No one can tell what it holds, so it must not be replaced.
         CassetteWriteError: The copy could not be written.
     """
     try:

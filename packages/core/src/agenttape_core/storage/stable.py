@@ -21,7 +21,7 @@ def stable_text(path: Path) -> str:
         path: A cassette file of either layout, packed or not.
 
     Raises:
-        CassetteError: If there is none, or it cannot be unpacked, or is no text of such a layout.
+        CassetteError: If there is none, or it cannot be unpacked, or isn't a text of such a layout.
     """
     try:
         text = read_bytes(path).decode()

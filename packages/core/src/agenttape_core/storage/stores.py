@@ -31,7 +31,7 @@ class Store(Protocol):
         """
 
     def save(self, key: str, data: bytes, *, kept_in: Path | None = None) -> None:
-        """Write a file in the place of what is there.
+        """Write a file in place of what is there.
 
         Args:
             key: The file.
@@ -46,7 +46,7 @@ class Store(Protocol):
         """Remove files of a folder, and the folder if it is empty then. What cannot be removed is left."""
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder; none if there is no such folder.
+        """The names in a folder; none if there's no such folder.
 
         Raises:
             OSError: It cannot be read.

@@ -61,14 +61,14 @@ def write_cassette(
     those that only the old cassette had are removed afterwards.
 
     Args:
-        path: The file, or its URL; its suffix says how it is written. Missing folders are created.
+        path: The file, or its URL; its suffix shows how it is written. Missing folders are created.
         header: The header, with the timings of the records by number.
         records: The interactions and steps in the order of the file, the numbers of either sort growing.
         kept_in: A journal that holds the same recording, named when the file cannot be written.
         are_plain: Whether all records were read from files, and are plain data for certain.
 
     Raises:
-        CassetteWriteError: It could not be written; the old file is untouched and the error says where the
+        CassetteWriteError: It could not be written; the old file is untouched and the error shows where the
             recording is kept.
         UnrecordableValueError: Something in it is not plain data.
         ConfigurationError: The suffix is not known.
@@ -108,7 +108,7 @@ def pieces_of(
     """Return what a cassette is made of, not packed, whose assets are apart already: see `Cassette(attached=False)`.
 
     Args:
-        path: The file, whose suffix says how it is written.
+        path: The file, whose suffix shows how it is written.
         header: The header, with the timings of the records by number.
         records: As for `write_cassette`.
         whole: Whether each record is to stand for itself, its stamps in it.

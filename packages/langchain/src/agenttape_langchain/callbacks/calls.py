@@ -124,7 +124,7 @@ class ObservedModel(ObservedStream):
 
 
 class ObservedCompletion(ObservedModel):
-    """A call of a text model, which may have several prompts: for callbacks each is a run of its own.
+    """A call of a text model, which may have several prompts: for callbacks each is its own run.
 
     Args:
         crossing: Its crossing.

@@ -111,7 +111,7 @@ class TapeCallbackHandler(InlineHandler):
         """Write all that was observed to the cassette: now, or when the open runs have ended.
 
         Raises:
-            CassetteError: If it cannot be written; the message says where the recording is kept.
+            CassetteError: If it cannot be written; the message shows where the recording is kept.
         """
         self._observing.flush()
 

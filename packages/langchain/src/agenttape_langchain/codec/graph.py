@@ -81,7 +81,7 @@ def _unnamed(value: Any) -> Iterator[BaseMessage]:
 
 
 def _same(messages: list[BaseMessage]) -> list[list[int]]:
-    """Return the places of each message that stands in several."""
+    """Return the places of each message that is in several."""
     places: dict[int, list[int]] = {}
     for place, message in enumerate(messages):
         places.setdefault(id(message), []).append(place)

@@ -51,7 +51,7 @@ def split_result(result: ChatResult) -> list[ChatGenerationChunk]:
     - an empty `generation_info` and an empty `id`, which become None;
     - of a tool call: keys other than name, args, id and type, and arguments that are not JSON (they become text);
     - of an invalid tool call: its `error`; and if its arguments are the beginning of a JSON object, or empty, it
-      becomes a valid call; valid calls that stand in `additional_kwargs` only are found there again;
+      becomes a valid call; valid calls that are in `additional_kwargs` only are found there again;
     - with `output_version` v1: text arguments of server tool calls inside the content (they are parsed).
 
     Raises:

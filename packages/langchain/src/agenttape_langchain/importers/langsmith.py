@@ -242,7 +242,7 @@ def import_langsmith(
 
     Args:
         source: The file: a list of runs, JSON lines, or a mapping with the list under `runs`; also compressed by gzip.
-            Or the id of a run, if there is no such file: it is read from LangSmith with all runs below it.
+            Or the id of a run, if there's no such file: it is read from LangSmith with all runs below it.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.

@@ -31,7 +31,7 @@ def fetched_run(run_id: str, client: Client | None) -> list[dict[str, Any]]:
         client: The client; by default one that the environment describes.
 
     Raises:
-        CassetteNotFoundError: If there is no such run.
+        CassetteNotFoundError: If there's no such run.
         ConfigurationError: If LangSmith cannot be reached, or refuses.
     """
     try:

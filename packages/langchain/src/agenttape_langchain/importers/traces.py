@@ -226,7 +226,7 @@ def _messages(plain: Mapping[str, Any]) -> list[BaseMessage]:
 
 
 def _named(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return messages with the names of the tools that results are of: LangChain sets them, and nobody sends them."""
+    """Return messages with the names of the tools that results are of: LangChain sets them, and no one sends them."""
     names = tool_names(messages)
     return [
         message.model_copy(update={"name": names.get(message.tool_call_id)})

@@ -29,7 +29,7 @@ class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
         pace: The duration of an answer, as for `ReplayChatModel`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no call of a compressor, or not of that one.
     """
 

@@ -23,7 +23,7 @@ class ReplayEmbeddings(StandIn, Embeddings):
         options: `on_repeat` and `pace`, as for `ReplayChatModel`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no embeddings, or not of that model.
     """
 

@@ -29,7 +29,7 @@ class ReplayLLM(StandIn, BaseLLM):
         options: Options of every text model.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no completion, or not of that model.
     """
 

@@ -52,7 +52,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
         options: Options of every chat model; `output_version` must be that of the recorded model.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no chat, or not of that model.
     """
 
@@ -156,7 +156,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
 
         Args:
             schema: The schema, as for every chat model.
-            include_raw: Whether to return the message, too, as for every chat model.
+            include_raw: Whether to return the message too, as for every chat model.
             kwargs: `method` (`json_schema`, `function_calling`, `json_mode`), if the cassette holds several, and other
                 options of the recorded model.
         """

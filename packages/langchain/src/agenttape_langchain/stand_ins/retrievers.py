@@ -29,7 +29,7 @@ class ReplayRetriever(StandIn, BaseRetriever):
         options: Options of every retriever.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no search of a retriever, or not of that one.
     """
 

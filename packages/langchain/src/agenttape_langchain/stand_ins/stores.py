@@ -24,7 +24,7 @@ class ReplayStore(Replaying, BaseStore[str, Any]):
         options: `on_repeat` and `pace`, as for `ReplayChatModel`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no call of a key-value store, or not of that one.
     """
 

@@ -38,7 +38,7 @@ class ReplayTool(StandIn, BaseTool):
             returned a tuple of two.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no call of the tool, or no description of it.
     """
 

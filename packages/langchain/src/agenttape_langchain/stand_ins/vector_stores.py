@@ -26,7 +26,7 @@ class ReplayVectorStore(Replaying, VectorStore):
         options: `on_repeat` and `pace`, as for `ReplayChatModel`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no call of a vector store, or not of that one.
     """
 

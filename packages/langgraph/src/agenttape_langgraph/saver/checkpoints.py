@@ -40,7 +40,7 @@ class Row(NamedTuple):
     parent_id: str | None
     namespace: int
     ancestor_id: str | None
-    """The parent, also if that was pruned."""
+    """The parent, even if that was pruned."""
     slots: bytes | None
     body: bytes
     metadata: bytes

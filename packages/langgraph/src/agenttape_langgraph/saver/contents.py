@@ -48,7 +48,7 @@ SELECT id, piece FROM chain
 """The end of a chain, up to the first link that anything else has."""
 _DELETE_UNUSED_PIECE = "DELETE FROM pieces WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM links WHERE piece = ?1)"
 _DAMAGE = (IndexError, TypeError, ValueError)
-"""Errors of damaged bytes; where damage makes other types of them, too."""
+"""Errors of damaged bytes; where damage makes other types of them too."""
 
 Value = Typed | Content
 """A serialised value on its way into the file: small, or to be stored by content."""
@@ -95,9 +95,9 @@ def _extend_chain(connection: sqlite3.Connection, seal: Seal, value: Content) ->
 
 
 def _longest_known(connection: sqlite3.Connection, seal: Seal, value: Content) -> tuple[int, int | None]:
-    """Return the number of links of a chain that are stored, and the last of them; all links before it are stored, too.
+    """Return the number of links of a chain that are stored, and the last of them; all links before it are stored too.
 
-    Usually a list grew by one or two items, so the search begins at the end and goes on by halves.
+    Usually a list grew by one or two items, so the search begins at the end and continues by halves.
     """
     found: int | None = None
     low, high, step = 0, len(value.pieces), 1

@@ -97,7 +97,7 @@ class Database:
         patience: Seconds to wait for another process that is writing.
 
     Raises:
-        CassetteNotFoundError: There is no file, with `read_only`.
+        CassetteNotFoundError: There's no file, with `read_only`.
         CassetteFormatError: The file is not a database, or a foreign one.
         CassetteVersionError: It is of a newer version of this library.
         CassetteLockedError: Another process kept it locked for longer than the patience.
@@ -204,7 +204,7 @@ class Database:
                 connection.execute(f"PRAGMA busy_timeout = {self._patience * 1000:.0f}")
 
     def tidy_soon(self, *, empty_log: bool = True) -> None:
-        """Release the space of deleted data at once, or, where much is deleted in a row, while the program goes on.
+        """Release the space of deleted data at once, or, where much is deleted in a row, while the program continues.
 
         To overwrite data on the disk, the disk is flushed, which takes longer than the deletion. So the first deletions
         of a series wait for that, and the others leave it to a thread of this database. `close` waits for the thread.
@@ -235,7 +235,7 @@ class Database:
             return 0
 
     def _tidy_beside(self) -> None:
-        """Merge the log into the file by a connection of its own, which nobody waits for."""
+        """Merge the log into the file by its own connection, which no one waits for."""
         with self._pool_lock:
             self._is_tidying = False
         assert isinstance(self.path, Path)
@@ -246,7 +246,7 @@ class Database:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     async def run(self, call: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Call a function in a thread of this database, so that the event loop goes on.
+        """Call a function in a thread of this database, so that the event loop continues.
 
         The threads are not those of the loop, which may all be busy with nodes that wait for the saver.
         """
@@ -357,7 +357,7 @@ _of_parent: list[sqlite3.Connection | None] = []
 
 
 def _abandon(connection: sqlite3.Connection, process: int) -> None:
-    """Close a connection that nobody closed."""
+    """Close a connection that no one closed."""
     if process == os.getpid():
         connection.close()
 

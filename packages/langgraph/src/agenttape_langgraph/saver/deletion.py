@@ -139,7 +139,7 @@ def copy_thread(connection: sqlite3.Connection, source: str, target: str) -> Non
 
 
 def _also_in(connection: sqlite3.Connection, namespace: int, other: int) -> list[_Gone]:
-    """Return the checkpoints of a namespace that another one has, too."""
+    """Return the checkpoints of a namespace that another one has too."""
     return connection.execute(
         "SELECT id, checkpoint_id, slots FROM checkpoints WHERE namespace = ? AND checkpoint_id IN"
         " (SELECT checkpoint_id FROM checkpoints WHERE namespace = ?)",

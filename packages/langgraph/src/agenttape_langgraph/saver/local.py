@@ -110,7 +110,7 @@ def delta_history(
 
 
 def parent_of(connection: sqlite3.Connection, row: Row) -> Row | None:
-    """Return the parent of a checkpoint, also if it was pruned."""
+    """Return the parent of a checkpoint, even if it was pruned."""
     if row.ancestor_id is None:
         return None
     found = connection.execute(
@@ -234,7 +234,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store the writes of a task on a checkpoint. A write that is stored already stays as it is."""
+        """Store the writes of a task on a checkpoint. A write that is stored already doesn't change."""
         place = config["configurable"]
         seal = self._seal()
         if self._redacted is not None:
@@ -286,7 +286,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
         too: the checkpoints that these are built from are kept, and neither listed nor found.
 
         Raises:
-            ConfigurationError: There is no such strategy, or `thread_ids` is a single id.
+            ConfigurationError: There's no such strategy, or `thread_ids` is a single id.
         """
         _are_ids(thread_ids)
         if strategy not in {"keep_latest", "delete"}:

@@ -71,7 +71,7 @@ def _coders() -> _Coders:
 
 
 def pack(data: Piece) -> tuple[int, Piece]:
-    """Return a way of packing, and the packed bytes. Bytes that would not get smaller stay as they are."""
+    """Return a way of packing, and the packed bytes. Bytes that would not get smaller don't change."""
     if len(data) < _WORTH_IT:
         return PLAIN, data
     if _zstandard() is None:

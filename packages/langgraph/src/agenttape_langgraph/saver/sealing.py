@@ -24,7 +24,7 @@ from agenttape_langgraph.saver.splitting import Piece, split
 
 _SEALED = 0x80
 _BOUND = 0x40
-"""The bit of a way of packing that says that the checksum is also of the digest: the piece is that of its row."""
+"""The bit of a way of packing that shows that the checksum is also of the digest: the piece is that of its row."""
 _SUM, _WHOLE = 4, 0x2144DF1C
 """The length of a checksum; and the checksum of any bytes that end with their own, the lowest byte first."""
 _DIGEST = 20

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 _MORE = 0x80
-"""The bit of a byte of a number that says that another byte follows."""
+"""The bit of a byte of a number that shows that another byte follows."""
 _BITS = 7
 _MOST_BITS = 64
 _SUM = 4

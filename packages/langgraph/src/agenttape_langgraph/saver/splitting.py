@@ -1,6 +1,6 @@
 """Split serialised bytes, so that a value that grew shares its pieces with its former self.
 
-A list of messages is serialised anew at every step, and only its end is new. It is split where the next serialisation
+A list of messages is serialised again at every step, and only its end is new. It is split where the next serialisation
 is likely to have the same bytes: after each large item of msgpack, or near punctuation in any other format. The splits
 carry no meaning: the pieces joined are the bytes, and a bad split only costs space.
 """
@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 _ITEM = 128
-"""An item of at least so many bytes is a piece of its own."""
+"""An item of at least so many bytes is its own piece."""
 _RUN = 512
 """Smaller items are gathered into pieces of at least so many bytes."""
 _NESTED = 4096
-"""A larger extension (an object) is split inside, too."""
+"""A larger extension (an object) is split inside too."""
 _LIST = 4
 """The length of a list with so many items is likely to change: the split is after it."""
 _LARGE = 1 << 14

@@ -21,7 +21,7 @@ def edited_answers(cassette: Cassette, answers: Answers) -> dict[int, Change]:
     """Return the changes for edited answers, by the number of the interaction.
 
     Raises:
-        ConfigurationError: If there is no such interaction, or several have the address.
+        ConfigurationError: If there's no such interaction, or several have the address.
     """
     changes: dict[int, Change] = {}
     for key, answer in answers.items():

@@ -262,7 +262,7 @@ def _fork_point(run: RecordedRun, request: ForkRequest) -> Edit | None:
 
 
 def _check_answers(step: RecordedStep, resume: object) -> None:
-    """Check that an answer to several questions says which it is for, as LangGraph wants it."""
+    """Check that an answer to several questions names which it is for, as LangGraph wants it."""
     ids = [one.id for one in step.interrupts]
     if len(ids) <= 1 or (isinstance(resume, dict) and resume and all(key in ids for key in resume)):
         return

@@ -71,7 +71,7 @@ class Invocation:
     Args:
         number: 1-based, within its thread.
         address: The address of its run in the cassette.
-        input: Its input as plain data; `None` to go on after a stop.
+        input: Its input as plain data; `None` to continue after a stop.
         configurable: The plain values of its configuration, without the thread.
         failed: Whether it ended with an error.
         died_after: The superstep after which its process died; `None` if it ended.
@@ -124,7 +124,7 @@ class Invocation:
 
     @property
     def is_fresh(self) -> bool:
-        """True for a new input; false for an answer, or if the run goes on."""
+        """True for a new input; false for an answer, or if the run continues."""
         return self.input is not None and self._command is None
 
     def lives_on(self) -> Invocation:

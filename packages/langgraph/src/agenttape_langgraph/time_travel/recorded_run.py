@@ -118,7 +118,7 @@ class RecordedRun:
         """Return the step of a number.
 
         Raises:
-            ConfigurationError: If there is no such step.
+            ConfigurationError: If there's no such step.
         """
         number = chosen.number if isinstance(chosen, RecordedStep) else chosen
         if type(number) is not int or not 1 <= number <= len(self.steps):
@@ -168,7 +168,7 @@ def steps_of(cassette: str | Location | Cassette, thread_id: str | None = None) 
         thread_id: The thread. It may be left out if the cassette has only one.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no run of a graph, or several threads to choose from.
     """
     return RecordedRun(named_cassette(cassette), thread_id).steps
@@ -238,7 +238,7 @@ def _last_superstep(cassette: Cassette, address: str, following: Step | None) ->
 
 
 def _supersteps(addresses: Iterable[str], graph: str) -> dict[str, int]:
-    """Return the nodes of a graph that addresses lie in, as their labels, with their supersteps."""
+    """Return the nodes of a graph that addresses are in, as their labels, with their supersteps."""
     labels = {address[len(graph) + 1 :].partition("/")[0] for address in addresses if address.startswith(f"{graph}/")}
     found = {label: _STEP.fullmatch(label) for label in labels}
     return {label: int(match["superstep"]) for label, match in found.items() if match is not None}
@@ -259,7 +259,7 @@ def _with_questions(cassette: Cassette, invocations: Sequence[Invocation]) -> tu
 
 
 def _questions(cassette: Cassette) -> dict[str, list[Question]]:
-    """Return the questions of each invocation by its address. A node raises the questions of its subgraph, too."""
+    """Return the questions of each invocation by its address. A node raises the questions of its subgraph too."""
     found: dict[str, list[Question]] = {}
     for step in cassette.steps():
         if step.kind == "node" and step.address.count("/") == 1:

@@ -73,7 +73,7 @@ class StoppingSaver(InMemorySaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Keep a checkpoint; stop the graph if it is the place of an edit, and then all that goes on beside it."""
+        """Keep a checkpoint; stop the graph if it is the place of an edit, and then all that continues beside it."""
         if self._stopped_at is not None:
             raise Stopped
         graph = _graph()

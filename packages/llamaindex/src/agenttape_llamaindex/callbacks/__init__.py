@@ -254,7 +254,7 @@ class TapeEventHandler(BaseEventHandler):
         """Write everything observed so far to the cassette: now, or when the open spans have ended.
 
         Raises:
-            CassetteError: If it cannot be written; the message says where the recording is kept.
+            CassetteError: If it cannot be written; the message shows where the recording is kept.
         """
         self._observing.flush()
 
@@ -262,7 +262,7 @@ class TapeEventHandler(BaseEventHandler):
         """Write everything observed to the cassette, and stop observing. Open spans are cut off here.
 
         Raises:
-            CassetteError: If it cannot be written; the message says where the recording is kept.
+            CassetteError: If it cannot be written; the message shows where the recording is kept.
         """
         self.detach()
         self._observing.close()

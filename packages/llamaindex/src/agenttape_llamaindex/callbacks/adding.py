@@ -54,7 +54,7 @@ class _Wrapped:
                 _put(attaching(self._real))
 
     def release(self) -> None:
-        """Put it back, if there is no other handler."""
+        """Put it back, if there's no other handler."""
         with self._lock:
             self._users -= 1
             if self._users == 0:

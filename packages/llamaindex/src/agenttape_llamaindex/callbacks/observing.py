@@ -149,7 +149,7 @@ class Observing(Observer[OpenSpan]):
         self._is_closed = False
 
     def receive(self, report: Callable[..., None], *arguments: Any) -> None:
-        """Handle a report, unless the observation is closed: dispatchers that were copied go on reporting."""
+        """Handle a report, unless the observation is closed: dispatchers that were copied continue reporting."""
         if not self._is_closed:
             super().receive(report, *arguments)
 
@@ -219,7 +219,7 @@ class Observing(Observer[OpenSpan]):
         return self.open_runs.get(span_id) if span_id is not None else None
 
     def returned(self, span_id: str, result: Any) -> None:
-        """Record a span that has ended. The stream that it may have returned goes on."""
+        """Record a span that has ended. The stream that it may have returned continues."""
         span = self._span(span_id)
         if span is None:
             return

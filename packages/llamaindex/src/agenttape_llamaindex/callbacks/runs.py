@@ -69,7 +69,7 @@ class HiddenLeaf:
 
 @dataclass(slots=True, kw_only=True)
 class OpenSpan(OpenRun):
-    """A span that goes on, or whose stream is not read to its end.
+    """A span that continues, or whose stream is not read to its end.
 
     Args:
         instance: The object whose method it is.
@@ -79,7 +79,7 @@ class OpenSpan(OpenRun):
         inside: The spans of the leaf methods of the same object that this one has called; see `delegation`.
         run: The record of the workflow run that it is.
         agent: The agent of a workflow of several that acts.
-        has_ended: Whether the method has returned; its stream may go on.
+        has_ended: Whether the method has returned; its stream may continue.
         error: The error that it failed with.
     """
 
@@ -105,7 +105,7 @@ class OpenSpan(OpenRun):
 
     @property
     def is_part(self) -> bool:
-        """True if another leaf method of the same object has called it: only that one's end tells what is recorded."""
+        """True if another leaf method of the same object has called it: only that one's end shows what is recorded."""
         return self.leaf is not None and self.leaf.outer is not None
 
     @property

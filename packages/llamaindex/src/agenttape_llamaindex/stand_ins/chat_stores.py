@@ -26,7 +26,7 @@ class ReplayChatStore(StandIn, BaseChatStore):
         options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no call of a chat store, or none of that one.
     """
 
@@ -59,7 +59,7 @@ class ReplayMemory(StandIn, BaseMemory):
         options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no call of a memory, or none of that one.
     """
 

@@ -30,7 +30,7 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
         options: The options of every embedding model; `embed_batch_size` has to be that of the recorded model.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no embeddings, or none of that model.
     """
 
@@ -105,7 +105,7 @@ class ReplaySparseEmbedding(StandIn, BaseSparseEmbedding):
         options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no sparse embeddings, or none of that model.
     """
 

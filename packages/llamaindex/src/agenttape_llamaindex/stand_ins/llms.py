@@ -74,7 +74,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         options: The options of every LLM, such as `system_prompt`, `output_parser` and `pydantic_program_mode`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no chat and no completion, or none of that model.
     """
 

@@ -30,7 +30,7 @@ def recorded_methods(
         options: `on_repeat` and `pace`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no such call.
     """
 

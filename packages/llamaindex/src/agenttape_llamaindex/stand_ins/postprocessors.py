@@ -26,7 +26,7 @@ class ReplayNodePostprocessor(StandIn, BaseNodePostprocessor):
         options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no call of a postprocessor, or none of that one.
     """
 

@@ -27,7 +27,7 @@ class ReplayRetriever(StandIn, BaseRetriever):
         options: The options of every retriever.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no search of a retriever, or none of that retriever.
     """
 

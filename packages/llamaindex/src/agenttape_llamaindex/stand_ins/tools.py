@@ -56,7 +56,7 @@ class ReplayTool(StandIn, FunctionTool):
         options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no call of the tool, or no description of it.
     """
 

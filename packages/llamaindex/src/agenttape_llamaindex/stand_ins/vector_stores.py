@@ -28,7 +28,7 @@ class ReplayVectorStore(StandIn, BasePydanticVectorStore):
         options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If there's no such cassette, or it cannot be read.
         ConfigurationError: If it holds no call of a vector store, or none of that one.
     """
 

@@ -83,7 +83,7 @@ class _Written:
         return {**self.bare, "value": filled(self.bare["value"], self.messages)} if self.messages else self.bare
 
     def shared(self, plain: Any, other: Any) -> int:
-        """Return the number of messages at the beginning of its conversations that those of another event have, too.
+        """Return the number of messages at the beginning of its conversations that those of another event have too.
 
         Args:
             plain: Its plain data.
@@ -188,7 +188,7 @@ class EventWriter:
 
 
 def is_steady(event: Event) -> bool:
-    """Return whether nobody changes an event after it was passed on: it is one of the framework's agents."""
+    """Return whether no one changes an event after it was passed on: it is one of the framework's agents."""
     return type(event).__module__.startswith(_OF_AGENTS)
 
 

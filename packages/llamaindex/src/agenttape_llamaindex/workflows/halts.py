@@ -74,7 +74,7 @@ class _Wrapped:
                 self._put(ending_streams(self._real[0]), raising_halts(self._real[1]))
 
     def release(self) -> None:
-        """Put them back, if nobody else needs them wrapped."""
+        """Put them back, if no one else needs them wrapped."""
         with self._lock:
             self._uses -= 1
             if self._uses == 0:

@@ -31,7 +31,7 @@ _Scheduled = tuple[float, int, WorkflowTick]
 _GRACE = 1.0
 """Seconds for which the loop waits for what comes next, while something else has come."""
 _APART = 0.001
-"""The seconds between the moments at which two attempts are due: moments that are nearer have been told apart, too."""
+"""The seconds between the moments at which two attempts are due: moments that are nearer have been told apart too."""
 _ENDS_OF_WAITS = frozenset({"wakeup", "waiter_timeout"})
 """The kinds of ticks that end a wait of a step: before another attempt, or for an event that did not come in time."""
 _TIMEOUT = "timeout"
@@ -39,7 +39,7 @@ _TIMEOUT = "timeout"
 
 
 class _Taken(NamedTuple):
-    """A tick, as far as it tells what the loop took up.
+    """A tick, as far as it shows what the loop took up.
 
     Args:
         kind: The kind of tick.

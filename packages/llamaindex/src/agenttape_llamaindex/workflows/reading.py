@@ -97,7 +97,7 @@ class RecordedRun:
 
     Args:
         address: Its address.
-        snapshot: The state that it began with, if it did not begin anew.
+        snapshot: The state that it began with, if it did not begin again.
         has_steps: Whether its events and its state were recorded; if not, its ticks are of use for their order only.
         ticks: The ticks that drove it, in order.
     """
@@ -135,7 +135,7 @@ def steps_of(cassette: str | Path, *, run: int | None = None) -> list[RecordedSt
             other.
 
     Raises:
-        CassetteNotFoundError: If there is no such file.
+        CassetteNotFoundError: If there's no such file.
         CassetteError: If it cannot be read.
         ConfigurationError: If it has no steps of a workflow, or no such run.
     """
@@ -181,7 +181,7 @@ def recorded_run(cassette: str | Path, run: int) -> RecordedRun:
     """Return a recorded run of a workflow: 0 is the first, -1 the last.
 
     Raises:
-        ConfigurationError: If there is no such run.
+        ConfigurationError: If there's no such run.
     """
     runs = recorded_runs(cassette)
     if not -len(runs) <= run < len(runs):
@@ -252,13 +252,13 @@ class _Reader:
         return self._resolved(self._whole("state", NOTHING))
 
     def _published(self, one: Any) -> Any:
-        """Return an event of the stream: older recordings have it in the place of its number."""
+        """Return an event of the stream: older recordings have it in place of its number."""
         if isinstance(one, int):
             return self._events[one]
         return self._whole(f"published:{one['event']}", one.get("value", NOTHING))
 
     def _resolved(self, plain: Any) -> Any:
-        """Return plain data with the events in the place of their references."""
+        """Return plain data with the events in place of their references."""
         if isinstance(plain, dict):
             if plain.keys() == {EVENT}:
                 return self._events[plain[EVENT]]

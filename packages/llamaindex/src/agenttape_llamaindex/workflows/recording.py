@@ -1,4 +1,4 @@
-"""The recording of one run of a workflow while it goes on: its ticks become steps."""
+"""The recording of one run of a workflow while it continues: its ticks become steps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ReceivedTick:
         waits: Whether the run waits for an event because of it.
         outside: Whether it is an event that the run did not send to itself.
         state: The state of the run after it, if it may have changed.
-        snapshot: The state that the run began with, if it did not begin anew.
+        snapshot: The state that the run began with, if it did not begin again.
     """
 
     seq: int

@@ -27,7 +27,7 @@ def context_at(
     run: int = -1,
     state_update: Mapping[str, Any] | None = None,
 ) -> Context[Any]:
-    """Return the context of a recorded workflow as it was after a step; `workflow.run(ctx=...)` goes on from there.
+    """Return the context of a recorded workflow as it was after a step; `workflow.run(ctx=...)` continues from there.
 
     No step function runs for that: the state is the recorded one, and the events that were on their way to the next
     steps still are.
@@ -40,7 +40,7 @@ def context_at(
         state_update: Values of the context's store to set: edits, and objects that could not be recorded.
 
     Raises:
-        CassetteNotFoundError: If there is no such file.
+        CassetteNotFoundError: If there's no such file.
         CassetteError: If it cannot be read.
         ConfigurationError: If it has no such run or step, or one that could not be recorded whole.
     """

@@ -50,7 +50,7 @@ class TapeRuntime(BaseRuntimeDecorator):
 
 
 def listening(adapter: InternalRunAdapter, more: Sequence[TickRecorder] = ()) -> InternalRunAdapter:
-    """Return an adapter that passes its ticks to each recorder once; the same adapter if there is no recorder."""
+    """Return an adapter that passes its ticks to each recorder once; the same adapter if there's no recorder."""
     recorders = [*_recorders, *more]
     if isinstance(adapter, _ListeningAdapter):
         adapter.add(more)
@@ -122,7 +122,7 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
         return snapshottable.init_state if snapshottable is not None else None
 
     def _snapshot(self) -> Any:
-        """Return the state that the run goes on from, if it does not begin anew."""
+        """Return the state that the run continues from, if it does not begin again."""
         init = self._init_state()
         if init is None or not (init.is_running or getattr(init, "journal_seq", 0)):
             return None

@@ -32,7 +32,7 @@ class LiveState:
 
     Args:
         envelope: What the framework writes of it besides its values.
-        values: The values by key; of a state of a class of its own, the state itself under `WHOLE`. `None` if the
+        values: The values by key; of a state of its own class, the state itself under `WHOLE`. `None` if the
             framework writes a reference to the state only.
         memories: The messages of the memories among them, by the identity of the memory.
     """

@@ -1,4 +1,4 @@
-"""The form in which a tick stands in a cassette: its fields that say something, with references to its events.
+"""The form in which a tick is in a cassette: its fields that say something, with references to its events.
 
 The delivery of an event that a step has returned or sent is most of the ticks, and follows from the result of that
 step: it is an `Arrival`, which waits for the next tick and is written with it.
@@ -86,7 +86,7 @@ def plain_event(event: Event, places: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         event: The event.
-        places: The values that stand in some of its fields in the place of theirs.
+        places: The values that are in some of its fields in place of theirs.
 
     Raises:
         ValueError: If it cannot be written.
@@ -203,7 +203,7 @@ def _written_whole(tick: WorkflowTick, refer: Refer, redact: Callable[[Any], Any
 
 
 def _with_events(model: Any, put: Callable[[Event], Event]) -> Any:
-    """Return a tick, or a part of it, with others in the place of its events."""
+    """Return a tick, or a part of it, with others in place of its events."""
     update: dict[str, Any] = {}
     for name, value in vars(model).items():
         if isinstance(value, Event):
@@ -214,7 +214,7 @@ def _with_events(model: Any, put: Callable[[Event], Event]) -> Any:
 
 
 def _replaced(plain: Any, references: list[Any]) -> Any:
-    """Return plain data with references in the place of written placeholders."""
+    """Return plain data with references in place of written placeholders."""
     if type(plain) is dict:
         if plain.get("__is_pydantic") and str(plain.get("qualified_name", "")).endswith(f".{_Placeholder.__name__}"):
             return references[plain["value"]["number"]]

@@ -36,7 +36,7 @@ def due_of(tick: WorkflowTick) -> float | None:
 
 
 def retry_times(result: Any) -> tuple[float, float] | None:
-    """Return when a step has failed and the delay before its next attempt, in seconds; `None` if there is no delay."""
+    """Return when a step has failed and the delay before its next attempt, in seconds; `None` if there's no delay."""
     decision = result.retry_decision if isinstance(result, StepWorkerFailed) else None
     return (result.failed_at, decision.delay) if decision is not None and decision.delay else None
 

@@ -1,6 +1,6 @@
 """A cassette as JSON: rows with all that is recorded, independent of the storage format.
 
-The shape of the rows is documented in docs/exporting.md; `VERSION` grows when it changes.
+The shape of the rows is documented in docs/files.md; `VERSION` grows when it changes.
 """
 
 from __future__ import annotations

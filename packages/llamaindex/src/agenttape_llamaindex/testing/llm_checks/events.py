@@ -95,7 +95,7 @@ class EventChecks(LLMHooks):
 
     @check
     def test_closed_stream_ends_without_an_end(self) -> None:
-        """A stream that is closed early fires no end: there is no answer."""
+        """A stream that is closed early fires no end: there's no answer."""
         for call in self.streaming():
             llm = self.make()
             with listening() as reports:

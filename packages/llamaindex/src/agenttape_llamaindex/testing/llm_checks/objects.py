@@ -38,7 +38,7 @@ class ObjectChecks(LLMHooks):
 
     @check
     def test_metadata_agrees_with_the_class(self) -> None:
-        """An LLM whose metadata says that it calls functions is a `FunctionCallingLLM`."""
+        """An LLM whose metadata shows that it calls functions is a `FunctionCallingLLM`."""
         llm = self.make()
         if llm.metadata.is_function_calling_model:
             expect(isinstance(llm, FunctionCallingLLM), f"a {type(llm).__name__} is no FunctionCallingLLM")
