@@ -1,4 +1,4 @@
-"""Async generators that a program has left without closing them: decision 98.
+"""Async generators that a program has left without closing them: decision 14.
 
 One that nobody holds any more is closed by its event loop: where its last reference goes, or when Python's collector of
 garbage comes to it, which is at a moment of its own. A generator that raises keeps all that it held in a circle of its

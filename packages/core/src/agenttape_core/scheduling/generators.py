@@ -1,4 +1,4 @@
-"""The async generators that a program leaves without closing them: their ends are arrivals (decision 98).
+"""The async generators that a program leaves without closing them: their ends are arrivals (decision 14).
 
 One that nobody holds any more is closed by its loop: where its last reference goes, or when the collector of garbage
 comes to it. A recording notes when that was. In a replay, the collector is called where that is what comes next.
