@@ -14,7 +14,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 SETTINGS = PAGE.read_text(encoding="utf-8").partition("## Settings\n")[2].partition("\n## ")[0]
 LISTED = re.findall(r"^\| `(\w+)` \| (.*?) \|", SETTINGS, re.MULTILINE)
 ROWS = dict(LISTED)
-CALLS_ONLY = {"self", "name_or_path", "redact", "auto", "beyond", "changes", "fakes", "to", "order"}
+CALLS_ONLY = {"self", "name_or_path", "redact", "auto", "vary", "fakes", "to"}
 SETTINGS_ONLY = {"redaction_key", "redaction_rules", "run_id", "prices", "retirements"}
 
 
