@@ -32,7 +32,7 @@ def run(folder: Path) -> bool:
         print(f"         {row.number:>2} {row.kind:<11}{row.name}{f', below {row.parent}' if row.parent else ''}")
 
     replayed, session = perform("none", folder, server.base_url, reservations)
-    equal = replayed == recorded and reservations.read_text("utf-8") == lines and not session.report.executed
+    equal = replayed == recorded and reservations.read_text("utf-8") == lines and not session.report.recorded
     print(f"REPLAY   {session.report}; the service is gone, nothing was reserved")
     print(f"         answer and {len(replayed[1])} streamed events are {'equal' if equal else 'NOT EQUAL'}")
 

@@ -84,7 +84,7 @@ class Story:
         for way, answer in run.answers.items():
             print(f"      {way:<16}{shorten(answer, WIDTH - 22, placeholder=' ...')}")
         calls, lines = self.server.calls, len(self.sent())
-        executed = Counter(crossed.kind for crossed in cassette.report.executed)
+        executed = Counter(crossed.kind for crossed in cassette.report.recorded)
         self.check("model calls that the server answered", calls, calls > 0)
         self.check("postcards sent (lines in outbox.txt)", lines, lines == len(run.answers))
         recorded = f"{executed['chat']} + {executed['tool']}"
@@ -116,8 +116,8 @@ class Story:
         self.check("live model calls", self.server.calls - calls, self.server.calls == calls)
         self.check("sockets connected", self.connections.count - connections, self.connections.count == connections)
         self.check("postcards sent (outbox.txt is untouched)", len(self.sent()) - len(lines), self.sent() == lines)
-        self.check("model and tool calls executed", len(report.executed), not report.executed)
-        self.check("model and tool calls served from the cassette", len(report.served), bool(report.served))
+        self.check("model and tool calls executed", len(report.recorded), not report.recorded)
+        self.check("model and tool calls served from the cassette", len(report.replayed), bool(report.replayed))
         self.check("recorded calls never asked for", len(report.unused), not report.unused)
         fact("time", f"{run.seconds:.2f} s")
         return run

@@ -523,7 +523,7 @@ def test_equal_calls_of_concurrent_tasks() -> None:
     delays = (1, 5, 9)
     with use_cassette("c") as session:
         assert asyncio.run(main()) == recorded
-    assert {crossed.rung for crossed in session.report.served} == {"exact"}
+    assert {crossed.rung for crossed in session.report.replayed} == {"exact"}
 
 
 def test_equal_calls_of_threads() -> None:
@@ -545,7 +545,7 @@ def test_equal_calls_of_threads() -> None:
     assert recorded == list(range(200))
     with use_cassette("c") as session:
         assert agents() == recorded
-    assert str(session.report) == "200 served, 0 executed"
+    assert str(session.report) == "200 replayed, 0 recorded"
 
 
 async def test_awaited_more_than_once_at_a_time() -> None:

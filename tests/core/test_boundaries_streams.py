@@ -122,9 +122,9 @@ def test_begins_when_first_read(world: World) -> None:
     stream = boundary("chat")(world.stream)
     with use_cassette("c", mode="once") as session:
         waiting, unread = stream(), stream()
-        assert session.report.executed == ()
+        assert session.report.recorded == ()
         list(waiting)
-        assert len(session.report.executed) == 1
+        assert len(session.report.recorded) == 1
         unread.close()
     assert world.events == ["begun", "ended"]
 

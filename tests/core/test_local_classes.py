@@ -67,7 +67,7 @@ def test_a_value_is_of_the_class_that_this_run_defined(make: Callable[[], tuple[
         cls, value, (served,) = run()
     assert type(served) is cls is not before
     assert served == value
-    assert len(cassette.report.served) == 1
+    assert len(cassette.report.replayed) == 1
 
 
 def test_an_error_is_caught_by_the_class_that_this_run_defined(tmp_path: Path) -> None:

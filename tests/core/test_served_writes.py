@@ -120,7 +120,7 @@ def test_a_served_read_changes_nothing(tmp_path: Path) -> None:
         assert not cart.has("b")
         assert cart.total() == 0
         cart.add("a")
-    assert (len(session.report.served), len(session.report.executed)) == (2, 2)
+    assert (len(session.report.replayed), len(session.report.recorded)) == (2, 2)
     with pytest.raises(IncompleteObjectError), use_cassette(tmp_path / "other.yaml", mode="all"):
         served_add(tmp_path / "another.yaml", Cart).has("a")
 

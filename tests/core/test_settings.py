@@ -133,10 +133,11 @@ def test_paths_start_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("modus = 1", r"pyproject.toml: \[tool.agenttape\] modus: .*; known settings: mode, cassette_dir"),
-        ('on_unused = "never"', r"\[tool.agenttape\] on_unused: Input should be 'fail', 'warn' or 'ignore'"),
-        ('live = "chat"', r"\[tool.agenttape\] live: Input should be a valid tuple"),
-        ("mode = 3", r"\[tool.agenttape\] mode: Input should be a valid string"),
+        ("cassete_dir = 1", r"pyproject.toml: .* there's no setting 'cassete_dir'; did you mean 'cassette_dir'\?$"),
+        ("zzz = 1", r"pyproject.toml: .* there's no setting 'zzz'\n  all settings: mode, cassette_dir, "),
+        ('on_unused = "never"', r"\[tool.agenttape\] on_unused: expected 'fail', 'warn' or 'ignore'$"),
+        ('live = "chat"', r"\[tool.agenttape\] live: expected a valid tuple"),
+        ("mode = 3", r"\[tool.agenttape\] mode: expected a valid string"),
         ('redaction_key = "00"', "redaction_key belongs in the environment, not in a file"),
         ("mode = ", "not valid TOML"),
     ],
@@ -151,8 +152,8 @@ def test_invalid_files(tmp_path: Path, table: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        ("AGENTTAPE_MODUS", "x", "the environment variable AGENTTAPE_MODUS: .*known settings: mode"),
-        ("AGENTTAPE_ON_UNUSED", "never", "the environment variable AGENTTAPE_ON_UNUSED: Input should be"),
+        ("AGENTTAPE_MODUS", "x", "the environment variable AGENTTAPE_MODUS: there's no setting 'modus'; did you mean"),
+        ("AGENTTAPE_ON_UNUSED", "never", "the environment variable AGENTTAPE_ON_UNUSED: expected 'fail'"),
     ],
 )
 def test_invalid_variables(tmp_path: Path, variable: str, value: str, message: str) -> None:

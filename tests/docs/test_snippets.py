@@ -128,7 +128,7 @@ def test_the_sdk_of_the_page_replays_in_a_new_process(project: Path) -> None:
         for mode in ("once", "none")
     ]
     assert [run.stderr for run in shown] == ["", ""]
-    assert [run.stdout for run in shown] == ["0 served, 1 executed\n", "1 served, 0 executed\n"]
+    assert [run.stdout for run in shown] == ["0 replayed, 1 recorded\n", "1 replayed, 0 recorded\n"]
 
 
 def test_no_more_snippets_are_skipped() -> None:

@@ -100,7 +100,7 @@ def test_miss_is_explained(told: str) -> None:
     assert "nearest   interaction 1" in miss
     assert "weather in [-Paris-]?" in miss
     assert "weather in {+Oslo+}?" in miss
-    assert "AGENTTAPE_MODE=all python" in miss
+    assert "AGENTTAPE_MODE=record python" in miss
     assert "cassettes/weather.yaml (21 interactions" in miss
 
 

@@ -34,8 +34,8 @@ def test_story_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setattr("tempfile.tempdir", None)
     assert import_module("library_agent.demo").main() == 0
     told = capsys.readouterr().out
-    assert "RECORD   0 served, 6 executed; 1 book reserved" in told
-    assert "REPLAY   6 served, 0 executed" in told
+    assert "RECORD   0 replayed, 6 recorded; 1 book reserved" in told
+    assert "REPLAY   6 replayed, 0 recorded" in told
     assert "streamed events are equal" in told
     assert "[-librarian-]" in told
     assert "{+bookseller+}" in told

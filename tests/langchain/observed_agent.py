@@ -100,7 +100,7 @@ def replay(cassette: str) -> Any:
     with use_cassette(cassette, auto=False, on_unused="ignore") as session:
         given = agent.invoke("Weather?")
     # The retrieval inside the tool `lookup` is part of it; the chats are the stand-in's.
-    assert (len(model.report.served), len(session.report.served), len(session.report.unused)) == (3, 4, 3)
+    assert (len(model.report.replayed), len(session.report.replayed), len(session.report.unused)) == (3, 4, 3)
     assert not _PROVIDERS & sys.modules.keys()
     return given
 

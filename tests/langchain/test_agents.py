@@ -90,14 +90,14 @@ async def test_ten_turns(recorded_async: bool, way: str, world: World, tmp_path:
     path = tmp_path / "agent.yaml"
     with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await run(agent, is_async=recorded_async)
-    assert len(recording.report.executed) == len(world.reached) == CALLS
+    assert len(recording.report.recorded) == len(world.reached) == CALLS
     assert len(recorded["messages"]) == 1 + CALLS
     world.gone = True
     for is_async in (recorded_async, recorded_async, not recorded_async):
         with use_cassette(path, auto=ambient) as replay:
             replayed = await run(agent, is_async=is_async)
-        assert str(replay.report) == f"{CALLS} served, 0 executed"
-        assert {served.rung for served in replay.report.served} == {"exact"}
+        assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
+        assert {served.rung for served in replay.report.replayed} == {"exact"}
         assert replayed == recorded
 
 
@@ -292,7 +292,7 @@ async def test_sub_agent_as_a_tool(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert await agent.ainvoke(QUESTION) == recorded
-    assert str(replay.report) == "9 served, 0 executed, 1 run through"
+    assert str(replay.report) == "9 replayed, 0 recorded, 1 run through"
 
 
 async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path, live={"delegate"}, on_unused="ignore") as replay:
         assert delegate.invoke({"task": "count"}) == recorded
-    assert str(replay.report).startswith("7 served, 1 executed")
+    assert str(replay.report).startswith("7 replayed, 1 recorded")
 
 
 # -- other ways to build an agent ----------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ async def test_hand_made_graph(world: World, tmp_path: Path) -> None:
     for is_async in (False, True):
         with use_cassette(path) as replay:
             assert await run(graph, is_async=is_async) == recorded
-        assert str(replay.report) == f"{CALLS} served, 0 executed"
+        assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
 
 
 @pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
@@ -354,7 +354,7 @@ async def test_react_agent(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert agent.invoke(QUESTION) == recorded
-    assert str(replay.report) == f"{CALLS} served, 0 executed"
+    assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
 
 
 class Verdict(BaseModel):

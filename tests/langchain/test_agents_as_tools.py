@@ -95,7 +95,7 @@ async def test_supervisor_replays(supervised: tuple[Path, Any], world: World) ->
     with use_cassette(path) as replay:
         assert await supervisor(world).ainvoke(QUESTION) == recorded
     assert {crossed.name for crossed in replay.report.ran_through} == {"ask_researcher", "ask_writer"}
-    assert len(replay.report.served) == 6
+    assert len(replay.report.replayed) == 6
     assert [str(one) for one in replay.report.served_not_run] == ["search (calls nothing that is recorded)"]
 
 
@@ -306,7 +306,7 @@ def test_results_of_every_sort(world: World, tmp_path: Path) -> None:
         assert run() == recorded
     assert [crossed.name for crossed in replay.report.ran_through] == ["look", "note"]
     assert sum(mode == "custom" for mode, _ in recorded) == 1
-    assert len(replay.report.served) == 5
+    assert len(replay.report.replayed) == 5
 
 
 def test_tool_that_asks_a_human(world: World, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ async def test_records_and_replays(world: World, path: Path) -> None:
         replayed = [model.invoke("hi"), await model.ainvoke("ho"), model.invoke("hi")]
     assert [message.text for message in replayed] == [message.text for message in recorded]
     assert [message.response_metadata for message in replayed] == [message.response_metadata for message in recorded]
-    assert str(cache.report) == "3 served, 0 executed"
+    assert str(cache.report) == "3 replayed, 0 recorded"
 
 
 async def test_misses(world: World, path: Path) -> None:
@@ -235,7 +235,7 @@ async def test_beside_a_session(world: World, path: Path) -> None:
     with TapeCache(path, mode="once") as cache, use_cassette(session_path, mode="all") as session:
         model = cached(world, cache)
         recorded = [model.invoke("hi").text, model.invoke("hi").text]
-    assert str(session.report) == "0 served, 1 executed"
+    assert str(session.report) == "0 replayed, 1 recorded"
     world.gone = True
     with TapeCache(path) as cache:
         assert [cached(world, cache).invoke("hi").text for _ in range(2)] == recorded

@@ -241,8 +241,8 @@ def test_observed_run_replays(name: str, way: str, world: World, handler: TapeCa
     with use_cassette(handler.path) as replay:
         replayed = WAYS[way](run, None)
     assert outcome(replayed) == outcome(observed)
-    assert {crossed.rung for crossed in replay.report.served} == {"exact"}
-    assert replay.report.executed == replay.report.unused == ()
+    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
+    assert replay.report.recorded == replay.report.unused == ()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -266,8 +266,8 @@ def test_observed_one_way_replays_another(first: str, then: str, world: World, h
     world.gone = True
     with use_cassette(handler.path) as replay:
         WAYS[then](run, None)
-    assert len(replay.report.served) == 6
-    assert replay.report.executed == ()
+    assert len(replay.report.replayed) == 6
+    assert replay.report.recorded == ()
 
 
 def test_model_stream_replays_chunk_by_chunk(world: World, handler: TapeCallbackHandler) -> None:
@@ -310,7 +310,7 @@ def test_tool_errors_replay_as_what_they_were(world: World, handler: TapeCallbac
     world.gone = True
     with use_cassette(handler.path) as replay, pytest.raises(ValueError, match="3 is too much, 2"):
         agent.invoke(QUESTION)
-    assert [crossed.name for crossed in replay.report.served] == ["PlainChat", "broken"]
+    assert [crossed.name for crossed in replay.report.replayed] == ["PlainChat", "broken"]
 
 
 def test_wrong_arguments_are_no_crossing(world: World, handler: TapeCallbackHandler) -> None:
@@ -390,7 +390,7 @@ def test_runs_are_added_to_the_file(world: World, handler: TapeCallbackHandler) 
     world.gone = True
     with use_cassette(handler.path) as replay:
         assert told([agent.invoke(QUESTION) for _ in observed]) == told(observed)
-    assert {crossed.rung for crossed in replay.report.served} == {"exact"}
+    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
 
 
 def test_old_file_is_replaced(world: World, handler: TapeCallbackHandler) -> None:

@@ -131,7 +131,7 @@ def test_a_whole_program(  # noqa: PLR0917 - fixtures
     assert cassette.preface.origin == {"candidate": f"{kind.__name__}:fake-1"}
     with use_cassette(derived) as replay:
         assert texts(run(shape)) == texts(messages)
-    assert str(replay.report) == "7 served, 0 executed"
+    assert str(replay.report) == "7 replayed, 0 recorded"
 
 
 @pytest.mark.parametrize("live", [(), ("weather",)])
@@ -221,11 +221,11 @@ def test_models_by_place(run: Any, recorded: Path, world: World) -> None:
     address = "LangGraph/model@3/NativeChat"
     with use_cassette(recorded, candidate={address: candidate}) as session:
         run()
-    assert [crossed.address for crossed in session.report.executed] == [address]
+    assert [crossed.address for crossed in session.report.recorded] == [address]
     rome = NativeChat(world=world, reply=asking_for("Rome"))
     with use_cassette(recorded, candidate={"LangGraph/model@1/*": rome}) as session:
         run()
-    assert len(session.report.executed) == 2  # the second asks something new, and the program's own model answers
+    assert len(session.report.recorded) == 2  # the second asks something new, and the program's own model answers
 
 
 def test_fakes(run: Any, recorded: Path, world: World, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_fakes(run: Any, recorded: Path, world: World, tmp_path: Path) -> None:
     with use_cassette(recorded, candidate=candidate, fakes=fakes, to=derived) as session:
         messages = run()
     assert messages[-1].text == "said: rain in Rome"
-    assert str(session.report) == "1 served, 3 executed, 1 faked"
+    assert str(session.report) == "1 replayed, 3 recorded, 1 faked"
     assert [call.tags for call in open_cassette(derived).interactions() if call.kind == "tool"] == [[], ["faked"]]
     with use_cassette(derived):
         assert run()[-1].text == "said: rain in Rome"

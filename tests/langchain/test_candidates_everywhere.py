@@ -248,7 +248,7 @@ def test_candidates_by_node(services: Services, tmp_path: Path) -> None:
     with use_cassette(tmp_path / "run.yaml", candidate={"writer": "anthropic:claude-new"}) as session:
         graph()
     assert services.asked() == {"claude-new"}
-    assert len(session.report.served) == 1
+    assert len(session.report.replayed) == 1
     both = {"planner": "openai:gpt-5-mini", "**/writer/**": "anthropic:claude-new"}
     with use_cassette(tmp_path / "run.yaml", candidate=both, to=tmp_path / "both.yaml"):
         found = graph()

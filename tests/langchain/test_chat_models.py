@@ -59,12 +59,12 @@ async def test_replays_what_it_recorded(
     path = tmp_path / "chat.yaml"
     with use_cassette(path, mode="all", auto=ambient) as recording:
         recorded = await shape(model)
-    assert len(recording.report.executed) == len(world.reached) == 1, "recorded once, however the leaves delegate"
+    assert len(recording.report.recorded) == len(world.reached) == 1, "recorded once, however the leaves delegate"
     world.gone = True
     for _ in range(2):
         with use_cassette(path, auto=ambient) as replay:
             assert await shape(model) == recorded
-        assert str(replay.report) == "1 served, 0 executed"
+        assert str(replay.report) == "1 replayed, 0 recorded"
 
 
 @pytest.mark.parametrize("fake", FAKES)
@@ -153,7 +153,7 @@ async def test_what_is_built_around_a_model(built: str, way: str, loopback: Open
     if built == "with the raw answer":  # its parsers run in parallel threads: the framework's order is by chance
         recorded, replayed = ([sorted(map(repr, seen)) for seen in all_seen] for all_seen in (recorded, replayed))
     assert replayed == recorded
-    assert len(replay.report.served) == len(calls)
+    assert len(replay.report.replayed) == len(calls)
 
 
 @each_way
@@ -194,7 +194,7 @@ def test_retry_tries_again(way: str, loopback: OpenAILoopback, tmp_path: Path) -
     loopback.stop()
     with use_cassette(path, auto=ambient) as replay:
         assert runnable.invoke(QUESTION) == recorded
-    assert str(replay.report) == "3 served, 0 executed"
+    assert str(replay.report) == "3 replayed, 0 recorded"
 
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
@@ -220,7 +220,7 @@ async def test_protocol_streaming(fake: type[FakeChat], world: World, tmp_path: 
     with use_cassette(path) as replay:
         assert await run(model) == recorded
         assert model.invoke(QUESTION) == recorded_plain
-    assert len(replay.report.served) == 3
+    assert len(replay.report.replayed) == 3
     with use_cassette(path):
         assert model.invoke(QUESTION).text == recorded[2][0].text
         assert "".join(chunk.text for chunk in model.stream(QUESTION)) == recorded[2][1].text
@@ -268,7 +268,7 @@ def test_taping_twice_is_taping_once(world: World, tmp_path: Path) -> None:
     assert tape(once) is once
     with use_cassette(tmp_path / "chat.yaml", mode="all") as recording:
         once.invoke(QUESTION)
-    assert str(recording.report) == "0 served, 1 executed"
+    assert str(recording.report) == "0 replayed, 1 recorded"
 
 
 def test_outside_a_session_nothing_changes(world: World) -> None:
@@ -282,7 +282,7 @@ def test_untaped_model_is_left_alone_unless_ambient(world: World, tmp_path: Path
     """With `auto=False` only what was taped takes part."""
     with use_cassette(tmp_path / "chat.yaml", mode="all", auto=False) as recording:
         StreamingChat(world=world).invoke(QUESTION)
-    assert str(recording.report) == "0 served, 0 executed"
+    assert str(recording.report) == "0 replayed, 0 recorded"
     assert len(world.reached) == 1
 
 
@@ -319,7 +319,7 @@ def test_copies_are_taped_too(how: str, tmp_path: Path) -> None:
     path = tmp_path / "chat.yaml"
     with use_cassette(path, mode="all", auto=False) as recording:
         recorded = COPIES[how](taped).invoke(QUESTION)
-    assert str(recording.report) == "0 served, 1 executed"
+    assert str(recording.report) == "0 replayed, 1 recorded"
     copied = COPIES[how](taped)
     assert type(copied) is type(taped)
     assert tape(copied) is copied
@@ -408,7 +408,7 @@ async def test_chain_across_sync_and_async(recorded_async: bool, world: World, t
     world.gone = True
     with use_cassette(path) as replay:
         assert await run(is_async=not recorded_async) == recorded
-    assert {served.rung for served in replay.report.served} == {"exact"}
+    assert {served.rung for served in replay.report.replayed} == {"exact"}
 
 
 @each_way

@@ -86,7 +86,7 @@ def test_decision_is_replayed(tmp_path: Path, cls: Any, how: str) -> None:
     with use_cassette(path) as replay:
         assert decide(decider, how) == recorded
     assert len(decider.asked) == 1
-    assert [(call.kind, call.name) for call in replay.report.served] == [("chat", cls.__name__)]
+    assert [(call.kind, call.name) for call in replay.report.replayed] == [("chat", cls.__name__)]
     assert next(iter(replay.interactions)).outcome.usage.input_tokens == 5
 
 
@@ -171,7 +171,7 @@ def test_observed_decision_is_replayed(tmp_path: Path, how: str) -> None:
     assert handler.errors == []
     with use_cassette(path) as replay:
         assert decide(decider, how) == recorded
-    assert [call.rung for call in replay.report.served] == ["exact"]
+    assert [call.rung for call in replay.report.replayed] == ["exact"]
 
 
 def test_observed_failure_of_a_decision_model(tmp_path: Path) -> None:

@@ -73,6 +73,6 @@ def test_index_in_memory_runs(tmp_path: Path, how: str) -> None:
     """An index in memory is part of the program: nothing of it is recorded."""
     with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
         recorded = use(InMemoryDocumentIndex(), how)
-    assert not recording.report.executed
+    assert not recording.report.recorded
     with use_cassette(tmp_path / "c.yaml"):
         assert use(InMemoryDocumentIndex(), how) == recorded

@@ -107,7 +107,7 @@ def test_tools_are_held_still(  # noqa: PLR0917 - fixtures
     assert [item.outcome.status for item in items].count("refused") == refused
     with use_cassette(derived) as replay:
         assert program(own, tools) == answer
-    assert not replay.report.executed
+    assert not replay.report.recorded
     assert run(["diff", str(recorded), str(derived)]) == 0
     said = capsys.readouterr().out
     assert ("refused" in said) == bool(refused)

@@ -82,7 +82,7 @@ def test_configs_can_be_copied_in_a_session(duplicate: Callable[[Any], Any], tmp
         assert run() == "said"
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert run() == "said"
-    assert len(replay.report.served) == 1
+    assert len(replay.report.replayed) == 1
 
 
 @pytest.mark.process

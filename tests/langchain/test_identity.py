@@ -108,7 +108,7 @@ def test_the_same_model_is_served(tmp_path: Any) -> None:
     with use_cassette(tmp_path / "a.yaml") as cassette:
         other = InHouse(base_url="http://two")
         assert [other.invoke("Who?").text, other.invoke("You?").text] == answers
-    assert len(cassette.report.served) == 2
+    assert len(cassette.report.replayed) == 2
 
 
 def test_other_embeddings_are_missed(tmp_path: Any) -> None:
@@ -127,7 +127,7 @@ def test_observed_model_is_served(tmp_path: Any) -> None:
     answer = InHouse().invoke("Who?", config={"callbacks": [TapeCallbackHandler(tmp_path / "a.yaml")]})
     with use_cassette(tmp_path / "a.yaml") as cassette:
         assert InHouse().invoke("Who?").text == answer.text
-    assert len(cassette.report.served) == 1
+    assert len(cassette.report.replayed) == 1
 
 
 def test_nothing_to_go_by_is_warned_of(tmp_path: Any) -> None:
@@ -179,7 +179,7 @@ def test_model_without_a_name(cls: Any, described: Any, tmp_path: Any) -> None:
     assert handler.errors == []
     with use_cassette(observed) as replay:
         cls(described=described).invoke("Hi")
-    assert len(replay.report.served) == 1
+    assert len(replay.report.replayed) == 1
 
 
 def test_name_beside_an_empty_one(tmp_path: Any) -> None:

@@ -99,7 +99,7 @@ def test_a_real_cassette_replays(tmp_path: Path) -> None:
         with pytest.raises(openai.RateLimitError, match="slow down") as caught:
             model.invoke("Too fast")
     assert caught.value.response.status_code == 429
-    assert len(replay.report.served) == 9
+    assert len(replay.report.replayed) == 9
 
 
 def test_the_frozen_clock_is_kept(tmp_path: Path) -> None:

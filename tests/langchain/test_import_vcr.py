@@ -91,7 +91,7 @@ def test_real_exchanges_replay_as_the_client_gave_them(
     with use_cassette(cassette, live={"tool"}) as replay:
         replayed = CALLS[name](partial(ChatOpenAI, api_key="x"))
     assert _without_run_ids(seen(replayed)) == _without_run_ids(seen(live))
-    assert len([crossed for crossed in replay.report.served if crossed.kind == "chat"]) == len(service.exchanges)
+    assert len([crossed for crossed in replay.report.replayed if crossed.kind == "chat"]) == len(service.exchanges)
 
 
 def _without_run_ids(results: list[list[Any]]) -> list[list[Any]]:
@@ -578,7 +578,7 @@ def test_a_program_that_vcrpy_recorded_replays(
     with use_cassette(tmp_path / "new.yaml", live={"tool"}) as replay:
         replayed = seen_of(program(base_url))
     assert (replayed, loopback.calls) == (live, calls)
-    assert len(replay.report.served) == 5
+    assert len(replay.report.replayed) == 5
 
 
 def test_a_program_records_itself_with_vcrpy_for_the_network(
@@ -592,5 +592,5 @@ def test_a_program_records_itself_with_vcrpy_for_the_network(
         assert seen_of(program(base_url)) == live
     with use_cassette(tmp_path / "new.yaml") as replay:
         assert seen_of(program(base_url)) == live
-    assert {crossed.rung for crossed in replay.report.served} == {"exact"}
+    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
     assert loopback.calls == calls

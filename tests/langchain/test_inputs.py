@@ -61,7 +61,7 @@ def test_a_chain_runs_again(tmp_path: Path, way: str, observed: bool) -> None:
     assert header.input["messages"][0]["$message"]["content"] == "Hello from Ms Smith"
     assert header.volatile.entry.awaited == way.startswith("a")
     again = replay_source(path, chain(gone()))
-    assert (again.answer, again.report.executed) == (live, ())
+    assert (again.answer, again.report.recorded) == (live, ())
 
 
 def test_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_configurable_values_come_back(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         live = configured(World()).invoke("Hi", {"configurable": {"model": "other"}})
     again = replay_source(tmp_path / "run.yaml", configured(gone()))
-    assert (again.answer, len(again.report.served)) == (live, 1)
+    assert (again.answer, len(again.report.replayed)) == (live, 1)
 
 
 def test_only_outermost_chains_count(tmp_path: Path) -> None:

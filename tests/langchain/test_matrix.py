@@ -181,7 +181,7 @@ async def test_cell(
     with opened as session:
         replayed = await shape(way.subject(model))
     report = (session or model).report
-    assert (report.executed, report.unused) == ((), ())
+    assert (report.recorded, report.unused) == ((), ())
     outcomes[row, column] = verdict(recorded, replayed)
     if not updating:
         assert outcomes[row, column] == documented()[row, column]

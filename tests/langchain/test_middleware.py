@@ -89,12 +89,12 @@ async def test_streams_as_without(mode: str, read: Callable[..., Any], tmp_path:
     path = tmp_path / "agent.yaml"
     with use_cassette(path, mode="all", auto=False) as recording:
         recorded = await read(agent, mode)
-    assert len(recording.report.executed) == len(world.reached) == 5
+    assert len(recording.report.recorded) == len(world.reached) == 5
     assert masked(recorded) == plain
     world.gone = True
     with use_cassette(path, auto=False) as replay:
         assert await read(agent, mode) == recorded
-    assert str(replay.report) == "5 served, 0 executed"
+    assert str(replay.report) == "5 replayed, 0 recorded"
 
 
 async def test_custom_streams_of_tools_are_written_again(world: World, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_only_this_agent_takes_part(is_async: bool, ambient: bool, world: 
         await run(mine)
         await run(other)
     assert len(world.reached) == 10
-    assert len(recording.report.executed) == (10 if ambient else 5)
+    assert len(recording.report.recorded) == (10 if ambient else 5)
 
 
 class Verdict(BaseModel):

@@ -78,7 +78,7 @@ async def test_changed_prompt(shape: str, path: Path, world: World) -> None:
 def test_command_that_records(path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the mode was not given in code, the command that records is named."""
     monkeypatch.delenv("AGENTTAPE_MODE", raising=False)
-    miss = pytest.raises(CassetteMissError, match=r"AGENTTAPE_MODE=all pytest .*test_command_that_records")
+    miss = pytest.raises(CassetteMissError, match=r"AGENTTAPE_MODE=record pytest .*test_command_that_records")
     with miss, use_cassette(path):
         NativeChat(world=world).invoke("something else")
 
@@ -159,7 +159,7 @@ def test_unused_recording(path: Path, world: World) -> None:
         pass
     with use_cassette(path, on_unused="ignore") as replay:
         pass
-    assert str(replay.report) == "0 served, 0 executed, 1 unused"
+    assert str(replay.report) == "0 replayed, 0 recorded, 1 unused"
 
 
 def test_error_of_the_body_comes_first(path: Path) -> None:
@@ -295,7 +295,7 @@ def test_caught_miss_fails_the_session(caught: type[BaseException], path: Path, 
         with contextlib.suppress(caught):
             NativeChat(world=world).invoke("something else")
         NativeChat(world=world).invoke(QUESTION)
-    assert str(replay.report) == "1 served, 0 executed, 1 missed"
+    assert str(replay.report) == "1 replayed, 0 recorded, 1 missed"
 
 
 def test_miss_in_a_thread(path: Path, world: World) -> None:
@@ -324,7 +324,7 @@ def test_new_episodes_adds_what_is_missing(path: Path, world: World) -> None:
     world.gone = False
     with use_cassette(path, mode="new_episodes") as session:
         old, new = model.invoke(QUESTION), model.invoke("something else")
-    assert str(session.report) == "1 served, 1 executed"
+    assert str(session.report) == "1 replayed, 1 recorded"
     world.gone = True
     with use_cassette(path):
         assert [model.invoke(QUESTION), model.invoke("something else")] == [old, new]

@@ -57,7 +57,7 @@ def test_answers_of_a_cache(world: World, handler: TapeCallbackHandler) -> None:
     world.gone = True
     with use_cassette(handler.path) as replay:
         assert ask_twice(cached=True) == observed
-    assert str(replay.report) == "1 served, 0 executed"
+    assert str(replay.report) == "1 replayed, 0 recorded"
     with pytest.raises(CassetteMissError, match="LangChain's cache answered it"), use_cassette(handler.path):
         ask_twice(cached=False)
 

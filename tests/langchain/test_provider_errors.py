@@ -143,7 +143,7 @@ def test_policies(provider: Callable[[str], Any], service: Any, tmp_path: Path) 
     assert sum("500" in name for name in names) == 1
     with use_cassette(path) as replay:
         assert provoke() == 5
-    assert str(replay.report) == "5 served, 0 executed"
+    assert str(replay.report) == "5 replayed, 0 recorded"
 
 
 def test_the_type_is_openais(service: Any, tmp_path: Path) -> None:

@@ -74,9 +74,9 @@ def test_recorded_calls_replay_without_the_service(
     with use_cassette(cassette, auto=ambient) as replay:
         replayed = CALLS[name](chat)
     assert seen(replayed) == seen(recorded)
-    served = [crossed for crossed in replay.report.served if crossed.kind == "chat"]
+    served = [crossed for crossed in replay.report.replayed if crossed.kind == "chat"]
     assert [crossed.rung for crossed in served] == ["exact"] * len(service.exchanges)
-    assert replay.report.executed == replay.report.unused == ()
+    assert replay.report.recorded == replay.report.unused == ()
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -91,8 +91,8 @@ def test_observed_calls_replay_without_the_service(name: str, real_exchanges: St
     with use_cassette(handler.path) as replay:
         replayed = calls.invoke({})
     assert seen(replayed) == seen(observed)
-    assert {crossed.rung for crossed in replay.report.served} == {"exact"}
-    assert replay.report.executed == replay.report.unused == ()
+    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
+    assert replay.report.recorded == replay.report.unused == ()
 
     models = {version: ReplayChatModel(handler.path, output_version=version) for version in (None, "v1")}
 
@@ -100,7 +100,7 @@ def test_observed_calls_replay_without_the_service(name: str, real_exchanges: St
         return models["v1" if output_version == "v1" else None]
 
     assert seen(CALLS[name](stand_in)) == seen(observed)
-    assert sum(len(model.report.served) for model in models.values()) == len(service.exchanges)
+    assert sum(len(model.report.replayed) for model in models.values()) == len(service.exchanges)
 
 
 def test_replay_model_parses_real_structured_output(real_exchanges: Start, tmp_path: Path) -> None:

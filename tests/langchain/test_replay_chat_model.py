@@ -101,7 +101,7 @@ def test_every_way_of_calling_gives_the_recorded_answer(chat: ChatOpenAI, path: 
     expected = recorded(path, lambda: run(chat))
     replay = ReplayChatModel(path)
     assert no_ids(run(replay)) == no_ids(expected)
-    assert len(replay.report.served) == 8
+    assert len(replay.report.replayed) == 8
 
 
 def test_stream_and_invoke_serve_each_other(chat: ChatOpenAI, path: Path) -> None:
@@ -215,7 +215,7 @@ def test_structured_output(
     for how in [{"method": method}, {}] if method != "json_mode" else [{"method": method}]:
         replay = ReplayChatModel(path)
         assert no_ids(run(replay, **how)) == no_ids(expected)
-        assert len(replay.report.served) == 2
+        assert len(replay.report.replayed) == 2
 
 
 def test_methods_are_told_apart(chat: ChatOpenAI, path: Path) -> None:
@@ -259,7 +259,7 @@ def test_agent_with_the_stand_in_does_what_it_did(chat: ChatOpenAI, path: Path, 
     replay = ReplayChatModel(path)
     assert run(replay) == expected
     chats = [entry for entry in open_cassette(path).entries if entry.kind == "chat"]
-    assert len(replay.report.served) == len(chats) >= 1
+    assert len(replay.report.replayed) == len(chats) >= 1
 
 
 def test_agent_streams_through_the_stand_in(chat: ChatOpenAI, path: Path) -> None:
@@ -406,7 +406,7 @@ def test_stand_in_can_be_taped(path: Path, tmp_path: Path) -> None:
     run(spent)
     with use_cassette(tmp_path / "taped.yaml") as replay:
         assert run(tape(spent)) == expected
-    assert len(replay.report.served) == 2
+    assert len(replay.report.replayed) == 2
 
 
 def test_miss_inside_a_session_is_not_swallowed(path: Path, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ async def test_prompts_and_answers(secret: str, suffix: str, world: World, tmp_p
     assert replayed[0] == recorded[0]
     assert replayed[2] == recorded[2]
     assert "".join(chunk.text for chunk in replayed[1]) == "".join(chunk.text for chunk in recorded[1])
-    assert str(replay.report) == "3 served, 0 executed"
+    assert str(replay.report) == "3 replayed, 0 recorded"
 
 
 def test_secret_cut_by_chunks_that_was_not_asked(secret: str, world: World, tmp_path: Path) -> None:

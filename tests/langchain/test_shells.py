@@ -90,7 +90,7 @@ def test_a_shell_is_not_started_in_a_replay(tmp_path: Path, shells: list[Any], *
     assert len(shells) == 2
     session, replayed = run("none")
     assert replayed == recorded
-    assert (session.report.executed, len(shells)) == ((), 2)
+    assert (session.report.recorded, len(shells)) == ((), 2)
 
 
 def test_a_shell_that_does_not_start_fails_again(tmp_path: Path, shells: list[Any]) -> None:

@@ -103,7 +103,7 @@ async def test_stand_in_answers_as_the_recorded_part_did(part: str, world: World
     world.gone = True
     stand_in = STAND_INS[part](path)
     assert await use(stand_in) == recorded
-    assert len(stand_in.report.served) == len(recording.interactions)
+    assert len(stand_in.report.replayed) == len(recording.interactions)
     with pytest.raises(CassetteMissError):
         await use(stand_in)
 
@@ -239,7 +239,7 @@ async def test_whole_agent_without_its_parts(world: World, path: Path) -> None:
         replayed = (await agent.ainvoke(question) if is_async else agent.invoke(question))["messages"]
         assert [message.content for message in replayed] == [message.content for message in recorded]
         assert replayed[2].tool_call_id == recorded[2].tool_call_id
-        assert len(stand_in.report.served) == 1
+        assert len(stand_in.report.replayed) == 1
     assert (stand_in.name, stand_in.description) == ("find", "Find a hotel.")
     assert stand_in.args.keys() == {"city", "days"}
 
@@ -357,8 +357,8 @@ def test_stand_in_takes_no_part_in_a_session(world: World, tmp_path: Path) -> No
     with use_cassette(path, on_unused="ignore") as session:
         assert model.invoke("question").text == answer.text
         assert tell.invoke({"city": "Rome"}) == told
-    assert str(session.report) == "1 served, 0 executed, 1 unused"
-    assert str(model.report) == "1 served, 0 executed"
+    assert str(session.report) == "1 replayed, 0 recorded, 1 unused"
+    assert str(model.report) == "1 replayed, 0 recorded"
 
 
 def test_a_miss_that_the_program_catches_is_told(world: World, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_replay_steps_into_a_retriever(tmp_path: Path, how: str) -> None:
         assert search(how=how) == recorded
     assert len(recorded[1]) == 3
     assert [call.name for call in replay.report.ran_through] == ["Rewriting"]
-    assert not replay.report.executed
+    assert not replay.report.recorded
 
 
 def test_changed_prompt_inside_a_retriever_is_a_miss(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_taped_retriever_of_parts_that_are_not_is_replayed_whole(tmp_path: Path)
         recorded = run("Rewrite: ")
     with use_cassette(path, auto=False) as replay:
         assert run("ANOTHER: ") == recorded
-    assert len(replay.report.served) == 1
+    assert len(replay.report.replayed) == 1
 
 
 def test_replay_steps_into_a_compressor(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_cross_encoders_are_replayed_and_rerankers_run(tmp_path: Path) -> None:
     with use_cassette(path) as replay:
         assert run(3.5) == ["cats", "tigers", "ants"]
     assert model.calls == 1
-    assert [call.name for call in replay.report.served] == ["Scoring"]
+    assert [call.name for call in replay.report.replayed] == ["Scoring"]
 
 
 class Imagining(Embeddings):
@@ -239,7 +239,7 @@ def test_a_replay_steps_into_an_embedding_model_that_asks_a_model(tmp_path: Path
 
     with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
         recorded = embed()
-    assert len(recording.report.executed) == 4, "one that only embeds by another model is one call"
+    assert len(recording.report.recorded) == 4, "one that only embeds by another model is one call"
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert embed() == recorded
     assert [call.name for call in replay.report.ran_through] == ["Imagining"]

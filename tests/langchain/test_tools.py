@@ -151,7 +151,7 @@ async def test_tool_replays(kind: str, way: str, world: World, tmp_path: Path) -
     for _ in range(2):
         with use_cassette(path, auto=ambient) as replay:
             assert await run() == recorded
-        assert len(replay.report.served) == len(recorded)
+        assert len(replay.report.replayed) == len(recorded)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ONLY_ASYNC])
@@ -446,7 +446,7 @@ def test_model_in_a_bare_thread_of_a_tool(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert survey.invoke({"count": 2}) == recorded
-    assert str(replay.report) == "2 served, 0 executed, 1 run through"
+    assert str(replay.report) == "2 replayed, 0 recorded, 1 run through"
 
 
 @pytest.mark.parametrize("way", ["ambient", "taped"])
@@ -473,10 +473,10 @@ async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> No
     world.gone = True
     with use_cassette(path, auto=ambient) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
-    assert str(replay.report) == "2 served, 0 executed, 1 run through"
+    assert str(replay.report) == "2 replayed, 0 recorded, 1 run through"
     with use_cassette(path, auto=ambient, replay_only={"research"}) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
-    assert str(replay.report) == "1 served, 0 executed"
+    assert str(replay.report) == "1 replayed, 0 recorded"
 
 
 async def test_tool_that_calls_itself(world: World, tmp_path: Path) -> None:
@@ -528,7 +528,7 @@ def test_bare_thread_is_served(way: str, world: World, tmp_path: Path) -> None:
     with use_cassette(path, auto=ambient) as replay:
         ask()
     assert answers[0] == answers[1]
-    assert str(replay.report) == "2 served, 0 executed"
+    assert str(replay.report) == "2 replayed, 0 recorded"
 
 
 @pytest.mark.parametrize("way", ["ambient", "taped"])
@@ -560,7 +560,7 @@ def test_live_tool(world: World, tmp_path: Path) -> None:
     with use_cassette(path, live={"shout"}) as replay:
         replayed = run()
     assert replayed == (recorded[0], "A 3")
-    assert str(replay.report) == "1 served, 1 executed"
+    assert str(replay.report) == "1 replayed, 1 recorded"
 
 
 def test_value_that_cannot_be_kept(world: World, tmp_path: Path) -> None:

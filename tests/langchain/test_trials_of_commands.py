@@ -117,7 +117,7 @@ def test_a_trial_that_asks_no_model_fails(monkeypatch: pytest.MonkeyPatch, capsy
     Path("quiet.py").write_text("from agenttape_core import boundary\nboundary('tool', name='look')(len)('x')\n")
     assert run(["replay", "--cassette", "one", "--candidate", "openai:new", "--live", "look", "--", sys.executable,
                 "quiet.py"]) == 1  # fmt: skip
-    assert "0 served, 1 executed" in (said := capsys.readouterr().err)
+    assert "0 replayed, 1 recorded" in (said := capsys.readouterr().err)
     assert "the candidate was not tried: the command asked no model" in said
     monkeypatch.setenv("AGENTTAPE_CANDIDATE", "openai:new")
     assert run(["replay", "--cassette", "one", "--", sys.executable, "program.py"]) == 1

@@ -123,7 +123,7 @@ async def test_store_replays(cls: Any, way: str, world: World, tmp_path: Path) -
     for _ in range(2):
         with use_cassette(path, auto=ambient) as replay:
             assert await every_call(store) == recorded
-        assert {served.rung for served in replay.report.served} == {"exact"}
+        assert {served.rung for served in replay.report.replayed} == {"exact"}
 
 
 async def test_taped_store_works_outside_sessions(world: World) -> None:
@@ -210,7 +210,7 @@ async def test_a_store_in_memory_runs(cls: Any, way: str, world: World, tmp_path
     world.gone = True
     with use_cassette(path, auto=ambient) as replay:
         assert await run() == recorded
-    assert len(replay.report.served) == 4
+    assert len(replay.report.replayed) == 4
 
 
 def test_a_taped_retriever_over_a_store_in_memory_runs(world: World, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_taped_retriever_over_a_store_in_memory_runs(world: World, tmp_path: P
             store.add_texts(["a", "bb"], ids=["1", "2"])
             found.append(tape(store.as_retriever()).invoke("q"))
     assert found[0] == found[1] != []
-    assert [served.kind for served in session.report.served] == ["embeddings"] * 2
+    assert [served.kind for served in session.report.replayed] == ["embeddings"] * 2
 
 
 def test_store_made_of_texts(world: World, tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_reads_that_were_served_change_nothing(world: World, tmp_path: Path) -> 
         store.similarity_search("r")
         store.add_texts(["a"])
         store.similarity_search("s")
-    assert (len(session.report.served), len(session.report.executed)) == (1, 3)
+    assert (len(session.report.replayed), len(session.report.recorded)) == (1, 3)
 
 
 @pytest.mark.parametrize("ambient", [True, False])
@@ -355,7 +355,7 @@ async def test_retriever_of_a_store(ambient: bool, world: World, tmp_path: Path)
     world.gone = True
     with use_cassette(path, auto=ambient) as replay:
         assert await run(auto=ambient) == recorded
-    assert len(replay.report.served) == 2
+    assert len(replay.report.replayed) == 2
     with use_cassette(path, auto=False, on_unused="ignore"):
         assert await run(auto=False) == recorded
 
@@ -368,7 +368,7 @@ async def test_parallel_equal_searches_find_their_own(world: World, tmp_path: Pa
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(store.asimilarity_search("q") for _ in range(6))) == recorded
-    assert {served.rung for served in replay.report.served} == {"exact"}
+    assert {served.rung for served in replay.report.replayed} == {"exact"}
 
 
 def test_errors_are_recorded(world: World, tmp_path: Path) -> None:

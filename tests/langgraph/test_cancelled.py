@@ -292,4 +292,4 @@ def test_the_same_call_is_cancelled_again(program: Callable[[World], Awaitable[A
     world.gone = True
     served, replay = run(world, "none")
     assert served == live
-    assert (world.trespasses, len(replay.report.served)) == ([], len(recording.interactions))
+    assert (world.trespasses, len(replay.report.replayed)) == ([], len(recording.interactions))

@@ -174,7 +174,7 @@ def test_what_a_tool_does_besides_is_done_again(
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive, auto=ambient)
     assert replayed.facts == recorded.facts
     runs_through = ambient and make in {model_tool, graph_tool}
-    assert [crossed.kind for crossed in replayed.session.report.served] == ["chat" if runs_through else "tool"]
+    assert [crossed.kind for crossed in replayed.session.report.replayed] == ["chat" if runs_through else "tool"]
     assert sum(map(len, recorded.facts[0].values())) > 4
 
 
@@ -232,7 +232,7 @@ def test_a_tool_asks_a_human_again(*, is_async: bool, world: World, tmp_path: Pa
     world.gone = True
     with use_cassette(tmp_path / "c.yaml") as session:
         assert talk("yes", "very") == recorded
-    assert len(session.report.served) == 3
+    assert len(session.report.replayed) == 3
     assert recorded[1].values["messages"][-1].content == "yes, very at 1"
     with pytest.raises(CassetteMissError, match="tool work"), use_cassette(tmp_path / "c.yaml", on_unused="ignore"):
         talk("yes", "not at all")
@@ -344,4 +344,4 @@ def test_observed_tools_of_a_node_that_asked(asks: str, world: World, tmp_path: 
     world.gone = True
     with use_cassette(tmp_path / "c.yaml") as session:
         assert run(CONFIG) == observed
-    assert len(session.report.served) == 2
+    assert len(session.report.replayed) == 2

@@ -71,7 +71,7 @@ def test_patterns(pattern: str, durability: Any, world: World, tmp_path: Path) -
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert replayed.facts == recorded.facts
-    assert str(replayed.session.report) == f"{len(world.reached)} served, 0 executed"
+    assert str(replayed.session.report) == f"{len(world.reached)} replayed, 0 recorded"
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -90,7 +90,7 @@ async def test_patterns_in_tasks(pattern: str, world: World, tmp_path: Path) -> 
 
     recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert replayed.facts == recorded.facts
-    assert str(replayed.session.report) == f"{len(world.reached)} served, 0 executed"
+    assert str(replayed.session.report) == f"{len(world.reached)} replayed, 0 recorded"
 
 
 def test_run_ids_of_callbacks(world: World, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_threads_of_old(world: World, tmp_path: Path) -> None:
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert replayed.facts == recorded.facts
-    assert len(replayed.session.report.served) == len(world.reached) - before == 6
+    assert len(replayed.session.report.replayed) == len(world.reached) - before == 6
 
 
 def test_sessions_in_sessions(world: World, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_sessions_in_sessions(world: World, tmp_path: Path) -> None:
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert replayed.facts == recorded.facts
-    assert len(replayed.session.report.served) == 4
+    assert len(replayed.session.report.replayed) == 4
 
 
 def test_streams_side_by_side(world: World, tmp_path: Path) -> None:
@@ -284,4 +284,4 @@ def test_graphs_in_threads_without_context(world: World, tmp_path: Path) -> None
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert replayed.facts == recorded.facts
-    assert len(replayed.session.report.served) == 6
+    assert len(replayed.session.report.replayed) == 6

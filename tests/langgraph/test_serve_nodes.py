@@ -134,7 +134,7 @@ def test_served_nodes_do_not_run_and_all_they_did_happens(
     named = set(ALL) if serves is True else set(serves)
     really = {"model" if what == "model" else what for what in world.reached[before:]}
     assert really == set(ALL) - named - {"model"}
-    served = [crossed.name for crossed in session.report.served if crossed.kind == "node"]
+    served = [crossed.name for crossed in session.report.replayed if crossed.kind == "node"]
     assert sorted(set(served)) == sorted(named)
     assert served.count("leaf") == (3 if "leaf" in named else 0)
 
@@ -244,7 +244,7 @@ def test_retries_happen_again(*, is_async: bool, world: World, tmp_path: Path) -
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert replayed.facts == recorded.facts
-    assert len(replayed.session.report.served) == 3
+    assert len(replayed.session.report.replayed) == 3
 
 
 def test_a_timeout_of_a_node_happens_only_once(world: World, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_runnables_and_graphs_are_nodes_too(world: World, tmp_path: Path) -> Non
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert replayed.facts == recorded.facts
     assert recorded.facts[1] == ["from inside"]
-    assert [crossed.name for crossed in replayed.session.report.served] == ["chain", "graph"]
+    assert [crossed.name for crossed in replayed.session.report.replayed] == ["chain", "graph"]
 
 
 def test_caches_keep_working(world: World, tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_caches_keep_working(world: World, tmp_path: Path) -> None:
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert recorded.facts == replayed.facts == [[1], [1]]
-    assert len(replayed.session.report.served) == 1
+    assert len(replayed.session.report.replayed) == 1
 
 
 def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
     given: Any = {"n": 0, "messages": [AIMessage("x", id="1")]}
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", lambda _: build().invoke(given))
     assert replayed.facts == recorded.facts
-    assert [crossed.rung for crossed in replayed.session.report.served] == ["exact"] * 4
+    assert [crossed.rung for crossed in replayed.session.report.replayed] == ["exact"] * 4
 
 
 def test_taping_again_keeps_what_is_served(world: World, tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_an_event_loop_that_is_older_than_the_session(world: World, tmp_path: Pa
             answer = runner.run(taped.ainvoke(GIVEN, context=Context()), context=before.copy())
             seen.append(answer["notes"])
     assert seen[1] == seen[0]
-    assert [crossed.rung for crossed in session.report.served] == ["exact"] * 6
+    assert [crossed.rung for crossed in session.report.replayed] == ["exact"] * 6
     records = {record.address: record for record in open_cassette(tmp_path / "c.yaml").interactions()}
     leaves = [record for address, record in records.items() if address.startswith("LangGraph/leaf@")]
     assert [record.parent for record in leaves] == [None] * 3

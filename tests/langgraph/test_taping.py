@@ -108,7 +108,7 @@ async def test_a_taped_graph_takes_part(
         if graph_saver := getattr(graph, "checkpointer", None):
             graph_saver.delete_thread("1")
     assert results[0] == results[1]
-    assert len(session.report.served) == len(world.reached) > 0
+    assert len(session.report.replayed) == len(world.reached) > 0
 
 
 def test_untaped_graphs_take_no_part(world: World, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_untaped_graphs_take_no_part(world: World, tmp_path: Path) -> None:
         other.invoke(QUESTION)
         assert list(stream) == []
     assert len(world.reached) == 2
-    assert len(session.report.executed) == 1
+    assert len(session.report.recorded) == 1
 
 
 def test_outside_of_sessions(world: World) -> None:
@@ -192,7 +192,7 @@ def test_the_verb_of_langchain_tapes_graphs(world: World, tmp_path: Path) -> Non
         assert "call" not in {item.kind for item in session.interactions}
         with use_cassette(path, auto=False) as session:
             assert taped.invoke(QUESTION) == values
-        assert len(session.report.served) == 1
+        assert len(session.report.replayed) == 1
 
 
 def test_without_this_package_a_graph_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def test_threads_with_unknown_ids_are_told_apart_by_their_order(world: World, tm
     world.gone = True
     with use_cassette(file) as session:
         assert answers(drawn()) == recorded
-    assert [crossed.rung for crossed in session.report.served] == ["exact"] * len(THREADS)
+    assert [crossed.rung for crossed in session.report.replayed] == ["exact"] * len(THREADS)
 
 
 def test_other_keys_tell_runs_apart_where_threads_do_not(world: World, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_miss_names_what_differs_in_the_config(given: Any, now: str, world: Wo
 def test_a_replayed_thread_has_its_config_again(world: World, toned_run: Path) -> None:
     """`replay_thread` needs no config for what was recorded of it."""
     replayed = replay_thread(toned_run, toned(world))
-    assert len(replayed.report.served) == 1
+    assert len(replayed.report.replayed) == 1
 
 
 def one_after_another(work: Callable[[int], Any]) -> list[Any]:

@@ -77,12 +77,12 @@ async def test_one_of_eight_branches(tmp_path: Path, is_async: bool) -> None:
     before = records(tmp_path / "desk.yaml")
     world = World()
     updated, report = await run(world, " edited", mode="update")
-    assert (len(report.served), len(report.executed), len(report.unused)) == (16, 2, 2)
+    assert (len(report.replayed), len(report.recorded), len(report.unused)) == (16, 2, 2)
     after = records(tmp_path / "desk.yaml")
     assert len(before) == len(after)
     assert sum(old != new for old, new in zip(before, after, strict=True)) == 2
     replayed, report = await run(World(), " edited")
-    assert (replayed, len(report.served)) == (updated, 18)
+    assert (replayed, len(report.replayed)) == (updated, 18)
 
 
 @tool
@@ -134,8 +134,8 @@ def test_served_calls_have_the_ids_of_the_new_answer(tmp_path: Path, used: BaseT
 
     run("all", "Be brief.", 1)
     # A request that holds an id which cannot be told from a word is another request: the judge is asked again.
-    assert run("update", "Be kind.", 2).startswith("1 served, 2" if form == "call-{}" else "2 served, 1")
+    assert run("update", "Be kind.", 2).startswith("1 replayed, 2" if form == "call-{}" else "2 replayed, 1")
     healed = written()
-    assert run("none", "Be kind.", 2) == "3 served, 0 executed"
+    assert run("none", "Be kind.", 2) == "3 replayed, 0 recorded"
     run("all", "Be kind.", 2)
     assert healed == written()

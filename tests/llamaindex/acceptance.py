@@ -56,6 +56,6 @@ def record_and_replay(program: Callable[[World], Any], path: Path, **options: An
     replayed = run(program, world, path, "none", **options)
     assert world.reached
     assert not world.trespasses
-    assert not replayed.cassette.report.executed
+    assert not replayed.cassette.report.recorded
     assert not replayed.cassette.report.unused
     return recorded, replayed

@@ -87,7 +87,7 @@ def test_agents_as_tools_replay(recorded: tuple[Path, Any]) -> None:
     assert found == result
     assert {crossed.name for crossed in session.report.ran_through} == {"ask_expert", "ask_critic"}
     assert [str(one) for one in session.report.served_not_run] == ["add (calls nothing that is recorded)"]
-    assert len(session.report.served) == 6
+    assert len(session.report.replayed) == 6
 
 
 def test_edited_prompt_inside_is_a_miss(recorded: tuple[Path, Any]) -> None:
@@ -117,7 +117,7 @@ def test_engine_in_a_function_is_run_through(tmp_path: Path) -> None:
     with use_cassette(path) as session:
         assert lookup(gone())(question="Where is the Louvre?").content == recorded
     assert [crossed.name for crossed in session.report.ran_through] == ["look_up"]
-    assert {crossed.kind for crossed in session.report.served} == {"embeddings", "chat"}
+    assert {crossed.kind for crossed in session.report.replayed} == {"embeddings", "chat"}
 
 
 def test_order_of_answers_inside_a_tool(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_whole_agent(run: Callable[[], str], recorded: Path, world: World, tmp
     assert statuses == ["returned", "refused"]
     with use_cassette(derived) as replay:
         assert run() == answer
-    assert str(replay.report) == "5 served, 0 executed"
+    assert str(replay.report) == "5 replayed, 0 recorded"
 
 
 KINDS: dict[str, tuple[list[tuple[str, str]], int]] = {
@@ -130,7 +130,7 @@ def test_tools_are_held_still(kind: str, world: World, tmp_path: Path) -> None:
     assert statuses.count("refused") == refused
     with use_cassette(derived) as replay:
         assert asyncio.run(ask()) == answer
-    assert not replay.report.executed
+    assert not replay.report.recorded
 
 
 def test_a_candidate_of_another_client(run: Callable[[], str], recorded: Path, world: World) -> None:
@@ -168,7 +168,7 @@ def test_each_shape(kind: Any, shape: str, world: World, tmp_path: Path) -> None
     with use_cassette(path, candidate=kind(world), to=derived) as session:
         found = asyncio.run(ask())
     assert len(world.reached) == before + 1
-    assert str(session.report) == "0 served, 1 executed"
+    assert str(session.report) == "0 replayed, 1 recorded"
     with use_cassette(derived):
         assert asyncio.run(ask()) == found
 
@@ -231,6 +231,6 @@ def test_each_shape_of_a_completion(kind: Any, shape: str, world: World, tmp_pat
     with use_cassette(path, candidate=kind(other), to=derived) as session:
         found = asyncio.run(ask())
     assert (len(other.reached), len(world.reached)) == (1, before)
-    assert str(session.report) == "0 served, 1 executed"
+    assert str(session.report) == "0 replayed, 1 recorded"
     with use_cassette(derived):
         assert asyncio.run(ask()) == found

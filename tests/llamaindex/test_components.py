@@ -108,7 +108,7 @@ def test_a_stand_in_retrieves_what_was_recorded(tmp_path: Path) -> None:
     world.gone = True
     stand_in = ReplayRetriever(path, name="Service")
     assert stand_in.retrieve("Where?") == recorded
-    assert str(stand_in.report) == "1 served, 0 executed"
+    assert str(stand_in.report) == "1 replayed, 0 recorded"
     engine = RetrieverQueryEngine.from_args(ReplayRetriever(path), llm=ScriptedLLM(World(), librarian))
     assert [node.node for node in engine.query("Where?").source_nodes] == [node.node for node in recorded]
     with pytest.raises(ConfigurationError, match="Other"):
@@ -218,7 +218,7 @@ async def test_a_reader_of_others_is_served(cls: Any, world: World, tmp_path: Pa
         assert await load() == recorded
     assert recorded[0][1].text.startswith("b ")
     assert recorded[-1][0].text == "a page"
-    assert [(served.kind, served.name) for served in session.report.served] == [("retrieval", cls.__name__)] * len(
+    assert [(served.kind, served.name) for served in session.report.replayed] == [("retrieval", cls.__name__)] * len(
         recorded[:-1]
     )
     with pytest.raises(CassetteMissError), use_cassette(path, auto=ambient):

@@ -140,7 +140,7 @@ def test_a_taped_whole_is_what_it_was(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "beside.yaml", mode="once", auto=False) as cassette:
         engine.chat("I do not take part")
         taped.chat("I do")
-    assert str(cassette.report) == "0 served, 1 executed"
+    assert str(cassette.report) == "0 replayed, 1 recorded"
 
 
 def test_what_is_no_part_is_refused() -> None:

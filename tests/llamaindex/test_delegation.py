@@ -173,7 +173,7 @@ def recorded(
         second = asked(prepared(make(world)), name)
     assert second[0] == first[0]
     assert world.trespasses == []
-    assert len(replay.report.served) == 1
+    assert len(replay.report.replayed) == 1
     (interaction,) = interactions(tmp_path / "c.yaml")
     return interaction, first, second
 

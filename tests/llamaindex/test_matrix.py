@@ -233,7 +233,7 @@ def test_cell(row: str, column: str, outcomes: Outcomes, tmp_path: Path, pytestc
         with opened as session:
             replayed = asyncio.run(called(ROWS[row], subject))
     report = (session or subject).report
-    assert (report.executed, report.unused) == ((), ())
+    assert (report.recorded, report.unused) == ((), ())
     outcomes[row, column] = verdict(row, column, compare_runs({"all": [recorded]}, {"all": [replayed]}))
     if not pytestconfig.getoption("update_examples"):
         assert outcomes[row, column] == documented()[row, column]

@@ -323,7 +323,7 @@ async def test_a_part_that_reaches_outside_is_served(kind: str, tmp_path: Path, 
     replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", auto=ambient)
     assert len(OUTSIDE.world.reached) == 2
     assert {(item.kind, item.acts[0].what) for item in replay.interactions} == {("call", "reached 127.0.0.1")}
-    assert len(replay.report.served) == 2
+    assert len(replay.report.replayed) == 2
 
 
 @pytest.mark.parametrize("ambient", [True, False])
@@ -342,7 +342,7 @@ async def test_a_part_that_computes(kind: str, tmp_path: Path) -> None:
     assert (await _recorded_and_replayed(kind, tmp_path / "a.yaml", auto=True)).interactions == []
     taped = await _recorded_and_replayed(kind, tmp_path / "t.yaml", auto=False)
     assert {item.kind for item in taped.interactions} == {"call"}
-    assert taped.report.served
+    assert taped.report.replayed
 
 
 def test_only_some_calls_reach_outside(tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_calls_inside_of_a_served_part_belong_to_it(tmp_path: Path) -> None:
     with use_cassette(path) as replay:
         assert str(Both().query("Oslo")) == recorded
     assert {(item.kind, item.parent) for item in replay.interactions} == {("call", None), ("chat", 1)}
-    assert str(replay.report) == "1 served, 0 executed"
+    assert str(replay.report) == "1 replayed, 0 recorded"
 
 
 def test_a_part_of_the_framework_is_program(tmp_path: Path) -> None:
@@ -479,7 +479,7 @@ async def test_an_llm_may_ask_for_objects_by_itself(way: str, tmp_path: Path) ->
 
     with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
         recorded = await program()
-    assert len(recording.report.executed) == 2
+    assert len(recording.report.recorded) == 2
     OUTSIDE.world.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert await program() == recorded
@@ -507,7 +507,7 @@ def test_a_taped_llm_asks_for_objects_by_its_own_leaf_calls(tmp_path: Path) -> N
 
     with use_cassette(tmp_path / "c.yaml", mode="all", auto=False) as recording:
         recorded = program()
-    assert [call.kind for call in recording.report.executed] == ["chat"]
+    assert [call.kind for call in recording.report.recorded] == ["chat"]
     world.gone = True
     with use_cassette(tmp_path / "c.yaml", auto=False):
         assert program() == recorded

@@ -31,7 +31,7 @@ def test_every_leaf_call(tmp_path: Path, cls: type[LeafLLM], name: str) -> None:
         assert done(CALLS[name](llm)) == recorded
     assert {event[0] for event in again} == {event[0] for event in told}
     assert llm.metadata.model_name == "fake-1"
-    assert len(llm.report.served) == 1
+    assert len(llm.report.replayed) == 1
 
 
 def test_no_session_records_it(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_workflow_runs_again(tmp_path: Path, observed: bool) -> None:
 
     live = recorded(tmp_path / "run.yaml", lambda: asyncio.run(run()), observed=observed)
     again = replay_source(tmp_path / "run.yaml", Asking(gone()))
-    assert (again.answer, again.report.executed) == (live, ())
+    assert (again.answer, again.report.recorded) == (live, ())
 
 
 def test_an_agent_runs_again(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_an_agent_runs_again(tmp_path: Path) -> None:
 
     live = recorded(tmp_path / "run.yaml", lambda: asyncio.run(run()), observed=False)
     again = replay_source(tmp_path / "run.yaml", agent(gone()))
-    assert (str(again.answer), again.report.executed) == (str(live), ())
+    assert (str(again.answer), again.report.recorded) == (str(live), ())
 
 
 def test_a_thread_is_answered_as_it_was(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_query_engine_answers_again(tmp_path: Path, method: str, observed: boo
     header = open_cassette(tmp_path / "run.yaml").header
     assert (header.input, header.volatile.entry.method) == ({"str_or_query_bundle": "What is sunny?"}, method)
     again = replay_source(tmp_path / "run.yaml", built)
-    assert (str(again.answer), again.report.executed) == (str(live), ())
+    assert (str(again.answer), again.report.recorded) == (str(live), ())
 
 
 def test_an_input_that_does_not_fit(tmp_path: Path) -> None:

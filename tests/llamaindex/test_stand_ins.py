@@ -162,7 +162,7 @@ async def test_a_stand_in_answers_as_the_recorded_object(kind: str, world: World
     with use_cassette(tmp_path / "other.yaml", mode="all", on_unused="ignore") as other:
         assert await use(standing) == recorded
     assert other.interactions == []
-    assert len(standing.report.served) == len(session.interactions) > 1
+    assert len(standing.report.replayed) == len(session.interactions) > 1
     with pytest.raises(CassetteMissError, match="no recording"):
         await use(standing)
     assert await use(stand_in(path, on_repeat="last")) is not None

@@ -183,7 +183,7 @@ async def test_a_replay_steps_into_an_embedding_model_that_asks_an_llm(how: str,
     """Its code runs, with the recorded answers of what it asks, and an edited prompt in it is a miss."""
     with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
         recorded = await embed(World(), how)
-    assert len(recording.report.executed) == 4, "one that only embeds by another model is one call"
+    assert len(recording.report.recorded) == 4, "one that only embeds by another model is one call"
     gone = World()
     gone.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:

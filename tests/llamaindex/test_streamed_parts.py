@@ -193,7 +193,7 @@ async def test_a_stream_is_served(call: Any, tmp_path: Path, *, ambient: bool) -
         assert await call(make) == recorded
     assert OUTSIDE.world.trespasses == []
     assert [(row.kind, row.outcome.status) for row in replay.interactions] == [("call", "streamed")]
-    assert str(replay.report) == "1 served, 0 executed"
+    assert str(replay.report) == "1 replayed, 0 recorded"
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -252,7 +252,7 @@ def test_a_stream_that_is_never_read(tmp_path: Path) -> None:
         Eager().query("Oslo")
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert Eager().query("Oslo").source_nodes == [NODE]
-    assert len(replay.report.served) == len(OUTSIDE.world.reached) == 1
+    assert len(replay.report.replayed) == len(OUTSIDE.world.reached) == 1
 
 
 def test_a_stream_that_cannot_be_recorded_is_reported(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_never_read(tmp_path: Path, world: World) -> None:
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode) as cassette:
             llm.stream_chat(HELLO)
-    assert [served.kind for served in cassette.report.served] == ["chat"]
+    assert [served.kind for served in cassette.report.replayed] == ["chat"]
 
 
 def test_what_a_reader_changes_is_not_recorded(tmp_path: Path, world: World) -> None:

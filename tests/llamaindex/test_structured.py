@@ -125,7 +125,7 @@ def test_text_programs(tmp_path: Path, mode: PydanticProgramMode) -> None:
         with use_cassette(tmp_path / "c.yaml", mode=session_mode) as cassette:
             assert llm.structured_predict(City, PROMPT, land="Norway").size == 1
         world.gone = True
-    assert [served.kind for served in cassette.report.served] == ["completion"]
+    assert [served.kind for served in cassette.report.replayed] == ["completion"]
     alone = ReplayLLM(tmp_path / "c.yaml", is_chat_model=True, pydantic_program_mode=mode)
     assert alone.structured_predict(City, PROMPT, land="Norway").size == 1
 

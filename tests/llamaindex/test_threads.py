@@ -93,7 +93,7 @@ def test_an_exported_thread_runs_again(thread: tuple[Path, str], tmp_path: Path)
     assert {one.run for one in steps_of(exported)} == {steps_of(path, run=0)[0].run}, "it is the first there"
     replayed = replay_thread(exported, Greeter(gone()))
     assert (replayed.result, replayed.values) == (live, {"greeting": "Welcome"})
-    assert str(replayed.report) == "1 served, 0 executed"
+    assert str(replayed.report) == "1 replayed, 0 recorded"
 
 
 def test_each_thread_of_a_cassette(thread: tuple[Path, str]) -> None:

@@ -80,7 +80,7 @@ def main() -> int:
     for one, other in differ[:3]:
         sys.stdout.write(f"recorded  {one!r}\nreplayed  {other!r}\n")
     sys.stdout.write(f"{len(differ)} of {len(pairs)} lines that the client got differ\n")
-    good = not differ and recorded[0] == replayed[0] and "5 served, 0 executed" in replayed[2]
+    good = not differ and recorded[0] == replayed[0] and "5 replayed, 0 recorded" in replayed[2]
     sys.stdout.write("langgraph dev replays\n" if good else "langgraph dev does not replay\n")
     return 0 if good else 1
 

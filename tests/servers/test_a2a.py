@@ -113,6 +113,6 @@ def test_requests_come_back(tmp_path: Path) -> None:
         number = json.loads(request["body"])["id"]
         assert (request["headers"]["x-workflow-id"], KEY[7:] in path.read_text()) == (f"flow-{number}", False)
         again = replay_source(path, server(Agent(is_gone=True)))
-        assert len(again.report.served) == 1
+        assert len(again.report.replayed) == 1
         found[number] = again.answer.text
     assert found == {str(number): answer for number, answer in enumerate(answers)}

@@ -86,7 +86,7 @@ async def of_the_client(url: str) -> list[Any]:
 def test_the_client(tmp_path: Path, failures: tuple[int, ...]) -> None:
     """With `http=True`, messages, events, tools and thoughts come again, and so do attempts after errors."""
     _, report = replayed(lambda url: asyncio.run(of_the_client(url)), tmp_path / "a.yaml", *failures, http=True)
-    assert len(report.served) == 6 + len(failures)
+    assert len(report.replayed) == 6 + len(failures)
 
 
 def look_up(city: str) -> str:
@@ -126,7 +126,7 @@ async def of_llama_index(url: str) -> list[Any]:
 def test_llama_index(tmp_path: Path) -> None:
     """Messages, chunks, thoughts with their signatures, tool calls and agents come again."""
     _, report = replayed(lambda url: asyncio.run(of_llama_index(url)), tmp_path / "a.yaml")
-    assert (len(report.served), report.executed) == (15, ())
+    assert (len(report.replayed), report.recorded) == (15, ())
 
 
 @pytest.mark.parametrize("status", [429, 529])
@@ -149,7 +149,7 @@ def test_errors_in_llama_index(tmp_path: Path, status: int, retries: int, way: s
 
     found, report = replayed(program, tmp_path / "a.yaml", status)
     assert isinstance(found, tuple) == (retries == 0)
-    assert report.executed == ()
+    assert report.recorded == ()
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -175,8 +175,8 @@ def test_candidates(
         tried = name if by_name else candidate()
         with use_cassette(tmp_path / "a.yaml", candidate=tried, to=tmp_path / "b.yaml") as session:
             found = asyncio.run(answered(own(), streaming=streaming))
-    assert [call.kind for call in session.report.executed] == ["chat", "chat"]
+    assert [call.kind for call in session.report.recorded] == ["chat", "chat"]
     assert [drift.name for drift in session.report.drift] == ["look_up"]
     with use_cassette(tmp_path / "b.yaml") as session:
         assert asyncio.run(answered(own(), streaming=streaming)) == found
-    assert len(session.report.served) == 3
+    assert len(session.report.replayed) == 3

@@ -120,6 +120,6 @@ def test_requests_at_once_on_kept_connections(tmp_path: Path) -> None:
         assert what == wanted[kind]
         if key.endswith("-1") and key.startswith("1"):
             again = replay_source(path, app())
-            assert (again.answer.differences, len(again.report.served)) == ([], len(what))
+            assert (again.answer.differences, len(again.report.replayed)) == ([], len(what))
     assert found == Counter(paths)
     assert len(paths) == CLIENTS * ROUNDS * 3

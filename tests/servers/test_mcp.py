@@ -164,7 +164,7 @@ def test_all_of_a_server_is_replayed_without_it(server: Server, tmp_path: Path, 
     ignored = ("server.port",)
     with use_cassette(path, ignore=ignored) as cassette:
         assert asyncio.run(everything(server)) == first
-    assert (cassette.report.executed, server.seen()) == ((), [])
+    assert (cassette.report.recorded, server.seen()) == ((), [])
     calls = [(call.kind, call.name) for call in open_cassette(path).interactions()]
     assert calls[:3] == [("call", "mcp.initialize"), ("call", "mcp.tools.list"), ("tool", "read_weather")]
     assert "http" not in {kind for kind, _ in calls}
@@ -270,7 +270,7 @@ def test_a_boundary_around_all_of_it(stdio: Server, tmp_path: Path) -> None:
 
     with use_cassette(tmp_path / "tool.yaml", mode="all") as cassette:
         first = asyncio.run(program())
-    assert [call.name for call in cassette.report.executed] == ["weather"]
+    assert [call.name for call in cassette.report.recorded] == ["weather"]
     stdio.seen()
     with use_cassette(tmp_path / "tool.yaml"):
         assert asyncio.run(program()) == first
@@ -331,7 +331,7 @@ def test_an_agent_of_langchain(stdio: Server, tmp_path: Path, holds: bool) -> No
     assert stdio.seen()[-1] == "book A"
     with use_cassette(path) as cassette:
         assert asyncio.run(agent(scripted("A", "A"))) == first
-    assert (cassette.report.executed, stdio.seen()) == ((), [])
+    assert (cassette.report.recorded, stdio.seen()) == ((), [])
     with use_cassette(path, candidate=scripted("Rome", "Rome"), live={"idempotent"}, to=derived):
         tried = asyncio.run(agent(scripted("A", "A")))
     assert (tried[0].partition(",")[0], tried[1], stdio.seen()) == (
@@ -360,4 +360,4 @@ def test_tools_of_llama_index(stdio: Server, tmp_path: Path) -> None:
     assert stdio.seen()[-1] == "book A"
     with use_cassette(tmp_path / "tools.yaml") as cassette:
         assert asyncio.run(program()) == first
-    assert (cassette.report.executed, stdio.seen()) == ((), [])
+    assert (cassette.report.recorded, stdio.seen()) == ((), [])

@@ -258,7 +258,7 @@ def test_what_outlives_an_answer_is_recorded(tmp_path: Path) -> None:
     run(taped, lambda: ask(taped, "Paris"))
     cassette = only(tmp_path)
     assert [item.request["arguments"]["city"] for item in cassette.interactions()] == ["Paris", "Oslo", "Bern"]
-    assert len(replay_source(cassette.path, App(later=("Oslo", "Bern"))).report.served) == 3
+    assert len(replay_source(cassette.path, App(later=("Oslo", "Bern"))).report.replayed) == 3
 
 
 def test_a_client_that_goes_away(tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ def test_a_session_comes_first(tmp_path: Path) -> None:
     taped = TapeInbound(App(), tmp_path / "runs")
     with use_cassette(tmp_path / "test.yaml", mode="all") as cassette:
         run(taped, lambda: ask(taped, "Paris"))
-    assert (len(cassette.report.executed), (tmp_path / "runs").exists()) == (1, False)
+    assert (len(cassette.report.recorded), (tmp_path / "runs").exists()) == (1, False)
 
 
 def test_requests_are_chosen(tmp_path: Path) -> None:

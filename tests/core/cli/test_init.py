@@ -290,7 +290,7 @@ def test_both_sides_change_the_same(repository: Repository, capfd: pytest.Captur
     said = repository.git("merge", "theirs", fails=True)
     assert "CONFLICT" in said
     assert "1 of 3 records in conflict" in said
-    assert "AGENTTAPE_MODE=all" in said
+    assert "AGENTTAPE_MODE=record" in said
     text = Path(RUN).read_text()
     with pytest.raises(CassetteFormatError, match="unresolved merge conflict"):
         open_cassette(RUN)

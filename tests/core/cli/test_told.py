@@ -107,7 +107,7 @@ def test_looser_matches_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         assert look_up("Rome") == "Rome is there"
         assert look_up("Paris") == "Oslo is there"
         assert look_up("Nice") == "Bern is there"
-    assert str(session.report).startswith("3 served, 0 executed, 2 of 3 in order, to another request")
+    assert str(session.report).startswith("3 replayed, 0 recorded, 2 of 3 in order, to another request")
     with use_cassette("c", match_on=("exact", "address")) as session:
         look_up("Rome")
         look_up("Oslo")

@@ -80,7 +80,7 @@ def test_what_is_not_recorded_is_executed_after_it(path: Path) -> None:
     assert path.read_bytes() == before
     with use_cassette(path.with_name("other.yaml")) as replayed:
         assert [ask(question) for question in ("a", "z", "c")] == ["answer 1 to a", "answer 1 to z", "answer 3 to c"]
-    assert len(replayed.report.served) == 3
+    assert len(replayed.report.replayed) == 3
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_served_when_told(seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The option, the setting and the environment accept what was recorded."""
     with use_cassette(seen, accept={"lossy"}) as cassette:
         assert (ask("sound"), ask("half")) == ("recorded sound", "recorded half")
-    assert str(cassette.report) == "2 served, 0 executed"
+    assert str(cassette.report) == "2 replayed, 0 recorded"
     monkeypatch.setenv("AGENTTAPE_ACCEPT", "lossy")
     assert open_replay(seen).policy.accepts_lossy
     with pytest.raises(ConfigurationError, match="accept"):

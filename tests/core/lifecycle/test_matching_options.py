@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("project")
 
 def rungs(session: Any) -> list[str]:
     """Return how each served call found its recording."""
-    return [crossed.rung for crossed in session.report.served]
+    return [crossed.rung for crossed in session.report.replayed]
 
 
 # -- match_on --------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_the_run_lives_on(world: World) -> None:
         "no recording for tool t at t",
         "no recording for chat m at m",
     ]
-    assert str(session.report) == "0 served, 0 executed, 1 unused, 2 drifted"
+    assert str(session.report) == "0 replayed, 0 recorded, 1 unused, 2 drifted"
     assert world.reached == ["t"]
 
 
@@ -367,8 +367,8 @@ def test_selecting_calls(world: World, key: int | str) -> None:
         program()
     with use_cassette("c", live={key}, step_into={"outer"}) as replay:
         program()
-    assert [crossed.name for crossed in replay.report.executed] == ["inner"]
-    assert [crossed.name for crossed in replay.report.served] == ["last"]
+    assert [crossed.name for crossed in replay.report.recorded] == ["inner"]
+    assert [crossed.name for crossed in replay.report.replayed] == ["last"]
 
 
 @pytest.mark.parametrize("option", ["live", "replay_only", "step_into"])

@@ -68,7 +68,7 @@ def test_what_no_boundary_covers_is_named(address: Any) -> None:
         recorded(run)
     cassette = runs[0]
     assert cassette.report.outside == (line,)
-    assert str(cassette.report) == f"0 served, 1 executed, 1 reached outside every boundary\n  {line}"
+    assert str(cassette.report) == f"0 replayed, 1 recorded, 1 reached outside every boundary\n  {line}"
     message = str(caught[0].message)
     assert line in message
     assert "http = true in [tool.agenttape]" in message

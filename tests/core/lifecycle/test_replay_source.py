@@ -46,7 +46,7 @@ def test_a_function_runs_again(tmp_path: Path, given: Any, program: Any) -> None
     live = record(tmp_path / "run.yaml", given)
     reached = len(REACHED)
     again = replay_source(tmp_path / "run.yaml", program)
-    assert (again.answer, again.report.executed, len(REACHED)) == (live, (), reached)
+    assert (again.answer, again.report.recorded, len(REACHED)) == (live, (), reached)
 
 
 def test_a_run_begins_again_in_an_event_loop(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_first_input_is_kept_redacted(tmp_path: Path) -> None:
     assert header.input["city"].startswith("[REDACTED:customer:")
     assert header.volatile.run_id == cassette.report.run_id
     again = replay_source(tmp_path / "run.yaml", weather, redact=[Rule("customer", literal="Ms Smith")])
-    assert len(again.report.served) == 1, "a pseudonym asks for what the secret asked for"
+    assert len(again.report.replayed) == 1, "a pseudonym asks for what the secret asked for"
 
 
 def test_what_is_recovered_has_its_input(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_what_is_recovered_has_its_input(tmp_path: Path) -> None:
     (journal,) = leftover_journals(path)
     assert b"Ms Smith" not in journal.read_bytes()
     assert open_cassette(recover(journal)).header.input["city"].startswith("[REDACTED:customer:")
-    assert replay_source(path, weather, redact=rules).report.executed == ()
+    assert replay_source(path, weather, redact=rules).report.recorded == ()
 
 
 def test_a_replay_notes_nothing(tmp_path: Path) -> None:

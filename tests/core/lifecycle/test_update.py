@@ -34,12 +34,12 @@ def test_only_what_changed_is_executed(world: World) -> None:
     before = texts()
     with use_cassette("c", mode="update") as session:
         assert ask(world, "a", "new", "c") == ["a 1", "new 4", "c 3"]
-    assert str(session.report) == "2 served, 1 executed, 1 unused"
+    assert str(session.report) == "2 replayed, 1 recorded, 1 unused"
     assert entries() == ["a", "new", "c"]
     assert (texts()["a"], texts()["c"]) == (before["a"], before["c"])
     with use_cassette("c") as session:
         assert ask(world, "a", "new", "c") == ["a 1", "new 4", "c 3"]
-    assert str(session.report) == "3 served, 0 executed"
+    assert str(session.report) == "3 replayed, 0 recorded"
 
 
 def test_an_unchanged_run_leaves_the_file(world: World) -> None:
@@ -62,7 +62,7 @@ def test_asking_for_less_drops(world: World) -> None:
     record(world, "a", "b")
     with use_cassette("c", mode="update") as session:
         ask(world, "a")
-    assert (str(session.report), entries()) == ("1 served, 0 executed, 1 unused", ["a"])
+    assert (str(session.report), entries()) == ("1 replayed, 0 recorded, 1 unused", ["a"])
 
 
 def test_what_other_runs_ask_for_stays(world: World) -> None:
@@ -162,7 +162,7 @@ def test_what_was_paid_is_not_paid_again(world: World, is_recovered: bool) -> No
         recover(journal)
     with use_cassette("c", mode="update") as session:
         assert ask(world, "a", "new", "newer", "newest") == ["a 1", "new 4", "newer 5", "newest 6"]
-    assert str(session.report) == "3 served, 1 executed, 2 unused"
+    assert str(session.report) == "3 replayed, 1 recorded, 2 unused"
     assert files() == (["c.recovered.yaml", "c.yaml"] if is_recovered else ["c.yaml"])
     header = open_cassette(CASSETTE).header
     assert set(header.volatile.timings) == {1, 2, 3, 4}
@@ -176,7 +176,7 @@ def test_all_was_paid(world: World) -> None:
     interrupted(world, "a", "new")
     with use_cassette("c", mode="update") as session:
         assert ask(world, "a", "new") == ["a 1", "new 2"]
-    assert (str(session.report), entries(), files()) == ("2 served, 0 executed", ["a", "new"], ["c.yaml"])
+    assert (str(session.report), entries(), files()) == ("2 replayed, 0 recorded", ["a", "new"], ["c.yaml"])
 
 
 def test_what_was_paid_in_vain(world: World) -> None:
@@ -185,7 +185,7 @@ def test_what_was_paid_in_vain(world: World) -> None:
     recover(interrupted(world, "b", "other", mode="all"))
     with use_cassette("c", mode="update") as session:
         ask(world, "a", "b")
-    assert (str(session.report), CASSETTE.read_bytes()) == ("2 served, 0 executed", before)
+    assert (str(session.report), CASSETTE.read_bytes()) == ("2 replayed, 0 recorded", before)
     with use_cassette("c", mode="update") as session:
         assert ask(world, "a", "b", "b") == ["a 1", "b 2", "b 5"]
 
@@ -199,4 +199,4 @@ def test_of_another_kind(world: World) -> None:
     broken.write_text(broken.read_text().replace("redaction:", "ignore: [arguments.x]\nredaction:"))
     with use_cassette("c", mode="update") as session:
         assert ask(world, "a", "new") == ["a 1", "new 3"]
-    assert str(session.report) == "1 served, 1 executed"
+    assert str(session.report) == "1 replayed, 1 recorded"

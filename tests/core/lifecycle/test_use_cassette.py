@@ -44,7 +44,7 @@ def test_replay_serves_everything(world: World, mode: Any) -> None:
     with use_cassette("c", mode=mode) as session:
         assert ask(world, "b", "a") == ["b 2", "a 1"]
     assert world.reached == ["a", "b"]
-    assert str(session.report) == "2 served, 0 executed"
+    assert str(session.report) == "2 replayed, 0 recorded"
     assert (session.mode, session.path, len(session.interactions)) == (Mode.REPLAY, CASSETTE, 2)
     assert CASSETTE.read_bytes() == before
     assert files() == ["c.yaml"]
@@ -73,7 +73,7 @@ def test_new_episodes(world: World) -> None:
     record(world, "a", "b")
     with use_cassette("c", mode="new_episodes") as session:
         assert ask(world, "a", "new") == ["a 1", "new 3"]
-    assert str(session.report) == "1 served, 1 executed, 1 unused"
+    assert str(session.report) == "1 replayed, 1 recorded, 1 unused"
     assert entries() == ["a", "b", "new"]
     before = CASSETTE.read_bytes()
     with use_cassette("c", mode="new_episodes"):
@@ -130,7 +130,7 @@ def test_live(world: World, mode: Any, live: Any) -> None:
     before = record(world, "a", "b")
     with use_cassette("c", mode=mode, live=live) as session:
         assert ask(world, "a", "b") == ["a 1", "b 3"]
-    assert str(session.report) == "1 served, 1 executed"
+    assert str(session.report) == "1 replayed, 1 recorded"
     assert CASSETTE.read_bytes() == before
     assert files() == ["c.derived.yaml", "c.yaml"]
     derived = open_cassette("cassettes/c.derived.yaml")
@@ -250,7 +250,7 @@ def test_exhausted(world: World, on_repeat: Any, expected: list[str]) -> None:
         assert [world.tool("t") for _ in range(2)] == expected[:2]
     with use_cassette("c", on_repeat=on_repeat) as session:
         assert [world.tool("t") for _ in range(4)] == expected
-    assert [crossed.rung for crossed in session.report.served] == ["exact", "exact", "repeated", "repeated"]
+    assert [crossed.rung for crossed in session.report.replayed] == ["exact", "exact", "repeated", "repeated"]
 
 
 def test_exhausted_fails_by_default(world: World) -> None:
@@ -288,7 +288,7 @@ def test_unused_ignored(world: World) -> None:
     record(world, "a")
     with use_cassette("c", on_unused="ignore") as session:
         pass
-    assert str(session.report) == "0 served, 0 executed, 1 unused"
+    assert str(session.report) == "0 replayed, 0 recorded, 1 unused"
 
 
 def test_failed_run_is_not_judged(world: World) -> None:
@@ -416,13 +416,13 @@ def test_report(world: World) -> None:
     with use_cassette("c") as session:
         ask(world, "b", "a")
         assert session.report.unused == ()
-    assert [str(crossed) for crossed in session.report.served] == [
+    assert [str(crossed) for crossed in session.report.replayed] == [
         "   2  tool b at b (exact)",
         "   1  tool a at a (exact)",
     ]
     with pytest.raises(CassetteMissError), use_cassette("c", on_unused="ignore") as session:
         ask(world, "a", "c")
-    assert str(session.report) == "1 served, 0 executed, 1 unused, 1 missed"
+    assert str(session.report) == "1 replayed, 0 recorded, 1 unused, 1 missed"
 
 
 def test_no_warnings(world: World) -> None:

@@ -251,7 +251,7 @@ def test_unused_recordings_fail_the_test(project: Project) -> None:
             "UnusedInteractionsError: cassettes/test_it/test_it.yaml: 1 of 1 recorded interactions were never *",
             "     1  call ask at ask",
             "  asked     nothing",
-            "  to fix    record it anew:  pytest test_it.py::test_it --cassette-mode=all",
+            "  to fix    record it anew:  pytest test_it.py::test_it --cassette-mode=record",
             "            or let it serve several runs:  on_unused='ignore'",
             "*= cassettes =*",
             "unused *1 unused",
@@ -270,7 +270,7 @@ def test_a_failing_recording_replaces_nothing(project: Project) -> None:
     project.tests(f"{ASKS_OTHERWISE}    assert False\n")
     result = project.run("--rerecord")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*was left as it was*", "discarded *1 executed"])
+    result.stdout.fnmatch_lines(["*there is still no *", "discarded *1 recorded"])
     assert path.read_bytes() == good
 
 
@@ -313,11 +313,11 @@ def test_a_first_recording_is_kept(project: Project, monkeypatch: pytest.MonkeyP
     result.stdout.fnmatch_lines(
         [
             "E *AgentTape: cassettes/test_it/test_wrong.yaml keeps what was recorded; the next run replays it",
-            "E *was left as it was; an unfinished recording *:  * recover cassettes/test_it/.test_error.yaml*",
-            "kept      cassettes/test_it/test_wrong.yaml  1 executed",
-            "kept      cassettes/test_it/TestCase.test_case.yaml  1 executed",
-            "discarded cassettes/test_it/test_error.yaml  1 executed",
-            "discarded cassettes/test_it/test_inside.yaml  2 executed",
+            "E *there is still no *; an unfinished recording *:  * recover cassettes/test_it/.test_error.yaml*",
+            "kept      cassettes/test_it/test_wrong.yaml  1 recorded",
+            "kept      cassettes/test_it/TestCase.test_case.yaml  1 recorded",
+            "discarded cassettes/test_it/test_error.yaml  1 recorded",
+            "discarded cassettes/test_it/test_inside.yaml  2 recorded",
         ]
     )
     project.go_offline()
@@ -496,7 +496,7 @@ def test_a_failed_assertion_names_the_tools_that_did_not_run(project: Project) -
     project.go_offline()
     result = project.run()
     result.assert_outcomes(failed=3)
-    told = "served, not run: write_report (wrote report.md)"
+    told = "replayed, not run: write_report (wrote report.md)"
     assert result.outlines.count(told) == 2 + 1
     result.stdout.fnmatch_lines(["*- AgentTape -*", told, "*= cassettes =*", told])
 
@@ -528,7 +528,7 @@ def test_it():
     result.assert_outcomes(failed=1)
     noise = "what `secrets`, `os.urandom` and `random.SystemRandom` give the program is real"
     spans = "what `time.monotonic`, `perf_counter` and their like tell the program is real"
-    assert result.outlines.count(f"this was not from the recording: {noise}; {spans}") == 1
+    assert result.outlines.count(f"not replayed (real clock or random numbers): {noise}; {spans}") == 1
     result.stdout.no_fnmatch_line("*the recorded order could not be imposed*")
 
 
@@ -540,7 +540,7 @@ def test_a_sub_agent_that_ran_is_counted(project: Project) -> None:
     project.go_offline()
     result = project.run()
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["served    cassettes/test_it/test_it.yaml  1 served, 1 run through"])
+    result.stdout.fnmatch_lines(["replayed  cassettes/test_it/test_it.yaml  1 replayed, 1 run through"])
 
 
 def test_one_command_for_all_that_miss_a_recording(project: Project) -> None:

@@ -17,6 +17,6 @@ def test_it():
     project.tests(suite.replace("{second}", "c"))
     result = project.run()
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["served * 2 served, 1 of 2 in order, to another request"])
+    result.stdout.fnmatch_lines(["replayed * 2 replayed, 1 of 2 in order, to another request"])
     project.tests(suite.replace("{second}", "b"))
     project.run().stdout.no_fnmatch_line("*to another request*")

@@ -193,7 +193,7 @@ def test_record_the_failing_ones(project: Project) -> None:
     project.run().assert_outcomes(passed=1, failed=1)
     result = project.run("--rerecord=failed")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["served *test_a.yaml*", "recorded *test_b.yaml*"])
+    result.stdout.fnmatch_lines(["replayed *test_a.yaml*", "recorded *test_b.yaml*"])
 
 
 def test_age(project: Project) -> None:
@@ -228,7 +228,7 @@ def test_a_broken_cassette_is_recorded_anew(project: Project, how: tuple[str, ..
     result = project.run()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(
-        ["  record it anew:  pytest test_it.py::test_b --cassette-mode=all", "refused *test_b.yaml*"]
+        ["  record it anew:  pytest test_it.py::test_b --cassette-mode=record", "refused *test_b.yaml*"]
     )
     result = project.run(*how)
     result.assert_outcomes(passed=2)

@@ -52,8 +52,8 @@ def test_a_recording_waits_and_is_proved(edited: Project) -> None:
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
-            "pending   cassettes/test_it/test_a.yaml  1 served, 1 executed, 1 dropped",
-            "served    cassettes/test_it/test_b.yaml  1 served",
+            "pending   cassettes/test_it/test_a.yaml  1 replayed, 1 recorded, 1 dropped",
+            "replayed  cassettes/test_it/test_b.yaml  1 replayed",
             "1 recording pending; to look at them one by one:  agenttape review",
         ]
     )

@@ -82,7 +82,7 @@ def test_what_replays(project: Project) -> None:
     result = project.run("--cassette-mode=once", "--cassette-strict=replay-check", "-s", "--junitxml=junit.xml")
     result.assert_outcomes(passed=7)
     result.stdout.fnmatch_lines(
-        ["*the life of fixtures: wide own gone own gone end", "0 calls served, 8 executed; 6 recordings proved"]
+        ["*the life of fixtures: wide own gone own gone end", "0 calls replayed, 8 recorded; 6 recordings proved"]
     )
     result.stdout.no_fnmatch_line("*does not replay*")
     text = (project.path / "junit.xml").read_text("utf-8")
@@ -164,14 +164,14 @@ def test_what_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "recorded, but does not replay: cassettes/test_it/test_cached.yaml  1 executed",
-            "recorded, but does not replay: cassettes/test_it/test_drawn.yaml  1 executed",
-            "recorded, but does not replay: cassettes/test_it/test_written.yaml  1 executed",
-            "recorded, but does not replay: cassettes/test_it/test_told.yaml  1 executed",
-            "recorded, but does not replay: cassettes/test_it/TestCase.test_case.yaml  1 executed",
-            "recorded  cassettes/test_it/test_once.yaml  1 executed",
-            "recorded  cassettes/test_it/test_nested.yaml  1 executed",
-            "0 calls served, 7 executed; 1 recording proved",
+            "recorded, but does not replay: cassettes/test_it/test_cached.yaml  1 recorded",
+            "recorded, but does not replay: cassettes/test_it/test_drawn.yaml  1 recorded",
+            "recorded, but does not replay: cassettes/test_it/test_written.yaml  1 recorded",
+            "recorded, but does not replay: cassettes/test_it/test_told.yaml  1 recorded",
+            "recorded, but does not replay: cassettes/test_it/TestCase.test_case.yaml  1 recorded",
+            "recorded  cassettes/test_it/test_once.yaml  1 recorded",
+            "recorded  cassettes/test_it/test_nested.yaml  1 recorded",
+            "0 calls replayed, 7 recorded; 1 recording proved",
             "*= recorded, but does not replay =*",
             "These tests passed and recorded. Run again at once*",
             "cassettes/test_it/test_cached.yaml",
@@ -188,7 +188,7 @@ def test_what_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
         [
             "cassettes/test_it/test_written.yaml",
             "*FileNotFoundError: * 'report.md'",
-            "  served, not run: write (*)",
+            "  replayed, not run: write (*)",
             "cassettes/test_it/test_told.yaml",
             "  it passed, with 1 drifted",
             "cassettes/test_it/TestCase.test_case.yaml",
@@ -256,7 +256,7 @@ def test_own(wide, own):
 
 def test_the_verdict_crosses_processes() -> None:
     """A difference is part of what a worker sends, and of the one line of its test."""
-    verdict = Verdict("c.yaml", "recorded", executed=1, proof="differs", difference="a\nb")
+    verdict = Verdict("c.yaml", "recorded", recorded=1, proof="differs", difference="a\nb")
     sent = Verdict.from_properties(verdict.added_to([]))
     assert sent == verdict
-    assert summary([verdict], everything=False)[0] == "recorded, but does not replay: c.yaml  1 executed"
+    assert summary([verdict], everything=False)[0] == "recorded, but does not replay: c.yaml  1 recorded"

@@ -71,7 +71,7 @@ def test_records_and_replays(project: Project, kind: str) -> None:
     project.go_offline()
     replayed = project.run("-s")
     replayed.assert_outcomes(passed=1)
-    replayed.stdout.fnmatch_lines(["served *test_it.yaml  1 served"])
+    replayed.stdout.fnmatch_lines(["replayed *test_it.yaml  1 replayed"])
     drawn = [[line for line in run.outlines if "drawn" in line] for run in (recorded, replayed)]
     assert drawn[0] == drawn[1]
     assert len(drawn[0]) == 1
@@ -168,7 +168,9 @@ def test_it(n):
     (project.path / "cassettes" / "test_it" / "old.yaml").touch()
     result = project.pytester.runpytest_subprocess("-n", "2", "--cassette-strict=orphans")
     result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(["4 calls served, 0 executed*", "*cassettes of no test*", "cassettes/test_it/old.yaml"])
+    result.stdout.fnmatch_lines(
+        ["4 calls replayed, 0 recorded*", "*cassettes of no test*", "cassettes/test_it/old.yaml"]
+    )
     assert result.ret == 1
 
 
@@ -230,7 +232,7 @@ def test_asks(request):
     assert len(cassette.interactions) == 1
 """
     project.tests(test)
-    project.record().stdout.fnmatch_lines(["recorded  cassettes/test_it/test_asks.yaml  1 executed"])
+    project.record().stdout.fnmatch_lines(["recorded  cassettes/test_it/test_asks.yaml  1 recorded"])
     project.go_offline()
     project.run().assert_outcomes(passed=1)
     project.tests(test.replace("hi", "ho"))

@@ -47,9 +47,9 @@ def test_money(tmp_path: Path) -> None:
         pass
     verdict = Verdict.of(session, [asked(1, "gpt-5-2025-08-07"), asked(2, "nobody-knows")], 0.0, tmp_path)
     assert (verdict.dollars, verdict.unpriced) == (0.00325, 1)
-    (line,) = summary([replace(verdict, served=2)], everything=False)[1:]
+    (line,) = summary([replace(verdict, replayed=2)], everything=False)[1:]
     assert line == (
-        "2 calls served, 0 executed; saved 0.0 s and about $0.0032 (1 call of models without a known price)"
+        "2 calls replayed, 0 recorded; saved 0.0 s and about $0.0032 (1 call of models without a known price)"
     )
 
 
@@ -93,7 +93,7 @@ def test_it(n):
         ["recorded  cassettes/test_it/test_it[[]7].yaml*", "served    24 tests, all their calls"]
     )
     result.stdout.no_fnmatch_line("*[[]8].yaml*")
-    project.run("-v").stdout.fnmatch_lines(["served    cassettes/test_it/test_it[[]8].yaml*"])
+    project.run("-v").stdout.fnmatch_lines(["replayed  cassettes/test_it/test_it[[]8].yaml*"])
 
 
 @pytest.mark.process
@@ -104,8 +104,8 @@ def test_junit(project: Project) -> None:
     project.run("--junitxml=junit.xml")
     text = (project.path / "junit.xml").read_text()
     assert '<property name="cassette.path" value="cassettes/test_it/test_it.yaml"' in text
-    assert '<property name="cassette.word" value="served"' in text
-    assert '<property name="cassette.served" value="1"' in text
+    assert '<property name="cassette.word" value="replayed"' in text
+    assert '<property name="cassette.replayed" value="1"' in text
 
 
 BEFORE = """
@@ -149,10 +149,10 @@ def test_what_fails_before_the_test(project: Project) -> None:
     result.assert_outcomes(errors=3, skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "missing   cassettes/test_it/test_missing.yaml  nothing asked",
-            "refused   cassettes/test_it/test_mistaken.yaml  nothing asked",
+            "missing   cassettes/test_it/test_missing.yaml  no cassette",
+            "refused   cassettes/test_it/test_mistaken.yaml  no calls",
             "missed    cassettes/warm.yaml  1 missed, 1 unused",
-            "0 calls served, 0 executed",
+            "0 calls replayed, 0 recorded",
         ],
         consecutive=True,
     )

@@ -75,7 +75,7 @@ def test_dirty(dirty: Project) -> None:
     before = files(dirty)
     result = dirty.run("--rerecord=changed")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["updated   cassettes/test_it/test_a.yaml  2 served, 1 executed, 1 dropped"])
+    result.stdout.fnmatch_lines(["updated   cassettes/test_it/test_a.yaml  2 replayed, 1 recorded, 1 dropped"])
     assert [name for name, content in files(dirty).items() if content != before[name]] == ["test_it/test_a.yaml"]
     dirty.go_offline()
     dirty.run().assert_outcomes(passed=2)

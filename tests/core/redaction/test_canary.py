@@ -147,7 +147,7 @@ def test_no_secret_reaches_the_disk_and_replay_is_the_same(canary: Canaries, suf
     world.gone = True
     with use_cassette(path) as replay:
         assert run(world, request) == recorded
-    assert str(replay.report) == "4 served, 0 executed"
+    assert str(replay.report) == "4 replayed, 0 recorded"
     for interaction in replay.interactions:
         pieces = "".join(str(chunk) for chunk in interaction.outcome.chunks or ())
         canary.assert_absent(pieces.encode(), "the chunks of a stream, put together")

@@ -118,7 +118,9 @@ def test_the_message_names_the_command(world: World, mode: str | None) -> None:
     first, *remedy = str(caught.value).splitlines()
     assert first == "cassettes/c.yaml:1: the file is cut off: its last line must be `...`"
     assert remedy[0] == "  restore it from version control, or"
-    assert remedy[1].startswith("  record it anew:  AGENTTAPE_MODE=all pytest " if mode is None else "  record it anew")
+    assert remedy[1].startswith(
+        "  record it anew:  AGENTTAPE_MODE=record pytest " if mode is None else "  record it anew"
+    )
     assert remedy[2] == "  which keeps this file as c.yaml.broken"
 
 

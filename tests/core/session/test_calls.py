@@ -134,7 +134,7 @@ def test_children(world: World) -> None:
         assert call("outer", agent) == answer
         world.tool("beside")
     assert world.reached == before
-    assert [crossed.name for crossed in session.report.served] == ["outer", "beside"]
+    assert [crossed.name for crossed in session.report.replayed] == ["outer", "beside"]
     assert session.report.unused == ()
 
 
@@ -144,8 +144,8 @@ def test_children_of_a_live_one(world: World) -> None:
         call("outer", lambda: world.tool("inner"))
     with use_cassette("c", live={"outer"}) as session:
         assert call("outer", lambda: world.tool("inner")) == "inner 1"
-    assert [(c.name, c.rung) for c in session.report.served] == [("inner", "exact")]
-    assert [c.name for c in session.report.executed] == ["outer"]
+    assert [(c.name, c.rung) for c in session.report.replayed] == [("inner", "exact")]
+    assert [c.name for c in session.report.recorded] == ["outer"]
 
 
 def test_owner(world: World) -> None:
@@ -198,8 +198,8 @@ def test_bare_thread_among_several_sessions(world: World) -> None:
         assert in_thread(current_session, context=True) is inner
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(world.tool, "t").result() == "t 1"
-    assert outer.report.executed == ()
-    assert [crossed.name for crossed in inner.report.executed] == ["t"]
+    assert outer.report.recorded == ()
+    assert [crossed.name for crossed in inner.report.recorded] == ["t"]
     assert current_session() is None
 
 
@@ -236,9 +236,9 @@ def test_innermost_session(world: World) -> None:
         with use_cassette("b", mode="once") as inner:
             world.tool("two")
         world.tool("three")
-    assert [c.name for c in outer.report.executed] == ["one", "three"]
-    assert [c.name for c in inner.report.executed] == ["two"]
-    assert outermost.report.executed == ()
+    assert [c.name for c in outer.report.recorded] == ["one", "three"]
+    assert [c.name for c in inner.report.recorded] == ["two"]
+    assert outermost.report.recorded == ()
 
 
 def test_sessions_that_overlap(world: World) -> None:
@@ -252,7 +252,7 @@ def test_sessions_that_overlap(world: World) -> None:
     second.__exit__(None, None, None)
     assert current_session() is None
     assert in_thread(current_session) is None
-    assert (len(one.report.executed), len(two.report.executed)) == (0, 1)
+    assert (len(one.report.recorded), len(two.report.recorded)) == (0, 1)
 
 
 def test_ended_in_another_context(world: World) -> None:
@@ -276,7 +276,7 @@ async def test_concurrent_tasks(world: World) -> None:
             await both_open.wait()
             await world.atool(name)
             await both_open.wait()
-            return [crossed.name for crossed in session.report.executed]
+            return [crossed.name for crossed in session.report.recorded]
 
     assert await asyncio.gather(run("a"), run("b")) == [["a"], ["b"]]
     assert current_session() is None
@@ -292,7 +292,7 @@ def test_concurrent_threads(world: World) -> None:
             for _ in range(5):
                 world.tool(name)
             together.wait()
-            return [crossed.name for crossed in session.report.executed]
+            return [crossed.name for crossed in session.report.recorded]
 
     names = ["a", "b", "c", "d"]
     with ThreadPoolExecutor(4) as pool:
@@ -321,7 +321,7 @@ async def test_parallel_tasks_find_their_own(world: World) -> None:
     before = open_cassette("cassettes/c.yaml")
     async with use_cassette("c") as session:
         assert await run([0, 1, 2]) == recorded
-    assert {crossed.rung for crossed in session.report.served} == {"exact"}
+    assert {crossed.rung for crossed in session.report.replayed} == {"exact"}
     async with use_cassette("c", mode="all"):
         await run([1, 0, 2])
     after = open_cassette("cassettes/c.yaml")
@@ -342,7 +342,7 @@ def test_many_threads_take_their_own(world: World) -> None:
         recorded = run()
     with use_cassette("c") as session:
         assert run() == recorded
-    assert (len(session.report.served), len(world.reached)) == (100, 100)
+    assert (len(session.report.replayed), len(world.reached)) == (100, 100)
     assert sorted(e.number for e in open_cassette("cassettes/c.yaml").entries) == list(range(1, 101))
 
 
@@ -363,7 +363,7 @@ async def test_task_that_outlives_its_session(world: World) -> None:
             world.tool("t")
             task = asyncio.create_task(work())
             await begun.wait()
-            crossings.extend(session.report.executed)
+            crossings.extend(session.report.recorded)
         return task
 
     with pytest.warns(AfterRecordingWarning, match="tool late at late had not ended"):
@@ -408,4 +408,4 @@ def test_exit_stack(world: World) -> None:
         assert current_session() is sessions[-1]
         world.tool("t")
     assert all(session.closed for session in sessions)
-    assert [len(session.report.executed) for session in sessions] == [0, 0, 1]
+    assert [len(session.report.recorded) for session in sessions] == [0, 0, 1]

@@ -223,7 +223,7 @@ def test_the_same_call_is_cancelled_again(program: Callable[[Service], Awaitable
     assert [item.outcome.status for item in recording.interactions] == PROGRAMS[program]
     served, replay = run(program, Service(gone=True))
     assert served == live
-    assert (len(replay.report.served), len(replay.report.executed)) == (len(PROGRAMS[program]), 0)
+    assert (len(replay.report.replayed), len(replay.report.recorded)) == (len(PROGRAMS[program]), 0)
 
 
 def test_a_timeout_is_not_sat_out() -> None:
@@ -484,7 +484,7 @@ def test_the_same_thread_is_given_up_again(program: Callable[[Any], Awaitable[An
     assert first.status == "cancelled" or program is not abandoned_thread
     served, replay = ran(Threaded(gone=True))
     assert served == live
-    assert (len(replay.report.served), len(replay.report.executed)) == (len(recording.interactions), 0)
+    assert (len(replay.report.replayed), len(replay.report.recorded)) == (len(recording.interactions), 0)
 
 
 def test_a_thread_that_is_not_given_up_any_more_is_a_miss() -> None:

@@ -215,7 +215,7 @@ def test_a_pipe_that_nobody_reads() -> None:
                 look(f"city {number}")
     finally:
         os.close(reader)
-    assert len(session.report.executed) == 300
+    assert len(session.report.recorded) == 300
 
 
 @pytest.mark.usefixtures("project")
@@ -349,5 +349,5 @@ def test_a_server_that_dies_changes_nothing(nats_server: tuple[str, subprocess.P
         outside.submit(server.kill).result()
         outside.submit(server.wait, timeout=30).result()
         assert look("Oslo") == f"Oslo {CANARY}"
-    assert len(session.report.served) == 2
+    assert len(session.report.replayed) == 2
     assert not session.report.blocked

@@ -49,7 +49,7 @@ def test_miss_explains_itself(world: World) -> None:
         "            recorded  flights to [-Paris-]",
         "            asked     flights to {+Rome+}",
     ]
-    assert lines[6].startswith("  to fix    record it anew:  AGENTTAPE_MODE=all pytest ")
+    assert lines[6].startswith("  to fix    record it anew:  AGENTTAPE_MODE=record pytest ")
     assert "test_miss_explains_itself" in lines[6]
     assert lines[7].startswith("            or execute only what has changed:  AGENTTAPE_MODE=update pytest ")
     assert session.report.missed == (caught.value.summary,)
@@ -64,7 +64,7 @@ def test_miss_with_the_mode_in_code(world: World) -> None:
         line = frame.f_lineno + 1
         with use_cassette("c", mode="none"):
             ask(world, "new")
-    assert f'record it anew with mode="all" at {__file__}:{line}' in str(caught.value)
+    assert f'record it anew with mode="record" at {__file__}:{line}' in str(caught.value)
 
 
 def test_command_with_a_secret(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,10 +72,10 @@ def test_command_with_a_secret(world: World, monkeypatch: pytest.MonkeyPatch) ->
     record(world, "a")
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     monkeypatch.setattr(sys, "orig_argv", ["/usr/bin/python", "run.py", "--city", "Paris"])
-    with pytest.raises(CassetteMissError, match=r"AGENTTAPE_MODE=all python run.py --city Paris"), use_cassette("c"):
+    with pytest.raises(CassetteMissError, match=r"AGENTTAPE_MODE=record python run.py --city Paris"), use_cassette("c"):
         ask(world, "new")
     monkeypatch.setattr(sys, "orig_argv", ["python", "run.py", "--key", "sk-proj-" + "a1B2" * 12])
-    with pytest.raises(CassetteMissError, match="AGENTTAPE_MODE=all <your command>"), use_cassette("c"):
+    with pytest.raises(CassetteMissError, match="AGENTTAPE_MODE=record <your command>"), use_cassette("c"):
         ask(world, "new")
 
 

@@ -235,7 +235,10 @@ def test_what_is_real_is_told_apart_from_the_order(tmp_path: Path) -> None:
     report = session.report
     assert (report.disorder, report.real, report.lost_order) == ((SIGNALLED, NOISE), (NOISE,), (SIGNALLED,))
     found = Verification("f", [], [], "failed", {}, disorder=report.disorder, real=report.real)
-    told = [f"  the recorded order could not be imposed: {SIGNALLED}", f"  this was not from the recording: {NOISE}"]
+    told = [
+        f"  the recorded order could not be imposed: {SIGNALLED}",
+        f"  not replayed (real clock or random numbers): {NOISE}",
+    ]
     assert [line for line in str(found).splitlines() if line in told] == told
     assert (found.to_dict()["disorder"], found.to_dict()["real"]) == ([SIGNALLED, NOISE], [NOISE])
 

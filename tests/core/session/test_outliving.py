@@ -177,7 +177,7 @@ def test_call_after_a_recording(world: World, start: Program) -> None:
     with use_cassette("c", mode="all") as session:
         finish = start(lambda: world.tool("a"))
     assert finish() == "a 1"
-    assert session.report.executed == ()
+    assert session.report.recorded == ()
 
 
 @pytest.mark.filterwarnings("ignore::agenttape_core.errors.AfterReplayWarning")
@@ -195,7 +195,7 @@ def test_work_belongs_to_whoever_submits_it(world: World) -> None:
                 late.result()
             assert pool.submit(world.tool, "b").result() == "b 2"
         assert pool.submit(world.tool, "c").result() == "c 3"
-    assert [crossed.name for crossed in recording.report.executed] == ["b"]
+    assert [crossed.name for crossed in recording.report.recorded] == ["b"]
 
 
 def test_loop_that_a_replay_has_started_in_a_thread(world: World) -> None:

@@ -89,8 +89,8 @@ def test_code_runs_and_calls_inside_are_served() -> None:
     assert [(crossed.kind, crossed.name, crossed.number) for crossed in session.report.ran_through] == [
         ("tool", "expert", 1)
     ]
-    assert [crossed.kind for crossed in session.report.served] == ["chat"]
-    assert str(session.report) == "1 served, 0 executed, 1 run through"
+    assert [crossed.kind for crossed in session.report.replayed] == ["chat"]
+    assert str(session.report) == "1 replayed, 0 recorded, 1 run through"
     assert session.report.served_not_run == ()
 
 
@@ -148,7 +148,7 @@ def test_through_by_name() -> None:
     assert [str(tool) for tool in session.report.served_not_run] == ["report (replay-only)"]
     with use_cassette("c", step_into={"report"}, live={"report"}) as session:
         report("sum")
-    assert (len(session.report.executed), len(session.report.ran_through)) == (1, 0)
+    assert (len(session.report.recorded), len(session.report.ran_through)) == (1, 0)
 
 
 def test_nested_tools_are_decided_on_one_by_one() -> None:
@@ -220,7 +220,7 @@ def test_every_shape() -> None:
         assert asyncio.run(every()) == result
     assert RAN == ["aexpert", "words", "awords"]
     assert [crossed.name for crossed in session.report.ran_through] == RAN
-    assert len(session.report.served) == 3
+    assert len(session.report.replayed) == 3
 
 
 def test_error_of_the_code() -> None:
@@ -309,13 +309,13 @@ def test_new_episodes_record_inside_a_tool(edited: Callable[[str, str], None]) -
     edited("times", "2")
     with use_cassette("c", mode="new_episodes") as session:
         result = longer("why?")
-    assert str(session.report) == "1 served, 1 executed, 1 run through"
+    assert str(session.report) == "1 replayed, 1 recorded, 1 run through"
     tool, *inside = open_cassette("cassettes/c.yaml").interactions()
     assert tool.outcome.value == result == "answer to why? 0 answer to why? 1"
     assert [(item.name, item.parent) for item in inside] == [("model", tool.number), ("model", tool.number)]
     with use_cassette("c") as session:
         assert longer("why?") == result
-    assert str(session.report) == "2 served, 0 executed, 1 run through"
+    assert str(session.report) == "2 replayed, 0 recorded, 1 run through"
 
 
 def test_nothing_new_leaves_the_file_alone() -> None:
@@ -336,7 +336,7 @@ def test_derived_cassette_replays(monkeypatch: pytest.MonkeyPatch) -> None:
         drawn = worldly("a")
         result = expert("why?")
     assert result == "ANSWER TO BE BRIEF: WHY?"
-    assert len(session.report.executed) == 2
+    assert len(session.report.recorded) == 2
     with use_cassette("cassettes/c.derived.yaml") as session:
         assert worldly("a") == drawn
         assert expert("why?") == result
@@ -357,7 +357,7 @@ def test_served_calls_inside_an_executed_tool_stay_inside(options: dict[str, Any
     assert (tool.name, chat.name, chat.parent) == ("longer", "model", tool.number)
     with use_cassette(written) as session:
         assert longer("why?") == result
-    assert str(session.report) == "1 served, 0 executed, 1 run through"
+    assert str(session.report) == "1 replayed, 0 recorded, 1 run through"
 
 
 def test_departure_inside_a_tool() -> None:
@@ -375,5 +375,5 @@ def test_departure_inside_a_tool() -> None:
 def test_each_reason_is_named_once() -> None:
     """The line about tools that were not run names those of one reason together, and keeps reasons apart."""
     tools = ["find (recorded unwatched)", "book (wrote b.txt)", "look (recorded unwatched)", "and 2 more"]
-    assert served_not_run(tools) == "served, not run: find, look (recorded unwatched); book (wrote b.txt); and 2 more"
-    assert served_not_run(tools[:1]) == "served, not run: find (recorded unwatched)"
+    assert served_not_run(tools) == "replayed, not run: find, look (recorded unwatched); book (wrote b.txt); and 2 more"
+    assert served_not_run(tools[:1]) == "replayed, not run: find (recorded unwatched)"

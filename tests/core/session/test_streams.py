@@ -72,7 +72,7 @@ def test_read_to_the_end(world: World, reader: Reader) -> None:
     for _ in range(2):
         with use_cassette("s") as session:
             assert reader.read(world) == first
-        assert [c.number for c in session.report.served] == [1]
+        assert [c.number for c in session.report.replayed] == [1]
     assert world.reached == ["m"]
 
 

@@ -147,13 +147,13 @@ def test_two_sessions_at_once_keep_their_callers_apart(project: Path) -> None:
         items = list(open_cassette(Path(f"cassettes/{name}.yaml")).interactions())
         kept = Counter("".join(item.outcome.chunks or [item.outcome.value]) for item in items)
         assert kept == Counter(got.values())
-        assert len(session.report.executed) == expected
+        assert len(session.report.recorded) == expected
 
     for seed in (2, 3):
         replayed = both(outside, "none", seed)
         for name, (got, session) in replayed.items():
             assert got == recorded[name][0]
-            assert len(session.report.served) == expected
+            assert len(session.report.replayed) == expected
     assert outside.reached == reached == 2 * expected
 
 

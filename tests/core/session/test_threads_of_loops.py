@@ -197,7 +197,7 @@ def test_threads_and_timers_come_when_they_came(program: Callable[[World], Await
         assert replayed == recorded
         # Whether a thread has to wait for its queue is up to the machine; that it did so otherwise may be told.
         assert report.disorder == () or program in WITH_DRIVERS
-        assert report.served
+        assert report.replayed
         assert not report.unused
 
 

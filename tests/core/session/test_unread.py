@@ -95,7 +95,7 @@ def test_read_after_a_recording(world: World, make: Make) -> None:
     with pytest.warns(AfterRecordingWarning, match=r"was made in the recording of cassettes/c\.yaml") as told:
         assert read(stream) == "late 1"
     assert len(told) == 1
-    assert session.report.executed == ()
+    assert session.report.recorded == ()
 
 
 def test_thread_that_is_started_after_a_replay(world: World) -> None:
@@ -184,7 +184,7 @@ def test_a_stream_that_is_read_in_another_session(world: World) -> None:
         stream = _sync(world)
     with use_cassette("d", mode="all") as session:
         assert read(stream) == "late 2"
-    assert [crossed.name for crossed in session.report.executed] == ["late"]
+    assert [crossed.name for crossed in session.report.recorded] == ["late"]
 
 
 def test_coroutines_of_tasks_outside(world: World) -> None:

@@ -43,7 +43,7 @@ def test_its_code_runs_in_a_replay(tmp_path: Path) -> None:
             assert load(3).rows == [3, "more!"]
             assert asyncio.run(aload(4)).rows == [4]
     assert [crossed.kind for crossed in cassette.report.ran_through] == ["tool", "tool"]
-    assert [crossed.kind for crossed in cassette.report.served] == ["chat"]
+    assert [crossed.kind for crossed in cassette.report.replayed] == ["chat"]
 
 
 def test_recording_again_changes_nothing(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ async def test_as_without_a_session(caller: Caller, service: Service) -> None:
         assert await outcomes(caller, service.url) == recorded
     assert recorded[:-1] == before[:-1]
     assert recorded[PATHS.index("/binary")].content == PNG
-    assert len(session.report.served) == asked - asked // 2
+    assert len(session.report.replayed) == asked - asked // 2
 
 
 async def test_errors_of_the_client(caller: Caller, service: Service) -> None:
@@ -180,7 +180,7 @@ async def test_streams_of_aiohttp(service: Service) -> None:
         with use_cassette("c", mode=mode, http=True) as session:
             assert await read() == before
         service.stop()
-    assert str(session.report) == "5 served, 0 executed"
+    assert str(session.report) == "5 replayed, 0 recorded"
 
 
 def test_bodies_of_requests(service: Service) -> None:

@@ -201,7 +201,7 @@ async def test_inside_another_boundary(face: Face, service: Service) -> None:
         service.stop()
     tool, http = session.interactions
     assert (tool.kind, http.kind, http.parent) == ("tool", "http", tool.number)
-    assert str(session.report) == "1 served, 0 executed, 1 run through"
+    assert str(session.report) == "1 replayed, 0 recorded, 1 run through"
 
 
 async def test_live_by_its_host(face: Face, service: Service) -> None:
@@ -212,7 +212,7 @@ async def test_live_by_its_host(face: Face, service: Service) -> None:
     with use_cassette("c", live=("127.0.0.1",)) as session:
         async with face.client() as client:
             assert (await settled(client.get(service.url + "/echo"))).json()["number"] == 2
-    assert session.report.executed[0].name == "127.0.0.1"
+    assert session.report.recorded[0].name == "127.0.0.1"
 
 
 async def test_living_on_after_a_miss(face: Face) -> None:

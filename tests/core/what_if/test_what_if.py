@@ -162,7 +162,7 @@ def test_without_a_change_it_is_the_strict_replay(path: Path) -> None:
     with use_cassette(path) as strict:
         agent()
     found = what_if(path, agent, {}, beyond="address", to=path.with_name("same.yaml"))
-    assert found.report.served == strict.report.served
+    assert found.report.replayed == strict.report.replayed
     assert (found.is_same, found.first_divergence, found.result) == (True, None, TEXT)
     ours, derived = (file.read_text("utf-8").partition("\n---\n")[2] for file in (path, path.with_name("same.yaml")))
     assert ours == derived
@@ -227,10 +227,10 @@ def test_calls_around_a_retry_are_answered_again(path: Path) -> None:
 
     found = what_if(path, retrying, {3: raises(ConnectionError)}, beyond="address")
     assert ends(found) == ([3], [1, 2, 3], [], [], [], TEXT)
-    assert [one.rung for one in found.report.served if one.number == 1] == ["exact", "repeated"]
+    assert [one.rung for one in found.report.replayed if one.number == 1] == ["exact", "repeated"]
     endless = what_if(path, lambda: [search("ann") for _ in range(1000)], {1: edits(str)})
     assert (type(endless.raised), len(endless.landed)) == (CassetteMissError, 1)
-    assert len(endless.report.served) < 100
+    assert len(endless.report.replayed) < 100
     assert type(what_if(path, lambda: agent() + agent(), {}).raised) is CassetteMissError
 
 

@@ -204,12 +204,12 @@ async def test_replays_without_the_service(
     model = model if ambient else tape(model)
     with use_cassette(tmp_path / "a.yaml", mode="all", auto=ambient) as recording:
         recorded = await call(model, provider)
-    assert len(service.requests) == len([crossed for crossed in recording.report.executed if crossed.kind == "chat"])
+    assert len(service.requests) == len([crossed for crossed in recording.report.recorded if crossed.kind == "chat"])
     service.stop()
     with use_cassette(tmp_path / "a.yaml", auto=ambient) as replay:
         assert seen(await call(model, provider)) == seen(recorded)
-    assert {crossed.rung for crossed in replay.report.served} == {"exact"}
-    assert replay.report.executed == replay.report.unused == ()
+    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
+    assert replay.report.recorded == replay.report.unused == ()
 
 
 @pytest.mark.parametrize(("name", "call"), CALLS)
@@ -227,10 +227,10 @@ async def test_observed_calls_replay(provider: Provider, call: Any, service: Loo
     service.stop()
     with use_cassette(handler.path) as replay:
         assert provider.shown(await calls.ainvoke({})) == provider.shown(observed)
-    assert {crossed.rung for crossed in replay.report.served} == {"exact"}
+    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
     stand_in = ReplayChatModel(handler.path)
     assert provider.shown(await call(stand_in, provider)) == provider.shown(observed)
-    assert len(stand_in.report.served) == len(service.requests)
+    assert len(stand_in.report.replayed) == len(service.requests)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ async def test_retries(provider: Provider, service: Loopback, tmp_path: Path) ->
         with use_cassette(tmp_path / "a.yaml", mode=mode) as session:
             answers.append(await model.ainvoke(QUESTION))
         service.stop()
-    assert len(session.report.served) == 2
+    assert len(session.report.replayed) == 2
     assert seen(answers[:1]) == seen(answers[1:])
 
 
@@ -322,4 +322,4 @@ async def test_embeddings(provider: Provider, service: Loopback, tmp_path: Path)
         service.stop()
     assert vectors[0] == vectors[1]
     assert vectors[0][0] != vectors[0][2], "the service never answers the same twice"
-    assert len(session.report.served) == 3
+    assert len(session.report.replayed) == 3

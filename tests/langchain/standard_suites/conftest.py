@@ -136,5 +136,5 @@ def session(
     with use_cassette(cassette, mode="all" if run == "recording" else "none", auto=ambient) as session:
         yield session
     report = session.report
-    assert run == "recording" or not report.executed
-    counts[request.node.nodeid] = len(report.executed) + len(report.served)
+    assert run == "recording" or not report.recorded
+    counts[request.node.nodeid] = len(report.recorded) + len(report.replayed)

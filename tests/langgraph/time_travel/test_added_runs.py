@@ -79,7 +79,7 @@ async def test_added_runs_replay(path: Path, again: bool) -> None:
     for replay in (replay_thread(path, chat(GONE)), await areplay_thread(path, chat(GONE))):
         assert replay.values == graph.get_state(CONFIG).values
         assert replay.history == list(graph.get_state_history(CONFIG))
-        assert str(replay.report) == "4 served, 0 executed"
+        assert str(replay.report) == "4 replayed, 0 recorded"
 
 
 @pytest.mark.parametrize("given", [MORE, HELLO], ids=["another input", "the same input"])
@@ -103,7 +103,7 @@ def test_an_added_run_replays_alone(path: Path) -> None:
         values = chat(world, saver).invoke(MORE, CONFIG)
     with use_cassette(path, on_unused="ignore") as session:
         assert chat(GONE, before).invoke(MORE, CONFIG) == values
-    assert [crossed.rung for crossed in session.report.served] == ["exact", "exact"]
+    assert [crossed.rung for crossed in session.report.replayed] == ["exact", "exact"]
 
 
 def test_runs_without_a_thread(path: Path) -> None:
@@ -118,7 +118,7 @@ def test_runs_without_a_thread(path: Path) -> None:
         with use_cassette(path) as session:
             values = [chat(GONE).invoke(given) for given in order]
         assert sorted(values, key=str) == sorted((hello, more), key=str)
-        assert {crossed.rung for crossed in session.report.served} == {"exact"}
+        assert {crossed.rung for crossed in session.report.replayed} == {"exact"}
 
 
 def test_added_runs_can_be_forked(path: Path, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_added_runs_can_be_forked(path: Path, tmp_path: Path) -> None:
     added(path, again=False)
     answer = time_travel(path, chat(World()), answers={4: "SEEN"}, to=tmp_path / "a.yaml")
     assert texts(answer.values)[-2:] == ["SEEN", "over"]
-    assert (len(answer.served), len(answer.live)) == (0, 0)
+    assert (len(answer.replayed), len(answer.live)) == (0, 0)
     state = time_travel(
         path, chat(World()), step=6, state_update={"messages": [AIMessage("a note")]}, to=tmp_path / "b.yaml"
     )
@@ -201,7 +201,7 @@ def test_a_run_that_died_goes_on(path: Path, crashed: InMemorySaver) -> None:
     """A run that died and went on in another session is one thread: it replays with its history, to the last bit."""
     with use_cassette(path, mode="new_episodes") as session:
         values = chat(World(), crashed).invoke(None, CONFIG)
-    assert str(session.report) == "1 served, 0 executed, 1 unused"
+    assert str(session.report) == "1 replayed, 0 recorded, 1 unused"
     graph = chat(World(), crashed)
     with use_cassette(path, mode="new_episodes"):
         values = graph.invoke(MORE, CONFIG)

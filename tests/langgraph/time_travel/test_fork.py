@@ -59,7 +59,7 @@ def test_untouched_replay(world: World, record: Record, path: Path, step: int | 
     assert fork.values == values
     assert reached(world, before) == []
     assert (fork.live, fork.left_out) == ((), ())
-    assert len(fork.prefix) + len(fork.served) == STEPS
+    assert len(fork.prefix) + len(fork.replayed) == STEPS
     assert len(fork.prefix) == (STEPS if step is None else step - 1)
     assert fork.diff.identical, str(fork.diff)
 
@@ -171,7 +171,7 @@ def test_another_answer_of_a_human(world: World, record: Record, path: Path) -> 
     assert fork.values["log"][-3:-1][0] == "to Rome"
     assert fork.values["log"][:3] == values["log"][:3]
     assert [crossed.name for crossed in fork.live] == ["ship", "PlainChat"]
-    assert {crossed.name for crossed in fork.served} == {"charge"}
+    assert {crossed.name for crossed in fork.replayed} == {"charge"}
     assert fork.diff.first_divergence is not None
 
 
@@ -245,7 +245,7 @@ def test_a_retry_after_an_injected_error_is_served(world: World, record: Record,
     values = record(path, builder, HELLO)
     world.gone = True
     fork = time_travel(path, builder.compile(), answers={1: ConnectionError("429")}, live=live)
-    assert (fork.values, fork.live, len(fork.prefix + fork.served)) == (values, (), 2)
+    assert (fork.values, fork.live, len(fork.prefix + fork.replayed)) == (values, (), 2)
     outcomes = [item.outcome.status for item in open_cassette(fork.cassette).interactions()]
     assert sorted(outcomes) == ["raised", "returned"]
     assert replay_thread(fork.cassette, builder.compile()).values == values
@@ -271,7 +271,7 @@ def test_derived_cassettes_replay(world: World, record: Record, path: Path) -> N
     world.gone = True
     replayed = replay_thread(first.cassette, loop(world).compile())
     assert replayed.values == first.values
-    assert len(replayed.report.served) == len(first.prefix) + len(first.served) + len(first.live)
+    assert len(replayed.report.replayed) == len(first.prefix) + len(first.served) + len(first.live)
     again = time_travel(first.cassette, loop(world).compile(), to=path.parent / "two.yaml")
     assert again.diff.identical, str(again.diff)
     world.gone = False

@@ -115,7 +115,7 @@ def test_what_is_around_a_subgraph_is_served_again(world: World, record: Record,
     assert world.reached[before:] == ["model"]
     assert [crossed.address for crossed in fork.live] == [f"{draft.graph}/polish@3/PlainChat"]
     assert "edited" in fork.values["log"]
-    numbers = {crossed.number for crossed in (*fork.prefix, *fork.served)}
+    numbers = {crossed.number for crossed in (*fork.prefix, *fork.replayed)}
     assert len(numbers) == 3
     assert replay_thread(fork.cassette, around(world).compile()).values == fork.values
     assert len(world.reached) == before + 1

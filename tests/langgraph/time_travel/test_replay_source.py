@@ -46,7 +46,7 @@ def test_an_agent_runs_again(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         live = asyncio.run(assistant(World()).ainvoke({"messages": [("user", "Weather?")]}))
     again = replay_source(tmp_path / "run.yaml", assistant(gone()))
-    assert (again.answer, again.report.executed) == (live, ())
+    assert (again.answer, again.report.recorded) == (live, ())
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "awaited"])
@@ -67,7 +67,7 @@ def test_an_interrupted_thread_resumes(tmp_path: Path, is_async: bool) -> None:
             live = graph.invoke(Command(resume="yes"), CONFIG)
     assert open_cassette(path).header.input == {"log": ["start"]}
     again = replay_source(path, approval(gone()).compile())
-    assert (again.answer, again.report.executed) == (live, ())
+    assert (again.answer, again.report.recorded) == (live, ())
 
 
 def test_one_of_several_threads(tmp_path: Path) -> None:

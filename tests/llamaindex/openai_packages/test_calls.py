@@ -165,7 +165,7 @@ def test_replay_without_the_service_is_equal(way: str, tmp_path: Any) -> None:
         replayed = WAYS[way](*models(address))
     assert asked
     assert len(called) == calls
-    assert not session.report.executed
+    assert not session.report.recorded
     assert replayed == recorded
     assert served.told == live.told
     assert KEY not in (tmp_path / "calls.yaml").read_text(encoding="utf-8")

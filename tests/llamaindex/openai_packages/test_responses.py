@@ -53,7 +53,7 @@ def test_objects_of_the_responses_api_are_served(tmp_path: Any) -> None:
 
     with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
         recorded = asyncio.run(program(model(httpx.MockTransport(answer))))
-    assert len(recording.report.executed) == 5
+    assert len(recording.report.recorded) == 5
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert asyncio.run(program(model(httpx.MockTransport(refuse)))) == recorded
     assert replay.report.disorder == ()

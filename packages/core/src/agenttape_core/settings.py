@@ -169,7 +169,7 @@ class Settings(BaseModel):
             return Settings.model_validate({**self.model_dump(), **options})
         except ValidationError as error:
             first = error.errors()[0]
-            raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from None
+            raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {_problem(first['msg'])}") from None
 
 
 def check_replay_of(chosen: object) -> CheckReplay:
@@ -270,8 +270,23 @@ def load_settings(
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        known = ", ".join(Settings.model_fields)
-        raise ConfigurationError(f"{origins.get(key, key)}: {first['msg']}; known settings: {known}") from None
+        where = origins.get(key, key)
+        if key in Settings.model_fields:
+            raise ConfigurationError(f"{where}: {_problem(first['msg'])}") from None
+        raise ConfigurationError(f"{where}: there's no setting {key!r}{_nearest(key)}") from None
+
+
+def _problem(said: str) -> str:
+    """Return the problem that pydantic found with a value, in our words."""
+    return said.removeprefix("Value error, ").replace("Input should be", "expected")
+
+
+def _nearest(key: str) -> str:
+    """Return a question with the setting that is most like a misspelled one; all settings if none is like it."""
+    import difflib
+
+    near = difflib.get_close_matches(key, Settings.model_fields, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"\n  all settings: {', '.join(Settings.model_fields)}"
 
 
 def given_cassette_dir(start: Path, otherwise: Path) -> str | None:

@@ -183,7 +183,7 @@ def read_only(folder: Path) -> None:
     assert path.read_bytes() == before
     with use_cassette(path) as cassette:
         ask(0, 10)
-    assert str(cassette.report) == "1 served, 0 executed"
+    assert str(cassette.report) == "1 replayed, 0 recorded"
 
 
 def limited(folder: Path) -> None:

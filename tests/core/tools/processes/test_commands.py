@@ -81,15 +81,15 @@ def test_script(folder: Path, program: Program, agenttape: Agenttape, text: str,
     words = ("--cassette", "run", "--", "python", program("agent.py", text), "Paris", "Rome")
     recorded = agenttape("record", "--trace", "trace.jsonl", *words)
     assert (recorded.code, cassettes(folder)) == (0, ["run.yaml"])
-    assert f"cassettes/run.yaml: 0 served, {calls} executed" in recorded.err
+    assert f"cassettes/run.yaml: 0 replayed, {calls} recorded" in recorded.err
     traced = [json.loads(line) for line in (folder / "trace.jsonl").read_text("utf-8").splitlines()]
     assert [line["response"] in recorded.out for line in traced] == [True] * {ASK: 0, LANGCHAIN: 2, LLAMAINDEX: 1}[text]
     steps = [step.address for step in open_cassette(folder / "cassettes" / "run.yaml").steps()]
     assert ("LangGraph/model@1" in steps) is ("langgraph" in text)  # though it was imported after the session began
     replayed = agenttape("replay", *words)
     assert (replayed.code, replayed.out) == (0, recorded.out)
-    assert f"cassettes/run.yaml: {calls} served, 0 executed" in replayed.err
-    told = "served, not run: weather (calls nothing that is recorded)"
+    assert f"cassettes/run.yaml: {calls} replayed, 0 recorded" in replayed.err
+    told = "replayed, not run: weather (calls nothing that is recorded)"
     assert (told in replayed.err) is ("def weather" in text)
 
 
@@ -100,7 +100,7 @@ def test_what_was_real(program: Program, agenttape: Agenttape) -> None:
     assert agenttape("record", *words).code == 0
     replayed = agenttape("replay", *words)
     assert replayed.code == 0
-    assert "this was not from the recording: what `secrets`, " in replayed.err
+    assert "not replayed (real clock or random numbers): what `secrets`, " in replayed.err
     assert "could not be imposed" not in replayed.err
 
 
@@ -235,12 +235,12 @@ def test_proof(program: Program, agenttape: Agenttape) -> None:
     Path("once").touch()
     first = agenttape("record", "--check-replay", "--", "python", script)
     assert (first.code, first.out.count("Paris")) == (1, 1)
-    assert "proof: cassettes/ask.yaml: 1 served, 0 executed\n" in first.err
+    assert "proof: cassettes/ask.yaml: 1 replayed, 0 recorded\n" in first.err
     assert "recorded, but does not replay:\nagenttape: cassettes/ask.yaml: 1 recorded interactions were" in first.err
     assert "agenttape record" not in first.err
     proved = agenttape("record", "--check-replay", "--json", "--live", "look_up", "--", "python", script)
     assert (proved.code, proved.json["proof"]["differences"]) == (0, [])
-    assert [each["served"] for each in proved.json["proof"]["processes"]] == [1]
+    assert [each["replayed"] for each in proved.json["proof"]["processes"]] == [1]
 
 
 def test_swallowed_miss(program: Program, agenttape: Agenttape) -> None:
@@ -349,7 +349,7 @@ def test_failing_command(folder: Path, program: Program, agenttape: Agenttape) -
     assert agenttape("replay", *words).code == 5
     again = agenttape("record", *words)
     assert (again.code, cassettes(folder)) == (5, ["ask.recovered.yaml", "ask.yaml"])
-    assert "so cassettes/ask.yaml was left as it was; the recording is in cassettes/ask.recovered.yaml" in again.err
+    assert "so cassettes/ask.yaml is unchanged; the recording is in cassettes/ask.recovered.yaml" in again.err
     assert (folder / "cassettes" / "ask.yaml").read_text() == good
     assert agenttape("record", "--on-error", "keep", *words).code == 5
     assert (folder / "cassettes" / "ask.yaml").read_text() != good
@@ -408,7 +408,7 @@ def test_json(program: Program, agenttape: Agenttape) -> None:
     script = program("ask.py", ASK)
     recorded = agenttape("record", "--json", "--", "python", script, "Paris")
     assert (
-        recorded.json["processes"][0] | {"executed": 1, "cassette": "cassettes/ask.yaml"}
+        recorded.json["processes"][0] | {"recorded": 1, "cassette": "cassettes/ask.yaml"}
         == recorded.json["processes"][0]
     )
     assert (recorded.json["code"], recorded.json["written"]) == (0, ["cassettes/ask.yaml"])
@@ -483,7 +483,7 @@ def test_by_a_test(folder: Path, program: Program, agenttape: Agenttape) -> None
     finally:
         sys.path.remove(str(folder))
         del sys.modules["tools"]
-    assert str(session.report) == "1 served, 0 executed"
+    assert str(session.report) == "1 replayed, 0 recorded"
 
 
 def test_nothing_to_record(folder: Path, program: Program, agenttape: Agenttape) -> None:

@@ -103,7 +103,7 @@ def test_which_python_is_deaf(words: list[str], environment: dict[str, str] | No
 
 def report(address: str, served: list[int], unused: list[int], state: str = "ended") -> ProcessReport:
     """What a process told."""
-    return ProcessReport(1, address, "", "", state=state, served=served, unused=dict.fromkeys(unused, ""))  # type: ignore[arg-type]
+    return ProcessReport(1, address, "", "", state=state, replayed=served, unused=dict.fromkeys(unused, ""))  # type: ignore[arg-type]
 
 
 ROWS = [(1, "same", "one"), (2, "same", "two"), (3, "other", "three")]

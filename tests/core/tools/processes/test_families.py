@@ -159,7 +159,7 @@ def test_pytest_with_workers(
     assert (agenttape("record", *words).code, cassettes(folder)) == (0, ["tests.processes/code.yaml"])
     replayed = agenttape("replay", "--json", *words).json
     assert replayed["exit_code"] == 0
-    assert sum(process["served"] for process in replayed["processes"]) == 6
+    assert sum(process["replayed"] for process in replayed["processes"]) == 6
 
 
 def test_process_without_a_cassette(folder: Path, program: Program, agenttape: Agenttape) -> None:
@@ -292,7 +292,7 @@ def test_ended_by_a_signal(
     """What a program had recorded when it was ended is its cassette, and it ends as it would without AgentTape."""
     ended = Started("record", "--", "python", program("wait.py", WAIT), *arguments.split()).end(number, group=group)
     assert (ended.code, cassettes(folder)) == (code, ["wait.yaml"])
-    assert "cassettes/wait.yaml: 0 served, 1 executed" in ended.err
+    assert "cassettes/wait.yaml: 0 replayed, 1 recorded" in ended.err
     assert len(open_cassette(folder / "cassettes" / "wait.yaml").entries) == 1
 
 
@@ -347,7 +347,7 @@ def test_terminated_while_it_ends(program: Program, agenttape: Agenttape) -> Non
         """,
     )
     ended = agenttape("record", "--", "python", script)
-    assert (ended.code, "cassettes/sync.yaml: 0 served, 1 executed" in ended.err) == (143, True)
+    assert (ended.code, "cassettes/sync.yaml: 0 replayed, 1 recorded" in ended.err) == (143, True)
 
 
 def test_killed(folder: Path, program: Program, agenttape: Agenttape) -> None:

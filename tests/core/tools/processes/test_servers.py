@@ -146,8 +146,8 @@ def test_server(program: Program, agenttape: Agenttape, text: str, ending: int, 
     assert "killed" not in recorded.err + replayed.err
     assert cassettes(Path.cwd()) == ["run.yaml"]
     calls = len(bytes_then) - (text is LANGGRAPH)  # the second request there goes on after an interrupt
-    assert f"0 served, {calls} executed" in recorded.err
-    assert f"{calls} served, 0 executed" in replayed.err
+    assert f"0 replayed, {calls} recorded" in recorded.err
+    assert f"{calls} replayed, 0 recorded" in replayed.err
     assert bytes_now[:2] == bytes_then[:2]
     # Who comes first of those that come at once is the clients' affair, and so are the ids that each of them gets.
     assert [len(answer) for answer in bytes_now] == [len(answer) for answer in bytes_then]

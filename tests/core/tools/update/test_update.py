@@ -85,7 +85,7 @@ def test_updated_replays(agent: Agent) -> None:
     assert agent.asked == ["B"]
     with use_cassette("c") as session:
         assert agent() == ["a 1", "B 1", "c 3"]
-    assert str(session.report) == "3 served, 0 executed"
+    assert str(session.report) == "3 replayed, 0 recorded"
 
 
 def test_new_and_dropped(agent: Agent) -> None:

@@ -213,7 +213,7 @@ def test_a_request_that_depends_on_the_hash_seed() -> None:
     assert verification.first.first == "returned"
     assert "no recording for tool search" in verification.first.other
     assert "differs   words" in verification.first.other
-    assert "AGENTTAPE_MODE=all <your command>" in verification.first.other
+    assert "AGENTTAPE_MODE=record <your command>" in verification.first.other
     assert verification.failure is None
 
 

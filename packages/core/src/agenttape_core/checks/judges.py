@@ -139,7 +139,7 @@ def _session(run: Run, name: str, mode: str | None) -> Iterator[None]:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="agenttape-judge-"))
             session = stack.enter_context(_empty(Path(folder) / path.name))
         yield
-    if not was_there and not session.report.executed:
+    if not was_there and not session.report.recorded:
         path.unlink(missing_ok=True)
 
 

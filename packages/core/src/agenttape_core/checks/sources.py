@@ -91,7 +91,7 @@ def run_of_cassette(cassette: Cassette, prices: Prices, shown: str | None = None
 def _of_session(session: Session, prices: Prices, in_places: Callable[[Interaction], Interaction] | None) -> Run:
     """Return the run of a session so far; when a recording has ended, of what it wrote."""
     source = session.source
-    if isinstance(source, Cassette) and session.closed and not session.report.served and in_places is None:
+    if isinstance(source, Cassette) and session.closed and not session.report.replayed and in_places is None:
         return run_of_cassette(source, prices)
     taken = runs.taken(session)
     served = [each.record for each in taken if each.is_served and isinstance(each.record, Interaction)]

@@ -210,7 +210,7 @@ class Run:
     def calls(self) -> list[tuple[int, str, str | None]]:
         """The served calls in the order of their numbers: the number, the address, and the rung."""
         report = self.session.report
-        crossed = (*report.served, *report.ran_through)
+        crossed = (*report.replayed, *report.ran_through)
         return sorted((one.number, one.address, str(one.rung) if one.rung else None) for one in crossed)
 
 
@@ -380,7 +380,7 @@ class _Running:
 def _elsewhere(run: Run) -> int:
     """Return how many calls of a replay found no recording, or that of another place."""
     report = run.session.report
-    return sum(one.rung == "request" for one in report.served) + len(report.missed)
+    return sum(one.rung == "request" for one in report.replayed) + len(report.missed)
 
 
 def program_of(function: Callable[[], Any] | str, **options: Any) -> Program:

@@ -116,7 +116,7 @@ def account_of(run: Run) -> WhatIf:
     report = run.session.report
     seen: set[int] = set()
     retried = []
-    for one in report.served:
+    for one in report.replayed:
         if one.number in seen and one.kind not in PURE_KINDS:
             retried.append(one)
         seen.add(one.number)

@@ -74,11 +74,13 @@ def _settle(opened: Opened, journal: Journal, failed: BaseException | None) -> N
             failed.add_note(f"AgentTape: {shown_path(journal.target)} keeps {kept}")
     else:
         derives = opened.prepared.request.derivation is not None
-        left = journal.abandon(keep=bool(session.report.executed) and (session.policy.records or derives))
+        left = journal.abandon(keep=bool(session.report.recorded) and (session.policy.records or derives))
         if left is not None:
             kept = recoverable(left, journal.unkept)
             target = shown_path(journal.target)
-            failed.add_note(f"AgentTape: the run failed, so {target} was left as it was; {kept}")
+            known = opened.prepared.cassette is not None
+            what = f"{target} is unchanged" if known else f"nothing was saved, and there is still no {target}"
+            failed.add_note(f"AgentTape: the run failed, so {what}; {kept}")
 
 
 def _note_pending(prepared: Prepared, session: Session) -> None:
@@ -112,15 +114,15 @@ def _keeps_first(opened: Opened, failed: BaseException) -> bool:
     prepared, session = opened.prepared, opened.session
     adds = session.policy.records and session.policy.mode is not Mode.RECORD
     is_first = prepared.cassette is None and not prepared.is_broken and adds
-    is_whole = session.failure is None and not session.was_cut and session.report.executed
+    is_whole = session.failure is None and not session.was_cut and session.report.recorded
     return bool(is_first and is_whole) and prepared.request.keeps_first(failed)
 
 
 def _has_nothing_to_write(opened: Opened, journal: Journal) -> bool:
     session, request = opened.session, opened.prepared.request
-    if request.leaves_empty and journal.is_empty and not (session.report.served or session.report.ran_through):
+    if request.leaves_empty and journal.is_empty and not (session.report.replayed or session.report.ran_through):
         return not (session.policy.replaces and request.has_others())
-    if request.derivation is not None or session.report.executed or session.policy.replaces:
+    if request.derivation is not None or session.report.recorded or session.policy.replaces:
         return False
     if session.policy.updates:
         left = {one.interaction.number for one in opened.prepared.left_over}
@@ -143,7 +145,7 @@ def _left_alone(session: Session) -> list[int]:
     """
     if not session.policy.updates:
         return []
-    pure = PURE_KINDS - {crossed.kind for crossed in session.report.executed}
+    pure = PURE_KINDS - {crossed.kind for crossed in session.report.recorded}
     return [one.number for one in session.report.unused if one.kind in pure]
 
 
@@ -155,7 +157,7 @@ def _has_new_runs(session: Session, before: Cassette) -> bool:
     addresses = {row.number: row.address for row in before.entries}
     new = session.ledger.runs - {_run(address) for address in (*before.step_addresses(), *addresses.values())}
     ended = {step.address for step in before.outermost_steps() if step.status != "open"} if new else set()
-    served = (*session.report.served, *session.report.ran_through)
+    served = (*session.report.replayed, *session.report.ran_through)
     return bool(new - {_run(one.address) for one in served if _run(addresses[one.number]) in ended})
 
 

@@ -45,7 +45,7 @@ class ContainedBlock(CassetteBlock):
         self._around.close()
         used = super()._end()
         report = used.session.report
-        self.has_calls = bool(report.served or report.ran_through)
+        self.has_calls = bool(report.replayed or report.ran_through)
         return used
 
     def _note(self, block: FailedBlock) -> None:

@@ -65,7 +65,7 @@ def judged(opened: Opened) -> Judgement:
 
 
 def _asks_models(opened: Opened) -> bool:
-    return any(crossed.kind in MODEL_KINDS for crossed in opened.session.report.executed)
+    return any(crossed.kind in MODEL_KINDS for crossed in opened.session.report.recorded)
 
 
 def _untried(opened: Opened) -> ConfigurationError:

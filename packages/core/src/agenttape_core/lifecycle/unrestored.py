@@ -20,7 +20,7 @@ def note_of_unrestored(session: Session, source: Source) -> str | None:
         source: The recordings that it has served. Once it has written others, these have other numbers.
     """
     kinds: set[str] = set()
-    for crossed in session.report.served[:_ENOUGH]:
+    for crossed in session.report.replayed[:_ENOUGH]:
         try:
             outcome = source.outcome(crossed.number)
         except CassetteError:

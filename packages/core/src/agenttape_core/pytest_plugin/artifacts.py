@@ -50,10 +50,10 @@ def _summary(cassette: TestCassette, report: pytest.TestReport) -> dict[str, obj
         "cassette": str(cassette.path),
         "mode": cassette.mode.value,
         "failure": cassette.session.redactor.text(report.longreprtext),
-        "served": list(map(str, run.served)),
+        "replayed": list(map(str, run.replayed)),
         "ran_through": list(map(str, run.ran_through)),
         "served_not_run": list(map(str, run.served_not_run)),
-        "executed": list(map(str, run.executed)),
+        "recorded": list(map(str, run.recorded)),
         "unused": list(map(str, run.unused)),
         "missed": list(run.missed),
         "drifted": list(run.drift),
@@ -64,7 +64,7 @@ def _summary(cassette: TestCassette, report: pytest.TestReport) -> dict[str, obj
 def _keep_recorded(kept: Path, cassette: TestCassette) -> None:
     """Make a cassette of the journal that a failed recording leaves beside its cassette."""
     path = cassette.path
-    if not isinstance(path, Path) or not cassette.report.executed:
+    if not isinstance(path, Path) or not cassette.report.recorded:
         return
     for number, journal in enumerate(leftover_journals(path), 1):
         name = "recorded.yaml" if number == 1 else f"recorded-{number}.yaml"

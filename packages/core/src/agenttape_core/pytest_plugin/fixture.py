@@ -96,9 +96,9 @@ class TestCassette:
         return list(map(self.in_places, happened))
 
     @property
-    def served(self) -> list[Interaction]:
+    def replayed(self) -> list[Interaction]:
         """The served recordings, in the order of the run."""
-        return [self.session.source.interaction(crossed.number) for crossed in self.report.served]
+        return [self.session.source.interaction(crossed.number) for crossed in self.report.replayed]
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -223,14 +223,14 @@ class TestCassette:
     def assert_all_replayed(self) -> None:
         """Assert that everything so far was served, and nothing executed."""
         __tracebackhide__ = True
-        executed = [f"{crossed.kind} {crossed.name} at {crossed.address}" for crossed in self.report.executed]
+        executed = [f"{crossed.kind} {crossed.name} at {crossed.address}" for crossed in self.report.recorded]
         assert not executed, self._differ("new calls", [], executed)
 
     def end(self) -> None:
         """Keep the facts that are known only while the session is open."""
-        if self.report.executed:
+        if self.report.recorded:
             self._happened = runs.happened(self.session)  # else it can be read from the cassette at any time
-        source, served = self.session.source, self.report.served
+        source, served = self.session.source, self.report.replayed
         billed = [crossed.number for crossed in served if crossed.kind in MODELS]
         counted = [number for number in billed if source.outcome(number).usage is not None]
         self.served_by_models = list(map(source.interaction, counted))

@@ -137,7 +137,7 @@ def replays_of(
     """
     test = this_test()
     sessions = test.sessions if test is not None and test.sessions is not None else []
-    replayed = {one.path: one for one in sessions if one.is_replay and one.report.served and not one.report.executed}
+    replayed = {one.path: one for one in sessions if one.is_replay and one.report.replayed and not one.report.recorded}
     return [(TestProgram(item, nextitem, key, one), Run(one)) for one in replayed.values()]
 
 

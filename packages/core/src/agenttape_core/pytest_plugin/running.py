@@ -367,7 +367,7 @@ def _remedy(item: pytest.Item, chosen: Chosen, recorded: bool) -> list[str]:
     command = f"{_command(item)} --cassette-mode"
     if not recorded:
         return [f"record it:  {command}=once", *_moves(item, chosen)]
-    return [f"record it anew:  {command}=all", f"or execute only what has changed:  {command}=update"]
+    return [f"record it anew:  {command}=record", f"or execute only what has changed:  {command}=update"]
 
 
 def _moves(item: pytest.Item, chosen: Chosen) -> list[str]:

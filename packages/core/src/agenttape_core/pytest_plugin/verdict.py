@@ -28,12 +28,12 @@ class Verdict:
         path: The cassette, relative to the root of the tests if it lies below it.
         word: The worst event: `missed`, `blocked`, `drifted`, `unused`, then `live` (executed although the mode
             replays), `updated` (executed in the place of what had changed), `recorded`, `pending` (recorded, and
-            waiting for review), or `kept` or `discarded` if the test failed while it recorded; `served`; `empty` if no
-            call was made. For a cassette that was not opened: `missing` if it does not exist, else `refused`.
-        served: The number of calls answered from the cassette.
+            waiting for review), or `kept` or `discarded` if the test failed while it recorded; `replayed`; `empty` if
+            no call was made. For a cassette that was not opened: `missing` if it does not exist, else `refused`.
+        replayed: The number of calls answered from the cassette.
         run_through: The number of recorded calls whose code was run.
         not_run: The tools that were served, each with the reason why its code was not run; between semicolons.
-        executed: The number of calls that really happened.
+        recorded: The number of calls that really happened.
         missed: The number of calls without a recording.
         blocked: The number of refused attempts to reach the outside.
         drifted: The number of calls that got an error result because they had no recording.
@@ -53,10 +53,10 @@ class Verdict:
 
     path: str
     word: str
-    served: int = 0
+    replayed: int = 0
     run_through: int = 0
     not_run: str = ""
-    executed: int = 0
+    recorded: int = 0
     missed: int = 0
     blocked: int = 0
     drifted: int = 0
@@ -109,11 +109,11 @@ class Verdict:
         return cls(
             path=_relative(session.path, root),
             word=_word(counts, session, failed=failed),
-            served=len(report.served),
+            replayed=len(report.replayed),
             run_through=len(report.ran_through),
             otherwise=report.answered_otherwise,
             not_run="; ".join(map(str, report.served_not_run)),
-            executed=len(report.executed),
+            recorded=len(report.recorded),
             seconds=round(seconds, 3),
             dollars=round(sum(cost for cost in costs if cost is not None), 6),
             unpriced=costs.count(None) + (uncounted if prices.are_there else 0),
@@ -162,25 +162,26 @@ class Verdict:
         return [*lines, f"          and {more} more"] if more and lines else lines
 
     def __str__(self) -> str:
-        names = ("served", "executed", "run_through", *_COUNTED, "dropped")
+        names = ("replayed", "recorded", "run_through", *_COUNTED, "dropped")
         counts = [f"{getattr(self, name)} {name.replace('_', ' ')}" for name in names if getattr(self, name)]
         counts += [self.otherwise] if self.otherwise else []
         aside = f"; the unreadable file is kept as {self.put_aside}" if self.put_aside else ""
         word = f"{self.word}, but does not replay:" if self.proof == "differs" else self.word
-        return f"{word:<9} {self.path}  {', '.join(counts) or 'nothing asked'}{aside}"
+        said = ", ".join(counts) or ("no cassette" if self.word == "missing" else "no calls")
+        return f"{word:<9} {self.path}  {said}{aside}"
 
 
 def _word(counts: Mapping[str, int], session: Session, *, failed: bool) -> str:
     for name in _COUNTED:
         if counts[name] and (name != "unused" or session.report.judged):
             return name
-    if session.report.executed and not session.policy.records:
+    if session.report.recorded and not session.policy.records:
         return "live"
-    if session.report.executed or (session.policy.updates and session.written is not None):
+    if session.report.recorded or (session.policy.updates and session.written is not None):
         waits = session.written is not None and is_pending(PurePath(session.written).name)
         kept = "pending" if waits else "updated" if session.policy.updates else "recorded"
         return "discarded" if session.written is None else "kept" if failed else kept
-    return "served" if session.report.served or session.report.ran_through else "empty"
+    return "replayed" if session.report.replayed or session.report.ran_through else "empty"
 
 
 def _relative(path: Path | str, root: Path) -> str:

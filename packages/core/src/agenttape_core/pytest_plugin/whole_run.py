@@ -113,7 +113,7 @@ class WholeRun:
             from agenttape_core.pytest_plugin.verdict import Verdict
 
             verdict = Verdict.from_properties(report.user_properties)
-            if verdict is not None and verdict.word == "served":
+            if verdict is not None and verdict.word == "replayed":
                 self._passed.append(report.nodeid)
             if verdict is not None:
                 verdict = replace(verdict, keyless="agenttape.keyless" in names)
@@ -184,7 +184,7 @@ class WholeRun:
         summaries = self._write_tables() if output is None else []
         if self._reports is not None:
             verdicts = self._verdicts()
-            lines = [_sum(verdicts), *_not_run(verdicts)] if verdicts else []
+            lines = [_sum(verdicts), *_not_run(verdicts, everything=True)] if verdicts else []
             self._unwritten += self._reports.write(summaries, lines)
             if self._unwritten and exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
@@ -340,13 +340,13 @@ def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
         everything: Whether each test has a line, however many there are.
     """
     few = everything or len(verdicts) <= _SHOWN
-    shown = [verdict for verdict in verdicts if few or verdict.word != "served"]
+    shown = [verdict for verdict in verdicts if few or verdict.word != "replayed"]
     lines = [line for verdict in shown for line in (str(verdict), *verdict.refused_lines())]
     if len(shown) < len(verdicts):
-        lines.append(f"served    {counted(len(verdicts) - len(shown), 'test')}, all their calls")
+        lines.append(f"replayed  {counted(len(verdicts) - len(shown), 'test')}, all their calls")
     waiting = sum(verdict.word == "pending" for verdict in verdicts)
     review = [f"{counted(waiting, 'recording')} pending; to look at them one by one:  agenttape review"]
-    return [*lines, _sum(verdicts), *_not_run(verdicts), *(review if waiting else [])]
+    return [*lines, _sum(verdicts), *_not_run(verdicts, everything=everything), *(review if waiting else [])]
 
 
 def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[str]:
@@ -370,10 +370,11 @@ def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[s
     return lines
 
 
-def _not_run(verdicts: Sequence[Verdict]) -> list[str]:
-    from agenttape_core.session import served_not_run
+def _not_run(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
+    from agenttape_core.session import NO_SIDE_EFFECTS, served_not_run
 
-    tools = list(dict.fromkeys(tool for verdict in verdicts for tool in verdict.not_run.split("; ") if tool))
+    every = dict.fromkeys(tool for verdict in verdicts for tool in verdict.not_run.split("; ") if tool)
+    tools = [tool for tool in every if everything or not tool.endswith(NO_SIDE_EFFECTS)]
     more = [f"and {len(tools) - _SHOWN} more"] if len(tools) > _SHOWN else []
     return [served_not_run([*tools[:_SHOWN], *more])] if tools else []
 
@@ -393,8 +394,8 @@ def differences(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _sum(verdicts: Sequence[Verdict]) -> str:
-    served, executed = sum(v.served for v in verdicts), sum(v.executed for v in verdicts)
-    line = f"{counted(served, 'call')} served, {executed} executed"
+    served, executed = sum(v.replayed for v in verdicts), sum(v.recorded for v in verdicts)
+    line = f"{counted(served, 'call')} replayed, {executed} recorded"
     seconds, dollars = sum(v.seconds for v in verdicts), sum(v.dollars for v in verdicts)
     unpriced = sum(v.unpriced for v in verdicts)
     if served:

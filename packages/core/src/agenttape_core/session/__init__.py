@@ -77,6 +77,7 @@ from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
 from agenttape_core.session.recording import redacted_effects
 from agenttape_core.session.report import (
+    NO_SIDE_EFFECTS,
     Crossed,
     Departure,
     Landed,
@@ -97,6 +98,7 @@ __all__ = [
     "EMPTY",
     "IN_THREADS",
     "NAMES",
+    "NO_SIDE_EFFECTS",
     "RUNNING",
     "AnsweredCall",
     "Begun",

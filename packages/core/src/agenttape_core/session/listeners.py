@@ -61,7 +61,7 @@ class Names(Listener):
     def unmatched(self) -> list[str]:
         """Return the selectors in options that select no call, neither of this run nor of the cassette."""
         report, known = self._session.report, {*self._met, *KINDS, IDEMPOTENT}
-        met = [*report.served, *report.executed, *report.ran_through]
+        met = [*report.replayed, *report.recorded, *report.ran_through]
         calls: list[IndexRow | Crossed] = [*self._session.source.entries, *met]
         return sorted(str(key) for key in self.named - known if not Selector((key,), calls).among(calls))
 

@@ -107,6 +107,8 @@ class Departure:
 _LOOSE = {"address": "by address", "ordered": "in order", "matcher": "by a matcher"}
 """The ways to find a recording of another request, in words."""
 _SHOWN = 3
+NO_SIDE_EFFECTS = ("(calls nothing that is recorded)", "(its side effects weren't observed)")
+"""The ends of lines about tools that a summary leaves out: as far as we know, nothing was skipped."""
 _WITH_CODE = frozenset({"tool", "retrieval"})
 """The kinds of calls that a replay may step into."""
 
@@ -118,7 +120,7 @@ def why_not_run(acts: Sequence[Act] | None) -> str:
         acts: What it did outside of the process by itself, as it was recorded.
     """
     if acts is None:
-        return "recorded unwatched"
+        return "its side effects weren't observed"
     if acts:
         more = [f"{len(acts) - _SHOWN} more"] if len(acts) > _SHOWN else []
         return ", ".join([*(act.what for act in acts[:_SHOWN]), *more])
@@ -142,7 +144,7 @@ def served_not_run(tools: Iterable[object]) -> str:
     for tool in tools:
         name, bracket, why = str(tool).partition(" (")
         names.setdefault(bracket + why, []).append(name)
-    return f"served, not run: {'; '.join(', '.join(of_one) + why for why, of_one in names.items())}"
+    return f"replayed, not run: {'; '.join(', '.join(of_one) + why for why, of_one in names.items())}"
 
 
 def not_as_recorded(disorder: Iterable[str], real: Collection[str], unseen: Iterable[str]) -> list[str]:
@@ -155,7 +157,7 @@ def not_as_recorded(disorder: Iterable[str], real: Collection[str], unseen: Iter
     """
     said = (
         ("the recorded order could not be imposed: ", ", ", [line for line in disorder if line not in real]),
-        ("this was not from the recording: ", "; ", list(real)),
+        ("not replayed (real clock or random numbers): ", "; ", list(real)),
         ("the run was only observed, and a handler does not see all (a session does): ", "; ", list(unseen)),
     )
     return [f"{heading}{between.join(lines)}" for heading, between, lines in said if lines]
@@ -195,8 +197,8 @@ class Report:
     _lock: LockType = field(default_factory=Lock)
 
     @property
-    def served(self) -> tuple[Crossed, ...]:
-        """The interactions answered from the cassette, in the order of the calls."""
+    def replayed(self) -> tuple[Crossed, ...]:
+        """The calls that got their recorded answer, in the order of the run."""
         return tuple(self._served)
 
     @property
@@ -215,8 +217,8 @@ class Report:
         return tuple(dict.fromkeys([tool for tool in served if tool.why]))
 
     @property
-    def executed(self) -> tuple[Crossed, ...]:
-        """The interactions that really happened."""
+    def recorded(self) -> tuple[Crossed, ...]:
+        """The calls that were made for real, in the order of the run: recorded ones, or live ones in a replay."""
         return tuple(self._executed)
 
     @property
@@ -363,7 +365,7 @@ class Report:
         self._unused = unused
 
     def __str__(self) -> str:
-        parts = [f"{len(self._served)} served", f"{len(self._executed)} executed"]
+        parts = [f"{len(self._served)} replayed", f"{len(self._executed)} recorded"]
         parts += [said] if (said := self.answered_otherwise) else []
         parts += [f"{len(items)} {word}" for items, word in self._exceptional() if items]
         return "\n  ".join([", ".join(parts), *self._outside])

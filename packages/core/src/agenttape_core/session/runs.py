@@ -127,7 +127,7 @@ def unused_error(session: Session) -> UnusedInteractionsError | None:
     if not unused:
         return None
     problem = f"{shown_path(session.path)}: {len(unused)} of {held(session.setup.source)} recorded interactions"
-    lines = unused_explanation(unused, session.report.served, session.setup.remedy)
+    lines = unused_explanation(unused, session.report.replayed, session.setup.remedy)
     return UnusedInteractionsError("\n  ".join([f"{problem} were never asked for", *lines]))
 
 

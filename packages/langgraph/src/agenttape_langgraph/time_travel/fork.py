@@ -83,7 +83,7 @@ class Fork(ThreadEnd):
         cassette: The derived cassette.
         forked_at: The place of the fork and the change there; empty if the run never left the recording.
         prefix: The calls that were served before the fork.
-        served: The calls that were served after it: those that do not depend on the change.
+        replayed: The calls that were served after it: those that do not depend on the change.
         live: The calls that were executed: those that do.
         left_out: Recorded invocations and edits that made no sense after the fork, and why.
     """
@@ -92,7 +92,7 @@ class Fork(ThreadEnd):
     cassette: Path | str
     forked_at: str
     prefix: tuple[Crossed, ...]
-    served: tuple[Crossed, ...]
+    replayed: tuple[Crossed, ...]
     live: tuple[Crossed, ...]
     left_out: tuple[str, ...] = ()
 
@@ -107,8 +107,8 @@ class Fork(ThreadEnd):
         lines = [
             f"{self.original} → {self.cassette}",
             f"forked     {self.forked_at or 'nowhere: nothing was changed'}",
-            f"before     {len(self.prefix)} served",
-            f"after      {len(self.served)} served, {len(self.live)} live",
+            f"before     {len(self.prefix)} replayed",
+            f"after      {len(self.replayed)} replayed, {len(self.live)} live",
             *(f"  live   {crossed.kind} {crossed.name} at {crossed.address}" for crossed in self.live),
             *(f"left out   {one}" for one in self.left_out),
             *(f"waits for  {one.value!r}" for one in self.interrupts),
@@ -210,7 +210,7 @@ def _fork(request: ForkRequest) -> Script[Fork]:
 
 def _result(recorded: RecordedRun, run: ThreadRun, session: Session, end: ThreadEnd, forked_at: str) -> Fork:
     assert session.written is not None
-    served = session.report.served
+    served = session.report.replayed
     prefix = run.prefix if run.has_forked else len(served)
     return Fork(
         state=end.state,
@@ -220,8 +220,8 @@ def _result(recorded: RecordedRun, run: ThreadRun, session: Session, end: Thread
         cassette=session.written,
         forked_at=forked_at,
         prefix=served[:prefix],
-        served=served[prefix:],
-        live=session.report.executed,
+        replayed=served[prefix:],
+        live=session.report.recorded,
         left_out=tuple(run.left_out),
     )
 

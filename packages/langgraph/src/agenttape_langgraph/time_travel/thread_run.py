@@ -226,7 +226,7 @@ class ThreadRun:
         """Fork the run here, if it is not forked already; recorded edits that would follow are left out."""
         if not self.has_forked:
             self.has_forked = True
-            self.prefix = len(self._session.report.served)
+            self.prefix = len(self._session.report.replayed)
             self._taken = [*self._taken[:-1], *(one.lives_on() for one in self._taken[-1:])]
             left = [edit for edit in self._saver.cancel() if not edit.ends_run]
             self.left_out += [f"{edit}: the run forks before it" for edit in left]
@@ -304,7 +304,7 @@ class ThreadRun:
 
     def _used(self) -> tuple[Crossed, ...]:
         """Return the recordings that were served or run through."""
-        return self._session.report.served + self._session.report.ran_through
+        return self._session.report.replayed + self._session.report.ran_through
 
     def _given(self, invocation: Invocation) -> Script[Any]:
         """Return the input of an invocation, with answers under the ids that the questions have in this run."""

@@ -80,7 +80,7 @@ def control_of(source: Source, served: Collection[int]) -> Mapping[int, Change]:
 def served_by(session: Session) -> list[int]:
     """Return the numbers of the recordings that a session has served, and would serve again."""
     policy = session.policy
-    return [one.number for one in session.report.served if policy.may_serve(one.kind, one.name, one.address)]
+    return [one.number for one in session.report.replayed if policy.may_serve(one.kind, one.name, one.address)]
 
 
 def _representatives(items: Sequence[Interaction]) -> list[Interaction]:
@@ -131,7 +131,7 @@ def verdict_of(run: Run, number: int, *, is_same: bool | None = None) -> Verdict
     if is_same is False or report.departed or report.judged:
         return "silent"
     # The recorded answer came in a further attempt, or its want changed nothing that the run returned.
-    answers = sum(one.number == number for one in report.served)
+    answers = sum(one.number == number for one in report.replayed)
     landings = sum(one.number == number for one in report.landed)
     return "recovered" if answers > landings or is_same else "silent"
 

@@ -336,7 +336,7 @@ class _Running:
             for _ in range(self.samples):
                 target = self.target if live else None
                 ending = yield Variation(self.cassette, options, write_to=target, keeps=False, live=live)
-                calls += sum(crossed.kind in MODELS for crossed in ending.session.report.executed)
+                calls += sum(crossed.kind in MODELS for crossed in ending.session.report.recorded)
                 if isinstance(ending.session.failure, BudgetExceededError):
                     skipped = "the limit of the cost was reached"
                     break

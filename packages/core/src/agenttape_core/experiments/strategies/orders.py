@@ -133,7 +133,7 @@ def ending_of(run: Run) -> Ending:
         lines = ["returned, though a session of its own failed", *sorted(run.failed)]
         return Ending("\n".join(lines), True, encoded(run.result))
     report = run.session.report
-    if not (report.served or report.ran_through):
+    if not (report.replayed or report.ran_through):
         return Ending("returned without a recorded call, so there is no order to try", True, None)
     return Ending("returned", False, encoded(run.result))
 

@@ -297,7 +297,7 @@ class _Tracer:
         self._scrap = scrap
         self._before = before
         self._made = {number for number, _, _ in before.calls}
-        self._served = {crossed.number for crossed in before.session.report.served}
+        self._served = {crossed.number for crossed in before.session.report.replayed}
         self._found: dict[tuple[int, int], Edge] = {}
 
     def is_served(self, number: int) -> bool:

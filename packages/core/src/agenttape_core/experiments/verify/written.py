@@ -56,7 +56,7 @@ def _served_whole(session: Session) -> Iterator[str]:
     The code of a tool is run if it has done nothing outside by itself and makes calls that are recorded.
     """
     addresses = [row.address for row in session.source.entries]
-    for served in session.report.served:
+    for served in session.report.replayed:
         recorded = session.source.interaction(served.number)
         calls = any(address.startswith(f"{recorded.address}/") for address in addresses)
         may_run = session.policy.may_step_into(recorded.kind, recorded.name, recorded.address)

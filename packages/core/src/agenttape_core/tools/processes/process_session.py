@@ -116,7 +116,7 @@ class ProcessSession:
     def _note_own(self, session: Session) -> None:
         """Note a session of the program itself, and not that of a test or of the process."""
         report = session.report
-        is_busy = bool(report.served or report.executed or report.ran_through)
+        is_busy = bool(report.replayed or report.recorded or report.ran_through)
         is_own = this_test() is None and session is not self._in_use.session
         if is_busy and is_own and len(self._own) < _KNOWN:
             self._own[str(shown_path(session.path))] = None
@@ -138,12 +138,12 @@ class ProcessSession:
         return dataclasses.replace(
             self._report,
             state="ended",
-            served=[crossed.number for crossed in report.served],
+            replayed=[crossed.number for crossed in report.replayed],
             ran_through=[crossed.number for crossed in report.ran_through],
-            elsewise=[one.number for one in (*report.served, *report.ran_through) if one.rung == "address"],
+            elsewise=[one.number for one in (*report.replayed, *report.ran_through) if one.rung == "address"],
             not_run=list(map(str, report.served_not_run)),
-            executed=len(report.executed),
-            asked=sum(crossed.kind in MODEL_KINDS for crossed in report.executed),
+            recorded=len(report.recorded),
+            asked=sum(crossed.kind in MODEL_KINDS for crossed in report.recorded),
             unused={crossed.number: str(crossed) for crossed in report.judged},
             missed=list(report.missed),
             drift=list(map(str, report.drift)),

@@ -155,10 +155,10 @@ class Outcome:
                 {
                     "process": report.address,
                     "cassette": str(self._path(report.address)),
-                    "served": len(report.served),
+                    "replayed": len(report.replayed),
                     "ran_through": len(report.ran_through),
                     "served_not_run": report.not_run,
-                    "executed": report.executed,
+                    "recorded": report.recorded,
                     "missed": report.missed,
                     "drift": report.drift,
                     "drifted": report.drifted,
@@ -198,7 +198,7 @@ class Outcome:
         if is_pending(one.path.name):
             return f"{path} is pending; to look at it call by call:  agenttape review {path}"
         return (
-            f"the command ended with {self.code}, so {own} was left as it was; the recording is in {path}\n"
+            f"the command ended with {self.code}, so {own} is unchanged; the recording is in {path}\n"
             "  to replace it all the same, record with --on-error keep"
         )
 
@@ -218,7 +218,7 @@ def _counts(report: ProcessReport) -> str:
         (len(report.drift), "drifted"),
         (len(report.blocked), "blocked"),
     ]
-    parts = [f"{len(report.served)} served", f"{report.executed} executed"]
+    parts = [f"{len(report.replayed)} replayed", f"{report.recorded} recorded"]
     return ", ".join([*parts, *(f"{count} {word}" for count, word in counts if count)])
 
 
@@ -272,7 +272,7 @@ def _unused(reports: Iterable[ProcessReport], rows: Sequence[tuple[int, str, str
     fingerprints = {number: fingerprint for number, fingerprint, _ in rows}
     for report in told:
         left = {number: line for number, line in left.items() if number in report.unused}
-        used = (*report.served, *report.ran_through)
+        used = (*report.replayed, *report.ran_through)
         served.update(fingerprints[number] for number in used if number in fingerprints)
     times = Counter(fingerprints.values())
     return [line for number, line in left.items() if served[fingerprints[number]] < times[fingerprints[number]]]

@@ -60,11 +60,11 @@ class ProcessReport:
         member: Its name among the processes at that address.
         part: The absolute path of its recording, if it made one.
         state: Its progress. A process that was killed did not end.
-        served: The numbers of the recordings that were served, in the order they were asked for.
+        replayed: The numbers of the recordings that were served, in the order they were asked for.
         ran_through: The numbers of the recordings that were run through.
         elsewise: The numbers of those recordings whose calls asked for something else.
         not_run: The tools that were served, each with the reason why its code was not run.
-        executed: The number of calls that were really made.
+        recorded: The number of calls that were really made.
         asked: How many of them were of models.
         unused: The recordings that it did not ask for, a line each by their numbers.
         missed: Its misses, a line each.
@@ -90,11 +90,11 @@ class ProcessReport:
     member: str
     part: str
     state: Literal["opening", "open", "ended"] = "opening"
-    served: list[int] = field(default_factory=list)
+    replayed: list[int] = field(default_factory=list)
     ran_through: list[int] = field(default_factory=list)
     elsewise: list[int] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
-    executed: int = 0
+    recorded: int = 0
     asked: int = 0
     unused: dict[int, str] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
@@ -117,7 +117,7 @@ class ProcessReport:
     @property
     def is_busy(self) -> bool:
         """True if calls were made."""
-        return bool(self.served or self.ran_through or self.executed)
+        return bool(self.replayed or self.ran_through or self.recorded)
 
     @property
     def is_silent(self) -> bool:

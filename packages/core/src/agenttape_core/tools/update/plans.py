@@ -152,7 +152,7 @@ def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
         shown: The cassette as a message shows it.
     """
     report = session.report
-    changed = {one.number for one in (*report.served, *report.ran_through) if one.rung == "address"}
+    changed = {one.number for one in (*report.replayed, *report.ran_through) if one.rung == "address"}
     unused = [one.number for one in report.judged]
     departed = Departed(changed, report.missed, unused, drops=not session.policy.is_shared)
     where = shown if shown is not None else shown_path(session.path)

@@ -70,15 +70,15 @@ class Facts:
         return cls(
             how=_how(error, ours, missed),
             words=_first(missed) if error is not None and missed else _said(error),
-            cassettes=tuple(dict.fromkeys(str(one.path) for one in replays if one.report.served)),
+            cassettes=tuple(dict.fromkeys(str(one.path) for one in replays if one.report.replayed)),
             calls=tuple(
                 (str(one.path), each.number, each.address, str(each.rung or ""))
                 for one in replays
-                for each in sorted((*one.report.served, *one.report.ran_through), key=lambda call: call.number)
+                for each in sorted((*one.report.replayed, *one.report.ran_through), key=lambda call: call.number)
             ),
             unused=tuple(each.address for one in replays for each in one.report.judged),
             drift=tuple(_first([str(each)]) for one in replays for each in one.report.drift),
-            executed=sum(len(one.report.executed) for one in sessions),
+            executed=sum(len(one.report.recorded) for one in sessions),
             not_run=tuple(dict.fromkeys(str(tool) for one in replays for tool in one.report.served_not_run)),
             ignored=tuple(dict.fromkeys(path for one in replays for path in one.setup.ignored.spelled)),
             value=_ADDRESS.sub("0x…", value),

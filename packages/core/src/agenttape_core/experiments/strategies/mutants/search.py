@@ -256,7 +256,7 @@ class Search:
             apart = ", ".join(f"{counted(count, 'test')} {what}" for what, count in self.apart.items())
             notes.append(f"took no part: {apart}")
         if tools := list(dict.fromkeys(tool for one in before.values() for tool in one.not_run)):
-            notes.append(f"served, not run, so edits of their code do not land: {', '.join(tools)}")
+            notes.append(f"replayed, not run, so edits of their code do not land: {', '.join(tools)}")
         return notes
 
 
