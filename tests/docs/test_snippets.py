@@ -119,13 +119,13 @@ def test_the_sdk_of_the_page_replays_in_a_new_process(project: Path) -> None:
     """An SDK looks at the machine once in a process; in this one it did so while nothing was offline."""
     page = ROOT / "docs" / "boundaries.md"
     (snippet,) = [example.source for example in find_examples(page) if "OpenAI(" in example.source]
-    modes = '("once", "none")'
+    modes = '("once", "replay")'
     assert modes in snippet
     script = "from agenttape_core import use_cassette\n" + snippet.replace(modes, "sys.argv[1:]")
     (project / "sdk.py").write_text(f"import sys\n{script.replace('answers[0] == answers[1], ', '')}", encoding="utf-8")
     shown = [
         subprocess.run([sys.executable, "sdk.py", mode], capture_output=True, text=True, check=False)
-        for mode in ("once", "none")
+        for mode in ("once", "replay")
     ]
     assert [run.stderr for run in shown] == ["", ""]
     assert [run.stdout for run in shown] == ["0 replayed, 1 recorded\n", "1 replayed, 0 recorded\n"]

@@ -427,7 +427,7 @@ def test_ci_writes_what_the_docs_show(repository: Repository, monkeypatch: pytes
         ["pip", "install"],
         ["echo", '"OPENAI_API_KEY=no-key"'],
         ["agenttape", "check"],
-        ["pytest", "--cassette-mode=none"],
+        ["pytest", "--cassette-mode=replay"],
         ["agenttape", "diff"],
     ]
     assert "://" not in workflow + configured
