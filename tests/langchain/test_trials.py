@@ -389,11 +389,11 @@ if __name__ == "__main__":
 
 @pytest.mark.process
 def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.CaptureFixture[str]) -> None:
-    """`agenttape replay --candidate` tries a model on a command within a limit, and goes on with what it did."""
+    """`agenttape lab model` tries a model on a command within a limit, and continues from what it did."""
 
-    def replay(*args: str) -> int:
+    def tried(model: str, *args: str) -> int:
         capsys.readouterr()
-        return run(["replay", "--cassette", "app", "--candidate", "openai:new", *args, "--", sys.executable, "app.py"])
+        return run(["lab", "model", model, "--run", "app", *args, "--", sys.executable, "app.py"])
 
     priced(pytester, old=0.0, new=1e6)  # a dollar for each token
     pytester.makepyfile(app=PROGRAM)
@@ -403,38 +403,35 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
     before = Path("ran").read_text(encoding="utf-8")
     models.asked.clear()
 
-    assert replay("--samples", "5", "--plan") == 0
-    said = capsys.readouterr().out
-    assert said.startswith("openai:new: at least 20 calls of models, about $")
-    of_one = float(said.rpartition("$")[2]) / 5
+    assert tried("openai:new", "--samples", "5", "--dry-run", "--json") == 0
+    (plan,) = json.loads(capsys.readouterr().out)["plans"]
+    assert (plan["calls"], plan["dollars"] > 0) == ({"baseline": 10, "candidate": 10}, True)
+    of_one = plan["dollars"] / 5
     assert models.asked == {}
 
-    how = ("--baseline", "0", "--to", "runs", "--output", "out.json")
-    assert replay("--samples", "2", "--max-usd", str(of_one * 1.5), *how) == 1
+    how = ("--baseline", "0", "-o", "kept", "--report", "out.json")
+    assert tried("openai:new", "--samples", "2", "--max-usd", str(of_one * 1.5), *how) == 1
     assert "$138 is spent, and it may cost more than is left" in capsys.readouterr().err
-    found = json.loads(Path("out.json").read_text(encoding="utf-8"))  # it left the recorded world
-    assert [(one["lane"], one["passed"], len(one["drift"])) for one in found["samples"]] == [
-        ("candidate", True, 1),
-    ]
+    (found,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]  # it left the recorded world
+    assert [(one["lane"], one["passed"], len(one["drift"])) for one in found["samples"]] == [("candidate", True, 1)]
     assert found["samples"][0]["answer"] == "done"
-    assert found["samples"][0]["cassette"] == "runs/candidate.1.yaml"
+    assert found["samples"][0]["cassette"] == "kept/app.openai-new.1.yaml"
     assert Path("ran").read_text(encoding="utf-8") == before
     asked = dict(models.asked)
 
-    assert replay("--samples", "1", *how, "--resume", "out.json", "--json") == 1  # for its drift
-    assert json.loads(capsys.readouterr().out)["samples"] == found["samples"]
-    assert replay("--candidate", "openai:newer", "--resume", "out.json") == 2
+    assert tried("openai:new", "--samples", "1", *how, "--resume", "out.json", "--json") == 1  # none counts
+    (again,) = json.loads(capsys.readouterr().out)["trials"]
+    assert again["samples"] == found["samples"]
+    assert tried("openai:newer", "--resume", "out.json") == 2
     assert "its samples are of openai:new, so each would be taken again" in capsys.readouterr().err
     assert models.asked == asked
 
 
 BAD_COMMANDS = [
-    (("--samples", "5"), "need --candidate"),
-    (("--resume", "out.json"), "need --candidate"),
-    (("--candidate", "openai:new", "--max-usd", "-1"), "-1"),
-    (("--candidate", "openai:new", "--to", "new.yaml"), "--to new.yaml: expected a folder"),
-    (("--candidate", "openai:new", "--resume", "app.py"), "app.py: no trials of candidates that could be resumed"),
-    (("--candidate", "openai:new", "--resume", "none.json"), "none.json: no trials of candidates"),
+    (("--max-usd", "-1"), "-1"),
+    (("--resume", "app.py"), "app.py: no trials of candidates that could be resumed"),
+    (("--resume", "none.json"), "none.json: no trials of candidates"),
+    (("--run", "none"), "none: there is no such file or folder"),
 ]
 
 
@@ -444,9 +441,9 @@ BAD_COMMANDS = [
 def test_commands_that_say_nothing(
     options: tuple[str, ...], said: str, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Options of `replay` that do not go together, or name no result, are refused before anything runs."""
+    """Options that don't go together, or name no result, are refused before anything runs."""
     pytester.makepyfile(app="raise SystemExit('it ran')")
-    assert run(["replay", *options, "--", sys.executable, "app.py"]) != 0
+    assert run(["lab", "model", "openai:new", *options, "--", sys.executable, "app.py"]) != 0
     said_by_it = capsys.readouterr().err
     assert said in said_by_it
     assert "it ran" not in said_by_it

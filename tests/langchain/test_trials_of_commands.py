@@ -16,6 +16,9 @@ import pytest
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.cli.app import run
+from agenttape_core.tools.oracle.files import read_oracle
+from agenttape_core.tools.oracle.lookup import ToolOracle
+from agenttape_core.tools.oracle.server import OracleServer
 
 pytestmark = pytest.mark.process
 
@@ -71,9 +74,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
-def replay(*words: str) -> int:
-    """Replay the recorded program with a candidate."""
-    return run(["replay", "--candidate", "openai:new", *words, "--", sys.executable, "program.py"])
+def model(name: str, *words: str) -> int:
+    """Try a model."""
+    return run(["lab", "model", f"openai:{name}", *words])
+
+
+COMMAND = ("--", sys.executable, "program.py")
 
 
 @pytest.mark.parametrize(
@@ -86,41 +92,129 @@ def test_samples_keep_the_format(suffix: str, baseline: int, samples: int, capsy
         pytest.skip("there is no zstandard")
     with use_cassette(f"cassettes/one.v2{suffix}", mode="all"):
         import_module("program").main()
-    how = ("--samples", str(samples), "--baseline", str(baseline), "--to", "kept", "--output", "out.json")
-    assert replay("--cassette", f"cassettes/one.v2{suffix}", *how) == 0
-    lanes = {"baseline": baseline, "candidate": samples}
-    wanted = [f"{lane}.{number}{suffix}" for lane, count in lanes.items() for number in range(1, count + 1)]
-    assert sorted(path.name for path in Path("kept").iterdir()) == wanted
-    found = json.loads(Path("out.json").read_text(encoding="utf-8"))["samples"]
-    assert [Path(one["cassette"]).name for one in found] == wanted
-    assert [one["answer"].split()[0] for one in found] == ["old"] * baseline + ["new"] * samples
+    how = ("--samples", str(samples), "--baseline", str(baseline), "-o", "kept", "--report", "out.json")
+    assert model("new", "--run", f"cassettes/one.v2{suffix}", *how, *COMMAND) == 0
+    lanes = {"own": baseline, "openai-new": samples}
+    wanted = [f"one.v2.{lane}.{number}{suffix}" for lane, count in lanes.items() for number in range(1, count + 1)]
+    assert sorted(path.name for path in Path("kept").iterdir()) == sorted(wanted)
+    (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
+    found = trial["samples"]
+    assert sorted(Path(one["cassette"]).name for one in found) == sorted(wanted)
+    assert sorted(one["answer"].split()[0] for one in found) == ["new"] * samples + ["old"] * baseline
     capsys.readouterr()
     assert run(["ls", "kept", "--json"]) == 0
     assert [row["interactions"] for row in json.loads(capsys.readouterr().out)] == [1] * len(wanted)
     for path in Path("kept").iterdir():
         assert [call.kind for call in open_cassette(path).interactions()] == ["chat"]
+    assert len({one["run_id"] for one in found}) == len(wanted)
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_trial_that_asks_no_model_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A trial whose runs ask no model fails and says so: as samples, as one run, and by a setting."""
+    """A trial whose runs call no model fails and shows it: as samples, and as one run by a setting."""
     with use_cassette("cassettes/one.jsonl", mode="all"):
         import_module("program").main()
     monkeypatch.setenv("QUIET", "1")
-    assert replay("--cassette", "one", "--samples", "2", "--baseline", "0", "--output", "out.json") == 1
-    assert "2 of 2 samples failed" in (said := capsys.readouterr().err)
-    assert "nothing to judge: no sample of openai:new counts (2 made no call)" in said
-    samples = json.loads(Path("out.json").read_text(encoding="utf-8"))["samples"]
-    assert [(one["passed"], one["left_out"]) for one in samples] == [(False, "made no call")] * 2
-    assert replay("--cassette", "one") == 1
+    how = ("--run", "cassettes/one.jsonl", "--samples", "2", "--baseline", "0", "--report", "out.json")
+    assert model("new", *how, *COMMAND) == 1
+    assert "2 of 2 samples failed" in (shown := capsys.readouterr().out)
+    assert "nothing to judge: no sample of openai:new counts (2 made no call)" in shown
+    (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
+    assert [(one["passed"], one["left_out"]) for one in trial["samples"]] == [(False, "made no call")] * 2
+    monkeypatch.setenv("AGENTTAPE_CANDIDATE", "openai:new")
+    assert run(["replay", "--cassette", "one", *COMMAND]) == 1
     assert "the candidate was not tried: the command asked no model" in capsys.readouterr().err
     Path("quiet.py").write_text("from agenttape_core import boundary\nboundary('tool', name='look')(len)('x')\n")
-    assert run(["replay", "--cassette", "one", "--candidate", "openai:new", "--live", "look", "--", sys.executable,
-                "quiet.py"]) == 1  # fmt: skip
-    assert "0 replayed, 1 recorded" in (said := capsys.readouterr().err)
-    assert "the candidate was not tried: the command asked no model" in said
-    monkeypatch.setenv("AGENTTAPE_CANDIDATE", "openai:new")
-    assert run(["replay", "--cassette", "one", "--", sys.executable, "program.py"]) == 1
+    assert run(["replay", "--cassette", "one", "--live", "look", "--", sys.executable, "quiet.py"]) == 1
+    assert "0 replayed, 1 recorded" in (shown := capsys.readouterr().err)
+    assert "the candidate was not tried: the command asked no model" in shown
+
+
+@pytest.mark.usefixtures("folder")
+def test_many_runs_in_one_process(capsys: pytest.CaptureFixture[str]) -> None:
+    """Recorded runs of a folder are tried side by side in this process, each sample with its answer and its run id."""
+    for number in range(3):
+        with use_cassette(f"runs/{number}.jsonl", mode="all"):
+            import_module("program").main()
+    how = ("--run", "runs", "--samples", "2", "--jobs", "4", "--report", "out.json", "--report", "out.xml")
+    assert model("new", "program:main", *how) == 0
+    shown = capsys.readouterr().out
+    trials = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
+    assert [(one["name"], one["verdict"]) for one in trials] == [(f"runs/{n}.jsonl", "UNCLEAR") for n in range(3)]
+    samples = [sample for trial in trials for sample in trial["samples"]]
+    assert [sample["left_out"] for sample in samples] == [""] * 12
+    assert [sample["answer"].split()[0] for sample in samples] == ["old", "new"] * 6
+    assert len({sample["run_id"] for sample in samples}) == 12
+    assert all(f"{sample['run_id'][:12]}  {sample['answer'].split()[0]} says yes" in shown for sample in samples)
+    names = sorted(path.name for path in Path(".agenttape/candidates").glob("*.jsonl"))
+    assert names[:4] == ["0.openai-new.1.jsonl", "0.openai-new.2.jsonl", "0.own.1.jsonl", "0.own.2.jsonl"]
+    assert Path("out.xml").read_text(encoding="utf-8").count("<testcase") == 3
+    assert model("new", "program:main", "--run", "runs/[01].jsonl", "--resume", "out.json", "--samples", "2") == 0
+    assert len(list(Path(".agenttape/candidates").glob("*.jsonl"))) == 12
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_is_refused_before_it_costs_anything(capsys: pytest.CaptureFixture[str]) -> None:
+    """A program that doesn't replay its recording to begin with is refused, and so are words that don't go together."""
+    with use_cassette("one", mode="all"):
+        import_module("langchain_openai").ChatOpenAI(model="old", max_retries=0).invoke("Is it over?")
+    assert model("new", "program:main", "--run", "one") == 1
+    assert "program:main doesn't replay cassettes/one.yaml to begin with: no recording" in capsys.readouterr().err
+    assert not Path(".agenttape/candidates").exists()
+    for words in ([], ["program:main", *COMMAND], ["--app", "program:main"], ["a:b", "c:d", "--run", "one"]):
+        assert model("new", *words) == 2
+
+
+TOOLS = """
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+import os
+
+
+@tool
+def price(item: str) -> str:
+    "Get a price."
+    return "12"
+
+
+def main():
+    answer = ChatOpenAI(model="old", max_retries=0).invoke("What costs it?").text
+    return price.invoke({"item": answer.split()[0]})
+"""
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("is_served", [False, True])
+def test_an_oracle_answers_for_tools(is_served: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an oracle, a call of a tool that this run has no recording of is answered by a file, or by a server."""
+    Path("desk.py").write_text(TOOLS, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "desk", raising=False)
+    with use_cassette("one", mode="all"):
+        import_module("desk").main()
+    with use_cassette("other", mode="all"):
+        import_module("desk").price.invoke({"item": "new"})
+    how = ("desk:main", "--run", "one", "--samples", "1", "--baseline", "0", "--report", "out.json")
+    assert model("new", *how) == 1
+    assert run(["export", "other", "--format", "oracle", "-o", "oracle.json"]) == 0
+    oracle = ToolOracle(read_oracle("oracle.json"))
+    with OracleServer(oracle) as server:
+        assert model("new", *how, "--oracle", server.url if is_served else "oracle.json") == 0
+    (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
+    assert trial["samples"][0]["left_out"] == ""
+    assert oracle.answered == int(is_served)
+
+
+@pytest.mark.usefixtures("folder")
+def test_checks_judge_samples() -> None:
+    """A sample passes only if the checks of a file hold for its run."""
+    with use_cassette("one", mode="all"):
+        import_module("program").main()
+    how = ("program:main", "--run", "one", "--samples", "1", "--baseline", "0", "--report", "out.json")
+    for word, passed in (("yes", True), ("no way", False)):
+        Path("c.yaml").write_text(f"checks: 1\nevery:\n  - output: {{contains: '{word}'}}\n", encoding="utf-8")
+        assert model("new", *how, "--checks", "c.yaml", "--fail-under", "0") == 0
+        (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
+        assert trial["samples"][0]["passed"] is passed
 
 
 @pytest.fixture
@@ -145,33 +239,23 @@ def source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
-def test_a_candidate_may_word_an_answer_otherwise(source: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """A server whose candidate words its answer otherwise passes; the lines that differ are reported, redacted."""
-    served = ("replay", "--run", source, "--asgi", "service:app", "--candidate", "openai:new")
-    assert run([*served, "--samples", "1", "--baseline", "0", "--to", "kept", "--output", "out.json"]) == 0
-    (sample,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["samples"]
+def test_a_served_agent(source: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A server that words its answer otherwise passes; the lines that differ are reported, redacted. A 500 fails."""
+    served = ("--run", source, "--asgi", "service:app", "--samples", "1", "--baseline", "0", "--report", "out.json")
+    assert model("new", *served, "-o", "kept") == 0
+    (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
+    (sample,) = trial["samples"]
     assert (sample["passed"], sample["problem"]) == (True, "")
     before, now = sample["differences"][-2:]
     assert (before.startswith("-old says yes"), now.startswith("+new says yes")) == (True, True)
     assert "first line" in " ".join(sample["differences"][:-2]), "what is the same is context, no difference"
     assert MAIL not in Path("out.json").read_text(encoding="utf-8")
     assert [path.suffix for path in Path("kept").iterdir()] == [".jsonl"]
-    assert "+new says yes" in capfd.readouterr().err
 
-    assert run([*served, "--json"]) == 0
-    told = capfd.readouterr()
-    assert json.loads(told.out)["answered_otherwise"][-1].startswith("+new says yes")
-    assert "+new says yes" in told.err
-
-
-def test_a_server_error_fails(source: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """A status of 500 fails with a candidate, too: as a sample, and as one run."""
-    served = ("replay", "--run", source, "--asgi", "service:app", "--candidate", "openai:broken")
-    assert run([*served, "--samples", "1", "--baseline", "0", "--output", "out.json"]) == 1
-    (sample,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["samples"]
-    assert (sample["passed"], sample["differences"][4:6]) == (False, ["-200", "+500"])
-    assert run(served) == 1
-    assert "+500" in capfd.readouterr().err
+    assert model("broken", *served) == 1
+    assert "the server answered with 500" in capsys.readouterr().out
+    (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
+    assert trial["samples"][0]["passed"] is False
 
 
 def test_a_strict_replay_fails_on_a_difference(

@@ -35,16 +35,17 @@ _PLAIN = str.maketrans("━─◆•…", "=-*..")
 """Replacements for an encoding that lacks these characters."""
 
 
-def verb(example: str) -> Callable[[Function], click.Command]:
+def verb(example: str, cls: type[click.Command] = click.Command) -> Callable[[Function], click.Command]:
     """Make a verb from a function, with the option `--json` and an example below its help.
 
     Args:
         example: An example command line.
+        cls: The class of the verb.
     """
 
     def made(function: Function) -> click.Command:
         as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-        command = click.command(epilog=f"Example: {example}", no_args_is_help=False)
+        command = click.command(cls=cls, epilog=f"Example: {example}", no_args_is_help=False)
         return command(as_json(function))
 
     return made

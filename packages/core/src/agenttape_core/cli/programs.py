@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,8 +40,7 @@ def with_program(target: str, work: Callable[[Program], Result], *, cassette: st
             pin_hash_seed(program.cassette)
         return work(program)
 
-    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text; modules are found from here
-    try:
+    with from_here():
         if "::" not in target:
             return with_its_seed(program_of(target))
         try:
@@ -50,5 +50,13 @@ def with_program(target: str, work: Callable[[Program], Result], *, cassette: st
                 raise
             raise ConfigurationError("a test needs pytest, which is not installed") from None
         return with_test(target, with_its_seed)
+
+
+@contextmanager
+def from_here() -> Iterator[None]:
+    """Find modules from the current folder for the duration of a block."""
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text
+    try:
+        yield
     finally:
         sys.path.pop(0)

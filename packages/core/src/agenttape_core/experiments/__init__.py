@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agenttape_core.experiments.strategies.fault_kinds import FaultKind, register_fault
     from agenttape_core.experiments.strategies.faults import Cell, FaultMatrix, afaults, faults
     from agenttape_core.experiments.strategies.flaky import Triage, flaky
+    from agenttape_core.experiments.strategies.model import Trials, model
     from agenttape_core.experiments.strategies.mutants import Adequacy, Mutant, mutants
     from agenttape_core.experiments.strategies.order_search import Exploration
     from agenttape_core.experiments.strategies.orders import orders
@@ -37,6 +38,7 @@ __all__ = [
     "Program",
     "Run",
     "Triage",
+    "Trials",
     "Why",
     "afaults",
     "bisect",
@@ -45,6 +47,7 @@ __all__ = [
     "faults",
     "flaky",
     "flow_of",
+    "model",
     "mutants",
     "orders",
     "program_of",
@@ -61,6 +64,7 @@ _HOMES = {
     ".strategies.fault_kinds": ("FaultKind", "register_fault"),
     ".strategies.faults": ("Cell", "FaultMatrix", "afaults", "faults"),
     ".strategies.flaky": ("Triage", "flaky"),
+    ".strategies.model": ("Trials", "model"),
     ".strategies.mutants": ("Adequacy", "Mutant", "mutants"),
     ".strategies.order_search": ("Exploration",),
     ".strategies.orders": ("orders",),

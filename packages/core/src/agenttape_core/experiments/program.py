@@ -286,6 +286,7 @@ class FunctionProgram:
         self._is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         self._inside: bool | None = None
         self._options = options
+        self._project = this_project()
         self.source = source
         name = getattr(function, "__qualname__", type(function).__qualname__)
         self.name = f"{source.module}:{source.name}" if source is not None else name
@@ -327,7 +328,9 @@ class FunctionProgram:
         cassette = variation.cassette if variation.cassette is not None else self.cassette
         if cassette is None:
             raise ConfigurationError(f"{self.name} has no cassette of its own\n  name one: Variation(cassette=...)")
-        return ContainedBlock(variation.replayed_by(use_cassette(cassette, **self._options).request))
+        # Blocks in other threads let this process replay only, which isn't for the session that runs beside them.
+        request = use_cassette(cassette, **self._options).request._replace(project=self._project)
+        return ContainedBlock(variation.replayed_by(request))
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:

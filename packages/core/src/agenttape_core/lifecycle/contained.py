@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from agenttape_core.lifecycle.failed_blocks import watching_failed_blocks
 from agenttape_core.lifecycle.project import replaying_only
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from agenttape_core.lifecycle.running_test import FailedBlock
     from agenttape_core.lifecycle.start_session import Opened
     from agenttape_core.session import Session
+
+_running: WeakSet[Session] = WeakSet()
+"""The sessions of these blocks."""
 
 
 class ContainedBlock(CassetteBlock):
@@ -37,6 +41,7 @@ class ContainedBlock(CassetteBlock):
 
     def _enter(self, opened: Opened) -> Session:
         session = super()._enter(opened)
+        _running.add(session)
         self._around.enter_context(replaying_only(everywhere=True))
         self._around.enter_context(watching_failed_blocks(self._note))
         return session
@@ -49,4 +54,6 @@ class ContainedBlock(CassetteBlock):
         return used
 
     def _note(self, block: FailedBlock) -> None:
+        if block.session in _running:
+            return  # that of another run, in a thread beside this one
         self.failed.append(block._replace(session=None))  # which would live as long as the account

@@ -27,6 +27,7 @@ from agenttape_core.experiments.strategies.trials import (
 )
 from agenttape_core.experiments.strategies.trials.judging import Lane
 from agenttape_core.experiments.strategies.trials.planning import TrialPlan, planned, refuse_unpriced
+from agenttape_core.experiments.strategies.trials.sampling import Case, take_samples
 from agenttape_core.experiments.verdicts import verdict_of
 from agenttape_core.lifecycle.candidates import candidates_of
 from agenttape_core.pytest_plugin.again import Excinfo, run_again
@@ -175,32 +176,25 @@ def _try_one(
     item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], trying: _Trying, candidate: str
 ) -> None:
     """Take samples of one candidate in turn with the baseline's, until there is a verdict, and keep them."""
-    samples: list[Sample] = []
     over = ""
 
     def take(lane: Lane, model: str, number: int) -> Sample:
-        known = trying.known.get((model, lane, number))
-        return known or _sample(item, nextitem, key, (lane, model, number), trying.recorded, trying.prices)
+        known = (trying.baseline.get(number) if lane == "baseline" else None) or trying.known.get((model, lane, number))
+        found = known or _sample(item, nextitem, key, (lane, model, number), trying.recorded, trying.prices)
+        if lane == "baseline":
+            trying.baseline[number] = found
+        return found
 
+    case = Case(item.nodeid, candidate, trying.recorded, take)
     try:
         most, baseline = item.config.option.cassette_samples
-        for number in range(1, max(most, baseline) + 1):
-            if number <= baseline:
-                if number not in trying.baseline:
-                    trying.baseline[number] = take("baseline", OWN, number)
-                samples.append(trying.baseline[number])
-            if number <= most:
-                samples.append(take("candidate", candidate, number))
-            if Trial(item.nodeid, candidate, trying.recorded, tuple(samples)).is_settled(family_of(item)):
-                break
+        take_samples([case], samples=most, baseline=baseline, family=family_of(item))
     except _OverBudgetError as error:
         over = str(error)
     except BaseException:
-        item.config.stash.setdefault(_INTERRUPTED, []).append(
-            Trial(item.nodeid, candidate, trying.recorded, tuple(samples))
-        )
+        item.config.stash.setdefault(_INTERRUPTED, []).append(case.trial)
         raise
-    _keep(item, Trial(item.nodeid, candidate, trying.recorded, tuple(samples)))
+    _keep(item, case.trial)
     if over:
         pytest.fail(f"{candidate} was not tried to the end: {over}", pytrace=False)
 
@@ -231,7 +225,18 @@ def _sample(  # noqa: PLR0917 - private, and called twice
     drift = [one.to_dict() for one in again.session.report.drift] if again is not None else []
     drift += [drift_inside(line) for line in again.failed_inside] if again is not None else []
     there = target if target.is_file() else None
-    return sample_of(lane, number, there, recorded, prices, passed=raised is None, drift=drift, problem=problem)
+    run_id = again.session.report.run_id if again is not None else ""
+    return sample_of(
+        lane,
+        number,
+        there,
+        recorded,
+        prices,
+        passed=raised is None,
+        drift=drift,
+        problem=problem,
+        run_id=run_id,
+    )
 
 
 def _problem(raised: Excinfo | None) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from functools import reduce
@@ -134,3 +136,22 @@ def _from_file(name: str, file: str) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def load_program(name: str) -> Any:
+    """Return the program that a name stands for; a function without arguments that it names makes the program.
+
+    Args:
+        name: `module:name` or `path/to/file.py:name`.
+
+    Raises:
+        ConfigurationError: If there's none.
+        ImportError: If its module can't be imported.
+    """
+    target = target_of(name)
+    found = load_object(target)
+    if found is None:
+        raise ConfigurationError(f"{target.module or target.file} has no {target.qualname}")
+    if inspect.isfunction(found) and not inspect.signature(found).parameters:
+        return asyncio.run(found()) if inspect.iscoroutinefunction(found) else found()
+    return found

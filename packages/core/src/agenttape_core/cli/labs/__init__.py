@@ -26,6 +26,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "change": "Replay what was recorded with two revisions, and show which recordings the change affects.",
     "faults": "Let each recorded call fail once in each way, offline, and show what came of it.",
     "flaky": "Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.",
+    "model": "Try another model on what was recorded, and compare it with the program's own.",
     "mutants": "Edit prompts, tools and schemas, one at a time, and list the edits that no cassette notices.",
     "orders": "Answer recorded calls in other orders, and show which of them change the outcome.",
     "shrink": "Find the smallest cassette with which a program still fails alike.",

@@ -7,16 +7,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from threading import Lock
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 from agenttape_core.errors import ReplayedError, UnrecordedCallError, counted
+from agenttape_core.guard import OF_PROGRAM
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.matching import differences
 from agenttape_core.redaction import Redactor
 from agenttape_core.settings import Settings, load_settings
-from agenttape_core.storage import Cassette
+from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.tools.oracle.entries import Entry, args_hash, entries_of
+from agenttape_core.tools.oracle.files import read_oracle
 
 _MAX_SHOWN = 6
 _MAX_TEXT = 500
@@ -183,3 +189,41 @@ def _distance(recorded: Any, asked: Any) -> int:
     if not isinstance(recorded, Mapping) or not isinstance(asked, Mapping):
         return int(json.dumps(recorded, sort_keys=True) != json.dumps(asked, sort_keys=True))
     return sum(1 for _ in differences(dict(recorded), dict(asked)))
+
+
+def fakes_of(where: str, cassettes: Iterable[Path | str | None]) -> dict[str, Any]:
+    """Return options of `use_cassette` with which an oracle answers calls of tools without a recording.
+
+    Args:
+        where: A file that `agenttape export --format oracle` has written, or the URL of `agenttape serve`.
+        cassettes: The recordings, whose tools a server is asked for.
+
+    Raises:
+        ConfigurationError: If the file can't be read.
+    """
+    if "://" not in where:
+        return {"fakes": ToolOracle(read_oracle(where)).functions()}
+    opened = [open_cassette(path) for path in cassettes if path is not None]
+    names = {row.name for cassette in opened for row in cassette.entries if row.kind == "tool"}
+    return {"fakes": {name: _asking(where, name) for name in sorted(names)}, "allow_hosts": _host_of(where)}
+
+
+def _host_of(url: str) -> tuple[str, ...]:
+    found = urlsplit(url)
+    return (f"{OF_PROGRAM}{found.hostname}" + (f":{found.port}" if found.port else ""),)
+
+
+def _asking(url: str, name: str) -> Callable[..., Any]:
+    def answer(**args: Any) -> Any:
+        body = json.dumps({"tool_name": name, "args": args}).encode()
+        request = Request(f"{url.rstrip('/')}/tool", body, {"Content-Type": "application/json"})  # noqa: S310 - given
+        try:
+            with urlopen(request) as answered:  # noqa: S310 - the user's own
+                found = json.load(answered)
+        except HTTPError as error:
+            raise UnrecordedCallError(json.load(error).get("error", str(error))) from None
+        if found.get("error") is not None:
+            raise ReplayedError(found["error"]["type"], found["error"]["message"])
+        return found.get("response")
+
+    return answer

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agenttape_core.errors import (
     AgentTapeHalt,
@@ -54,11 +54,17 @@ def _request(config: RunConfig, address: str, member: str, has_others: Callable[
     """Return the session of a process: one of several may have no recordings, and each writes a part of its own."""
     own, project = config.cassette_of(address), Path(config.project)
     unrecorded, recorded = config.remedies
+    oracle: dict[str, Any] = {}
+    if config.oracle:
+        from agenttape_core.tools.oracle.lookup import fakes_of  # most commands have none
+
+        oracle = fakes_of(config.oracle, [own] if own.exists() else [])
     return SessionRequest(
         cassette=own,
         options={**config.options, "on_error": "keep"},  # the command as a whole decides what becomes of it
         # Starting a process does not reach the outside by itself: the started one is guarded as well.
-        added={"allow_hosts": [f"{OF_PROGRAM}{SUBPROCESS}"]},
+        added={"allow_hosts": [f"{OF_PROGRAM}{SUBPROCESS}", *oracle.get("allow_hosts", ())]},
+        fakes=oracle.get("fakes", {}),
         remedy=lambda there: recorded if there else unrecorded,
         project=Project(project, replays_only=config.replays_only),
         may_be_missing=True,  # another process has recorded one: each call of this one is then a miss

@@ -46,6 +46,7 @@ class Outcome:
         own: The cassettes of sessions that the command opened itself and made calls in.
         tries: Whether a candidate was to answer in the place of the recorded models.
         answered_otherwise: The lines in which a server whose calls are live differs from its recorded answer.
+        run_id: The id of the run, which all its processes share.
     """
 
     command: Sequence[str]
@@ -65,6 +66,7 @@ class Outcome:
     own: Sequence[str] = ()
     tries: bool = False
     answered_otherwise: Sequence[str] = ()
+    run_id: str = ""
 
     @property
     def exit_code(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
-import inspect
 import json
 import sys
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from agenttape_core.lifecycle.restarting import Source, begin_of, source_of
 from agenttape_core.session import current_session, plain_value
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.processes.startup.agenttape_startup import ANSWERED_OTHERWISE, note
-from agenttape_core.tools.target import load_object, target_of
+from agenttape_core.tools.target import load_program
 
 SESSION = "agenttape_core.tools.processes.restart_session"
 """The module whose import opens the session of the process."""
@@ -73,7 +72,7 @@ def main(words: str) -> int:
     """
     spec = RestartSpec(**json.loads(words))
     try:
-        program = _loaded(spec.program)
+        program = load_program(spec.program)
         source = source_of(
             open_cassette(Path(spec.source)),
             thread_id=spec.thread_id,
@@ -120,17 +119,6 @@ def _around(program: Any, source: Source) -> Any:
 async def _inside(program: Any, source: Source) -> Any:
     importlib.import_module(SESSION)
     return await finished(begin_of(program, source))
-
-
-def _loaded(name: str) -> Any:
-    """Return the program of a name; a function without arguments that a module names makes it."""
-    target = target_of(name)
-    found = load_object(target)
-    if found is None:
-        raise ConfigurationError(f"{target.module or target.file} has no {target.qualname}")
-    if inspect.isfunction(found) and not inspect.signature(found).parameters:
-        return asyncio.run(found()) if inspect.iscoroutinefunction(found) else found()
-    return found
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ class _Finished(NamedTuple):
     blocked: list[str]
     not_run: list[str]
     answered_otherwise: list[str]
+    run_id: str
 
 
 def run(
@@ -58,6 +59,7 @@ def run(
     apart: bool = False,
     proves: bool = False,
     max_usd: float | None = None,
+    oracle: str = "",
 ) -> Outcome:
     """Run a command with a session in each of its Python processes.
 
@@ -69,6 +71,7 @@ def run(
         apart: Whether the standard output of the command goes to the standard error.
         proves: Whether it was recorded just now, so that to record it anew is no remedy for a difference.
         max_usd: The most that the calls of models of one process may cost, in US dollars.
+        oracle: A file or the URL of an oracle, which answers calls of tools without a recording; empty for none.
 
     Raises:
         ConfigurationError: The command, an option or a setting is wrong.
@@ -89,10 +92,11 @@ def run(
         replays_only=not (records or settings.live or settings.candidate),
         confines=not records and (not settings.live or settings.candidate is not None),
         max_usd=max_usd,
+        oracle=oracle,
     )
     config = replace(config, remedies=([], [])) if proves else config
     with _locked(path) if records else nullcontext():
-        code, reports, notes, blocked, not_run, otherwise = _run_command(command, config, settings, apart=apart)
+        code, reports, notes, blocked, not_run, otherwise, run_id = _run_command(command, config, settings, apart=apart)
     keeps = (code == 0 and not not_run) or settings.on_error == "keep"
     made = merged(reports, config, replaces=keeps, derives=not records, waits=settings.review)
     return Outcome(
@@ -115,6 +119,7 @@ def run(
         own=list(dict.fromkeys(own for report in reports for own in report.own)),
         tries=settings.candidate is not None,
         answered_otherwise=[line for each in otherwise for line in each.split("\n")],
+        run_id=run_id,
     )
 
 
@@ -169,8 +174,8 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
             given = os.environ.get(OTEL_RESOURCE)
             extra[OTEL_RESOURCE] = ",".join(filter(None, [given, f"replay_run_id={quote(run_id)}"]))
         code = run_child(command.words, run_folder.folder, extra=extra, apart=apart, is_replay=is_replay)
-        papers = (NOTES, BLOCKED, NOT_RUN, ANSWERED_OTHERWISE)
-        return _Finished(code, settled(run_folder), *map(run_folder.notes, papers))
+        notes, blocked, not_run, otherwise = map(run_folder.notes, (NOTES, BLOCKED, NOT_RUN, ANSWERED_OTHERWISE))
+        return _Finished(code, settled(run_folder), notes, blocked, not_run, otherwise, run_id)
 
 
 def _hash_seed(path: Path) -> int:

@@ -30,6 +30,7 @@ class RunConfig:
         replays_only: Whether nothing may be executed.
         confines: Whether sessions that the command itself opens only replay.
         max_usd: The most that the calls of models of one process may cost, in US dollars; `None` for any amount.
+        oracle: A file or the URL of an oracle, which answers calls of tools without a recording; empty for none.
     """
 
     cassette: str
@@ -40,6 +41,7 @@ class RunConfig:
     replays_only: bool = False
     confines: bool = False
     max_usd: float | None = None
+    oracle: str = ""
 
     def cassette_of(self, address: str) -> Path:
         """Return the cassette of a process, or of all that do the same."""

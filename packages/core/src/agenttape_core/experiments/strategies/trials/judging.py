@@ -45,6 +45,7 @@ class Sample:
         seconds: The time that its executed calls took.
         parts_at: The first call that differs from the recording's; empty if none does.
         answer: The last answer of a model.
+        run_id: The id of the run, as in its events and its derived cassette.
         cassette: The derived cassette, as messages show it; empty if there is none.
         problem: The first line of what ended the run, if it did not end well.
         unseen: The reason why it says nothing about the model: it made no call, or lost its endpoint, as with a wrong
@@ -61,6 +62,7 @@ class Sample:
     seconds: float = 0.0
     parts_at: str = ""
     answer: str = ""
+    run_id: str = ""
     cassette: str = ""
     problem: str = ""
     unseen: str = ""

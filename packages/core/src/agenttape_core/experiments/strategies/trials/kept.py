@@ -16,7 +16,7 @@ _PATH = frozenset(Trajectory.__dataclass_fields__)
 
 
 def read_trials(path: Path | str) -> list[Trial]:
-    """Return the trials of a file that `--cassette-report` or `--output` has written.
+    """Return the trials of a file that `--cassette-report` or `--report` has written.
 
     Args:
         path: The file.
@@ -31,7 +31,7 @@ def read_trials(path: Path | str) -> list[Trial]:
         said = error.strerror or error if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         raise ConfigurationError(
             f"{path}: no trials of candidates that could be resumed: {said}\n"
-            "  name the JSON file that --cassette-report (pytest) or --output (agenttape replay) has written"
+            "  name the JSON file that --cassette-report (pytest) or --report (agenttape lab model) has written"
         ) from None
 
 

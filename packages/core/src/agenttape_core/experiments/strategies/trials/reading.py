@@ -31,6 +31,7 @@ def sample_of(
     passed: bool,
     drift: Sequence[dict[str, Any]] = (),
     problem: str = "",
+    run_id: str = "",
 ) -> Sample:
     """Return a sample.
 
@@ -43,6 +44,7 @@ def sample_of(
         passed: Whether the run ended well.
         drift: The calls that left the recorded world, as plain data.
         problem: The first line of what ended the run, if it did not end well.
+        run_id: The id of the run.
     """
     if derived is None:
         return _nothing_of(lane, number, drift, problem or _NO_CALL)
@@ -66,6 +68,7 @@ def sample_of(
         round(sum(timings[one.number].duration_ms for one in asked if one.number in timings) / 1000, 3),
         parts_at(recorded, path),
         last_answer(made) or "",
+        run_id,
         shown_path(derived),
         problem,
         unseen,

@@ -11,7 +11,7 @@ from agenttape_core.experiments.strategies.trials.judging import Judgement, Lane
 from agenttape_core.experiments.verdicts import difference_of
 from agenttape_core.tools.report.trajectory import Trajectory
 
-_HEADS = ("test", "verdict", "passed", "baseline", "not counted", "calls", "tokens", "money", "parts at")
+_HEADS = ("run", "verdict", "passed", "baseline", "not counted", "calls", "tokens", "money", "parts at")
 
 
 def _cells(judgement: Judgement) -> tuple[str, ...]:

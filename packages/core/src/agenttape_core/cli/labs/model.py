@@ -1,0 +1,174 @@
+"""`agenttape lab model`: another model on what was recorded, compared with the program's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agenttape_core.cli.app import OK
+from agenttape_core.cli.cassettes import found_in
+from agenttape_core.cli.labs import finished, with_report, with_resume
+from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
+from agenttape_core.cli.programs import from_here
+from agenttape_core.cli.running import run_pytest
+from agenttape_core.errors import BudgetExceededError
+
+if TYPE_CHECKING:
+    from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun, Trials, Trying, Wanted
+    from agenttape_core.experiments.strategies.trials import Trial
+
+_COMMAND = "agenttape.command"
+_OF_PYTEST = {
+    "samples": "--cassette-samples",
+    "baseline": "--cassette-baseline",
+    "max_usd": "--cassette-max-usd",
+    "resume": "--cassette-resume",
+    "fail_under": "--fail-under",
+}
+"""The options that a run of pytest has, too."""
+
+
+class _BeforeCommand(click.Command):
+    """A verb whose arguments may be followed by `--` and a command, whose options are its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set the command apart."""
+        place = args.index("--") if "--" in args else len(args)
+        ctx.meta[_COMMAND] = tuple(args[place + 1 :])
+        return super().parse_args(ctx, args[:place])
+
+
+@verb("agenttape lab model openai:gpt-5-mini desk.py:answer --run runs/ --jobs 4", cls=_BeforeCommand)
+@click.argument("candidate", metavar="MODEL")
+@click.argument("targets", nargs=-1, metavar="[TARGET...]")
+@click.option("--run", "recordings", multiple=True, metavar="PATH", help="A recording: file, folder, glob. Repeatable.")
+@click.option("--app", "--asgi", "app", metavar="NAME", help="The program that begins each run again, as module:name.")
+@click.option("--samples", type=click.IntRange(1), default=10, show_default=True, help="The most samples of MODEL.")
+@click.option("--baseline", type=click.IntRange(0), help="The most samples of the own model; by default as many.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Take N pairs in parallel.")
+@click.option("--max-usd", type=click.FloatRange(0), metavar="DOLLARS", help="Make no call beyond this.")
+@click.option("--fail-under", type=click.FloatRange(0, 1), metavar="SHARE", help="Fail if MODEL passes less often.")
+@click.option("--checks", multiple=True, metavar="FILE", help="A file of checks that samples must pass. Repeatable.")
+@click.option("--oracle", metavar="FILE|URL", help="An oracle that answers calls of tools without a recording.")
+@click.option(
+    "--live", multiple=True, metavar="CALL", help="Other calls to execute, by kind, name or node. Repeatable."
+)
+@click.option("-o", "--output", metavar="DIR", help="The folder of the samples; by default .agenttape/candidates.")
+@click.option("--dry-run", is_flag=True, help="Show what the samples would cost, and call no model.")
+@with_resume
+@with_report
+def model(
+    candidate: str,
+    targets: tuple[str, ...],
+    *,
+    recordings: tuple[str, ...],
+    app: str | None,
+    live: tuple[str, ...],
+    output: str | None,
+    dry_run: bool,
+    resume: str | None,
+    reports: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Try another model on what was recorded, in turn with the program's own model, and compare them.
+
+    TARGET is a file or the id of a test; a function with --run, as module:function or path/to/file.py:function; or a
+    command, after the options and --. With --app (or --asgi), each run begins again from its recorded input or request.
+    Tools are replayed.
+
+    Exits with 1 if MODEL is WORSE, or if no sample counts: those that made no call, lost their endpoint, or made an
+    unrecorded call don't.
+    """
+    command: tuple[str, ...] = click.get_current_context().meta[_COMMAND]
+    if bool(command) + (app is not None) + bool(targets) != 1:
+        raise click.UsageError("name one: tests, a function, --app or --asgi, or a command after --")
+    if targets and not recordings:
+        return _by_pytest(candidate, targets, {**options, "resume": resume}, reports, plans=dry_run)
+    if len(targets) > 1 or not (command or recordings):
+        raise click.UsageError("name one function or program, and its recordings: --run PATH")
+    from agenttape_core.experiments.strategies.model import Trying, Wanted
+    from agenttape_core.experiments.strategies.trials import read_trials
+    from agenttape_core.experiments.strategies.trials.planning import plan_lines
+
+    wanted = Wanted(candidate, to=output, options={"live": list(live)} if live else {}, **options)
+    with from_here():
+        trying = Trying(wanted, _runs(wanted, command, (*targets, app or "")[0], _meant(recordings)))
+        if not dry_run:
+            return _try(trying, read_trials(resume) if resume else [], reports, as_json=as_json)
+        plans = trying.plan()
+    if as_json:
+        print_json({"plans": [plan.to_dict() for plan in plans]})
+    else:
+        print_text("\n".join(plan_lines(plans)))
+    return OK
+
+
+def _try(trying: Trying, known: Sequence[Trial], reports: tuple[str, ...], *, as_json: bool) -> int:
+    """Take the samples, and show what came of them, also if that is interrupted."""
+    from agenttape_core.experiments.strategies.model import Trials
+
+    so_far = [Trials(())]
+
+    def keep(trials: Trials) -> None:
+        so_far[:] = [trials]
+        advance()
+        for file in reports:
+            if file.endswith(".json"):  # what was paid is there if the run is interrupted
+                Path(file).write_text(json.dumps(trials.to_dict(), indent=2), encoding="utf-8")
+
+    try:
+        with progress_bar(None, "sampling") as advance:
+            found = trying.run(known, keep)
+    except KeyboardInterrupt:
+        found = replace(so_far[0], is_whole=False)
+    except BudgetExceededError:
+        finished(so_far[0], reports, as_json=as_json)
+        raise
+    return finished(found, reports, as_json=as_json)
+
+
+def _meant(recordings: Sequence[str]) -> list[Path]:
+    """Return the recordings that paths, names and globs mean. Derived cassettes count only if they're named."""
+    paths = [each for one in recordings for each in (sorted(glob(one, recursive=True)) or [one])]  # noqa: PTH207
+    return [found.path for found in (found_in(paths) if paths else ()) if found.path is not None]
+
+
+def _runs(wanted: Wanted, command: tuple[str, ...], name: str, paths: list[Path]) -> Sequence[ProgramRun | CommandRun]:
+    """Return the recorded runs of a command, of a function, or of a program that begins each again."""
+    from agenttape_core.cli.hash_seed import pin_hash_seed
+    from agenttape_core.experiments.program import program_of
+    from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun, restarted
+    from agenttape_core.tools.oracle.lookup import fakes_of
+    from agenttape_core.tools.processes.command import command_of
+    from agenttape_core.tools.processes.run import path_of
+    from agenttape_core.tools.target import load_program
+
+    if command:
+        given = command_of(command)
+        return [CommandRun(given, path.absolute()) for path in paths] or [CommandRun(given, path_of(given.name))]
+    if paths:
+        pin_hash_seed(paths[0])
+    fakes = fakes_of(wanted.oracle, paths) if wanted.oracle else {}
+    if not click.get_current_context().params["app"]:
+        return [ProgramRun(program_of(name, **fakes), path) for path in paths]
+    loaded = load_program(name)
+    return [restarted(loaded, path, **fakes) for path in paths]
+
+
+def _by_pytest(
+    candidate: str, tests: tuple[str, ...], options: dict[str, Any], reports: tuple[str, ...], *, plans: bool
+) -> int:
+    """Run tests with pytest, which prints the table."""
+    for name in ("oracle", "checks"):
+        if options[name]:
+            raise click.UsageError(f"--{name} is for functions and commands: a test judges by its own assertions")
+    given = [f"{name}={options[key]}" for key, name in _OF_PYTEST.items() if options[key] is not None]
+    given += [f"--cassette-report={file}" for file in reports] + (["--cassette-plan"] if plans else [])
+    return run_pytest(tests, [f"--cassette-lab=model:{candidate}", *given]).returncode
