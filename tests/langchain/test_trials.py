@@ -192,7 +192,7 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
     result.stdout.fnmatch_lines(
         [
             "*candidate openai:new*",
-            "test  *verdict *",
+            "run  *verdict *",
             "*same]*UNCLEAR*3/3*3/3*0*",
             "*other]*UNCLEAR*0/0*3/3*3*",
             "*wrong]*UNCLEAR*2/3*3/3*0*",

@@ -33,6 +33,7 @@ REFUSED = {
     "lab change": ([*IDLE, "--base", "HEAD"], 2, "holds no call"),
     "lab faults": (["test_plain.py"], 1, "none could be tried"),
     "lab flaky": (IDLE, 2, "holds no call"),
+    "lab model": (["openai:new", "program.py:idle", "--run", NOTHING], 2, "none is recorded"),
     "lab mutants": (IDLE, 2, "record that first"),
     "lab orders": (IDLE, 1, "returned without a recorded call, so there is no order to try"),
     "lab shrink": (IDLE, 2, "holds no call"),

@@ -102,7 +102,7 @@ class Outcome:
         if self.tries and not self.code and not any(report.asked for report in self.reports):
             yield (
                 f"{self._path('')}: the candidate was not tried: the command asked no model\n"
-                "  run it without --candidate to see which of its recorded calls it no longer makes"
+                "  replay it without a candidate to see which of its recorded calls it no longer makes"
             )
 
     def _idle(self) -> Iterator[str]:
