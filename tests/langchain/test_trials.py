@@ -338,7 +338,7 @@ def test_few_samples(single: pytest.Pytester) -> None:
     result = single.runpytest_inprocess(CANDIDATE, "--cassette-samples=2", "--cassette-report=out/report.md")
     assert result.ret == 0
     lines = (single.path / "out" / "report.md").read_text(encoding="utf-8").splitlines()
-    assert lines[0].startswith("| test | verdict | passed | baseline |")
+    assert lines[0].startswith("| run | verdict | passed | baseline |")
     assert "| UNCLEAR | 2/2 | 2/2 | 0 |" in lines[2]
     assert lines[4].endswith("36 pairs more would settle it if they are like these, at an unknown price")
 

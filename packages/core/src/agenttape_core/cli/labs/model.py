@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 
 _COMMAND = "agenttape.command"
 _OF_PYTEST = {
-    "samples": "--cassette-samples",
-    "baseline": "--cassette-baseline",
     "max_usd": "--cassette-max-usd",
     "resume": "--cassette-resume",
-    "fail_under": "--fail-under",
+    "fail_under": "--cassette-fail-under",
 }
 """The options that a run of pytest has, too."""
 
@@ -170,5 +168,7 @@ def _by_pytest(
         if options[name]:
             raise click.UsageError(f"--{name} is for functions and commands: a test judges by its own assertions")
     given = [f"{name}={options[key]}" for key, name in _OF_PYTEST.items() if options[key] is not None]
-    given += [f"--cassette-report={file}" for file in reports] + (["--cassette-plan"] if plans else [])
+    most = options["samples"] if options["baseline"] is None else f"{options['samples']}/{options['baseline']}"
+    given += [f"--cassette-samples={most}", *(f"--cassette-report={file}" for file in reports)]
+    given += ["--cassette-dry-run"] if plans else []
     return run_pytest(tests, [f"--cassette-lab=model:{candidate}", *given]).returncode

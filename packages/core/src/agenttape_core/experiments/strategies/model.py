@@ -400,7 +400,12 @@ class Trying:
         def take(lane: Lane, model: str, number: int) -> Sample:
             target = self._target(one.path, model, number)
             left = None if self._wanted.max_usd is None else max(self._wanted.max_usd - self._spent, 0.0)
-            taken, spent = one.taken(model, target, self._wanted, left)
+            try:
+                taken, spent = one.taken(model, target, self._wanted, left)
+            except BudgetExceededError as error:
+                raise BudgetExceededError(
+                    self._wanted.max_usd or 0.0, self._spent + error.spent, f"a call of {name}"
+                ) from None
             with self._lock:
                 self._spent += spent
             taken = self._checked(taken)
