@@ -72,6 +72,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
         yield tmp_path
+    for name in ("program", "service", "desk"):
+        sys.modules.pop(name, None)  # others have modules of these names
 
 
 def model(name: str, *words: str) -> int:
