@@ -167,6 +167,24 @@ def test_what_is_refused_before_it_costs_anything(capsys: pytest.CaptureFixture[
         assert model("new", *words) == 2
 
 
+@pytest.mark.usefixtures("folder")
+def test_derived_files_are_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """A derived cassette names its model, and a command that counts the runs of a folder leaves it out."""
+    with use_cassette("runs/one.jsonl", mode="all"):
+        import_module("program").main()
+    for name in ("new", "newer"):
+        with use_cassette("runs/one.jsonl", candidate=f"openai:{name}"):
+            import_module("program").main()
+    names = ["one.jsonl", "one.openai-new.derived.jsonl", "one.openai-newer.derived.jsonl"]
+    assert sorted(path.name for path in Path("runs").iterdir()) == names
+    for words, count in (("runs", 1), (f"runs/{names[1]}", 1)):
+        capsys.readouterr()
+        assert run(["show", "--stats", "--json", words]) == 0
+        assert json.loads(capsys.readouterr().out)["cassettes"] == count
+    assert model("new", "program:main", "--run", "runs", "--samples", "1", "--report", "out.json") == 0
+    assert len(json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]) == 1
+
+
 TOOLS = """
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI

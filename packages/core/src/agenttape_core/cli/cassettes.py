@@ -15,7 +15,7 @@ from agenttape_core.cli.named import alike, may_be_cassette, named
 from agenttape_core.errors import CassetteNotFoundError, shown_path
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.settings import load_settings
-from agenttape_core.storage import SUFFIXES, Cassette, is_cassette, open_cassette, read_cassette, stem_of
+from agenttape_core.storage import SUFFIXES, Cassette, is_cassette, is_derived, open_cassette, read_cassette, stem_of
 
 STDIN = "-"
 
@@ -56,6 +56,11 @@ def found_in(paths: Sequence[str]) -> list[Found]:
         for each in _meant(path):
             found.setdefault(each.shown, each)
     return list(found.values())
+
+
+def runs_in(paths: Sequence[str]) -> list[Found]:
+    """Return the cassettes of runs that paths mean, as `found_in` does. A derived one counts only if it's named."""
+    return [found for found in found_in(paths) if found.shown in paths or not is_derived(found.shown)]
 
 
 def found_one(path: str) -> Found:

@@ -150,7 +150,9 @@ def _derived(prepared: Prepared) -> Location:
     request = prepared.request
     if request.derived_as is None:
         test = this_test()
-        return (test.derive_to(prepared.path) if test is not None else None) or derived_path(prepared.path)
+        label = prepared.candidates.described() if prepared.candidates is not None else ""
+        model = label if isinstance(label, str) else "-".join(label.values())
+        return (test.derive_to(prepared.path) if test is not None else None) or derived_path(prepared.path, model)
     project = request.project or this_project()
     target = project.recording(request.derived_as, prepared.settings.cassette_dir)
     if target == prepared.path:

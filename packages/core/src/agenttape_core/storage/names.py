@@ -102,9 +102,24 @@ def stem_of(path: Location) -> str:
     return name.name
 
 
-def derived_path(path: Location) -> Location:
-    """Return the file of the cassette that a run derives from another one, unless it is given a name: beside it."""
-    return with_infix(path, "derived")
+def derived_path(path: Location, model: str = "") -> Location:
+    """Return the file of the cassette that a run derives from another one, unless it is given a name: beside it.
+
+    Args:
+        path: The other one.
+        model: The model that was tried, if one was, whose name is part of the file's.
+    """
+    return with_infix(path, f"{in_file_name(model)}.derived" if model else "derived")
+
+
+def is_derived(name: str) -> bool:
+    """Return whether a file has the name of a derived cassette."""
+    return ".derived." in name
+
+
+def in_file_name(model: str) -> str:
+    """Return the name of a model as a part of the name of a file: `openai-gpt-5-mini` for `openai:gpt-5-mini`."""
+    return "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in model)
 
 
 _PENDING = re.compile(r".\.pending(?:\.yaml|\.yml|\.jsonl)(?:\.gz|\.zst)?$")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agenttape_core.cli.app import OK
-from agenttape_core.cli.cassettes import found_in
+from agenttape_core.cli.cassettes import runs_in
 from agenttape_core.cli.labs import finished, with_report, with_resume
 from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
 from agenttape_core.cli.programs import from_here
@@ -135,7 +135,7 @@ def _try(trying: Trying, known: Sequence[Trial], reports: tuple[str, ...], *, as
 def _meant(recordings: Sequence[str]) -> list[Path]:
     """Return the recordings that paths, names and globs mean. Derived cassettes count only if they're named."""
     paths = [each for one in recordings for each in (sorted(glob(one, recursive=True)) or [one])]  # noqa: PTH207
-    return [found.path for found in (found_in(paths) if paths else ()) if found.path is not None]
+    return [found.path for found in (runs_in(paths) if paths else ()) if found.path is not None]
 
 
 def _runs(wanted: Wanted, command: tuple[str, ...], name: str, paths: list[Path]) -> Sequence[ProgramRun | CommandRun]:

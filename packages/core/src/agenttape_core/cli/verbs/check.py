@@ -29,6 +29,7 @@ from agenttape_core.cli.redacting import redacting_settings, redaction_off_optio
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.settings import Settings
+from agenttape_core.storage import is_derived
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reporting import Checked, Judged
 from agenttape_core.tools.reporting.forms import write_report
@@ -101,7 +102,8 @@ def check(
     made = list(_made(files, parts, redacting_settings(off), max_age))
     with recording_judges() if given["record_judges"] else nullcontext():
         if "rules" in parts or redact_prompts:
-            runs = list(_runs(files.cassettes, given["trace"], prices))
+            named = [one for one in files.cassettes if one.shown in paths or not is_derived(one.shown)]
+            runs = list(_runs(named, given["trace"], prices))
             judged = list(judge(list(progress(runs, "checking")), rules, gathered.add))
         measures = dict(_measures(files.cassettes, parts, given, prices))
     checked = list(_together(made, judged))

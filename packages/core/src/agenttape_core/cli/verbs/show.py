@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.cells import cell_len, set_cell_size
 
-from agenttape_core.cli.cassettes import Found, found_in, found_one, paths_argument
+from agenttape_core.cli.cassettes import Found, found_one, paths_argument, runs_in
 from agenttape_core.cli.output import (
     console,
     print_json,
@@ -130,7 +130,7 @@ def _show_stats(paths: Sequence[str], by: str | None, *, as_json: bool) -> None:
     if by is not None:
         _print_groups(by, _groups(by, paths, prices), prices, as_json=as_json)
         return
-    total = _sum([overview_of(found.look(), prices) for found in progress(found_in(paths), "reading")])
+    total = _sum([overview_of(found.look(), prices) for found in progress(runs_in(paths), "reading")])
     if as_json:
         print_json(total)
         return
@@ -148,7 +148,7 @@ def _groups(by: str, paths: Sequence[str], prices: Prices) -> list[Group]:
     from agenttape_core.tools.reading.groups import add_to
 
     groups: dict[str, Group] = {}
-    for found in progress(found_in(paths), "reading"):
+    for found in progress(runs_in(paths), "reading"):
         add_to(groups, by, found.look(), found.shown, prices)
     return list(groups.values())
 

@@ -33,7 +33,7 @@ from agenttape_core.lifecycle.restarting import begin_of, source_of
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.settings import models_by_place
-from agenttape_core.storage import Cassette, open_cassette, stem_of
+from agenttape_core.storage import Cassette, in_file_name, open_cassette, stem_of
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.oracle.lookup import fakes_of
 from agenttape_core.tools.processes.command import Command
@@ -426,7 +426,7 @@ class Trying:
 
     def _target(self, path: Path, model: str, number: int) -> Path:
         """Return the file of a derived cassette: it names the recording and the model, in its format."""
-        name = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in model)
+        name = in_file_name(model)
         folder = Path(self._wanted.to) if self._wanted.to is not None else Path(".agenttape") / "candidates"
         folders = [one.path.absolute().parent for one in self._runs]
         inside = path.absolute().parent.relative_to(os.path.commonpath(folders))
