@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from agenttape_core.locks import freed_by_fork
+from agenttape_core.scheduling.holder import Lateness
 from agenttape_core.scheduling.stalls import Stall, is_of_library
 from agenttape_core.scheduling.strands import AWAY, BLOCKING, NEW, OVER, RUNNING, SLEEPING, WAITING, Strand, let_pass
 
@@ -114,6 +115,9 @@ class Strategy(Protocol):
         """Note that something may go on once it is admitted."""
 
 
+_PUNCTUAL = Lateness()
+
+
 class Turn:
     """The turn of one session. Thread-safe.
 
@@ -152,6 +156,7 @@ class Turn:
         self._counts: Counter[str] = Counter()
         self._changed = 0.0
         self._quiet = 0
+        self._late: Lateness = _PUNCTUAL
 
     # -- arrivals ----------------------------------------------------------------------------------------------
 
@@ -273,14 +278,21 @@ class Turn:
             self._admit()
             if self.running is not None or not (self.ready or self.last_resorts or self.is_due()):
                 return
-            if not self._is_quiet(now):
-                self._quiet = 0
-                return
-            self._quiet += 1
-            if self._quiet >= _LOOKS:
-                self._quiet = 0
-                if self.strategy.unstick(self):
-                    self._admit()
+            if self._has_been_quiet(now) and self.strategy.unstick(self):
+                self._admit()
+
+    def _has_been_quiet(self, now: float) -> bool:
+        """Return whether nothing has been on its way for some looks, on a machine that isn't busy."""
+        if not self._is_quiet(now):
+            self._quiet = 0
+            return False
+        if not self._quiet:
+            self._late = Lateness()
+        self._quiet += 1
+        if self._quiet < _LOOKS:
+            return False
+        self._quiet = 0
+        return not self._late.more() or now - self._changed >= _LONGEST
 
     def _is_stalled(self, running: Participant, now: float) -> bool:
         if running.stalls is None:
