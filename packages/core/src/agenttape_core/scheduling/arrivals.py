@@ -65,7 +65,7 @@ class Arrivals:
         self._is_answered = True
         outer = ""
         if one is not None:
-            outer, one.answers = one.answers, self._address
+            outer, one.answers = one.answers, ""
             threads.leave_turn(one, AWAY)
         try:
             yield
@@ -101,6 +101,7 @@ class Arrivals:
             turn.passes(f"{self._address}!")
             one.effects = self._address
         else:
+            one.answers = self._address
             threads.leave_turn(one, AWAY)  # each effect of an answered call has a place of its own
             threads.arrives(f"{self._address}!")
             if one.is_out:

@@ -25,12 +25,17 @@ def is_in_finalizer() -> bool:
     return False
 
 
-def leave_out(item: Any) -> None:
-    """Note of the futures in an item of a queue that nothing of the program waits for them."""
-    if is_in_finalizer() or runs_outside_program():
-        for part in item if type(item) is tuple else (item,):
-            if isinstance(part, Future):
-                setattr(part, _LEFT_OUT, True)
+def leaves_out(item: Any) -> bool:
+    """Return True if an item of a queue is work that nothing of the program waits for, and note that of its futures."""
+    if not (is_in_finalizer() or runs_outside_program()):
+        return False
+    is_work = False
+    for part in item if type(item) is tuple else (item,):
+        is_work = is_work or callable(part)
+        if isinstance(part, Future):
+            is_work = True
+            setattr(part, _LEFT_OUT, True)
+    return is_work
 
 
 def is_left_out(callback: Any, args: tuple[Any, ...]) -> bool:

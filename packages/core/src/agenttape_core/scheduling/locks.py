@@ -18,7 +18,7 @@ from typing import Any
 from agenttape_core.freeze.waiting import LOCKS, drop_waits, ordering_waits, use_waits
 from agenttape_core.guard.immutable import Exchange
 from agenttape_core.locks import Lock
-from agenttape_core.scheduling.finalizers import leave_out
+from agenttape_core.scheduling.finalizers import leaves_out
 from agenttape_core.scheduling.strands import HERE
 from agenttape_core.scheduling.waits import Wait, are_told, released, sleep_in_turn, taking_part
 
@@ -142,11 +142,10 @@ def _putting(name: str) -> tuple[type, str, Callable[..., None]]:
     real = vars(_queue.SimpleQueue)[name]
 
     def put(self: Any, *args: Any, **kwargs: Any) -> None:
-        if args:
-            leave_out(args[0])
+        is_left_out = bool(args) and leaves_out(args[0])
         real(self, *args, **kwargs)
         if are_told():
-            released(id(self))
+            released(id(self), is_left_out=is_left_out)
 
     return _queue.SimpleQueue, name, put
 

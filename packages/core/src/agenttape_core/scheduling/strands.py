@@ -25,7 +25,7 @@ class TakingTurns(Protocol):
     is_on: bool
     has_ended: bool
 
-    def told(self, strand: Strand) -> None:
+    def told(self, strand: Strand, *, is_left_out: bool = False) -> None:
         """Let a strand go on, as what it waits for is released."""
 
     def wait(self, strand: Strand, wait: Any) -> bool | None:

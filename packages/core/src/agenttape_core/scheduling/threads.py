@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any, cast
 
-from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
-from agenttape_core.scheduling.finalizers import is_in_finalizer
+from agenttape_core.scheduling.executing import EXECUTING
 from agenttape_core.scheduling.holder import is_waiting
 from agenttape_core.scheduling.locks import take_no_turns, take_turns
 from agenttape_core.scheduling.scopes import SCOPES
@@ -374,14 +373,13 @@ class Participants:
                 if one.offered is None and self.turn.running is not one:
                     self._offer(one)
 
-    def told(self, strand: Strand) -> None:
+    def told(self, strand: Strand, *, is_left_out: bool = False) -> None:
         """Let a participant go on, as what it waits for is released."""
         one = cast("Participant", strand)
-        is_outside = runs_outside_program() or is_in_finalizer()
         with self.turn.lock:
             if one.wait is None or one.offered is not None or one.state not in (BLOCKING, SLEEPING):
                 return
-            if is_outside:  # it works for a call, or for an object that is deleted, until it waits again
+            if is_left_out:  # it works for a call, or for an object that is deleted, until it waits again
                 one.is_lent, one.state = True, AWAY
                 wake(one)
             else:

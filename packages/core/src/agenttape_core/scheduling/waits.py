@@ -76,8 +76,13 @@ def unregister(strand: Strand, wait: Wait) -> None:
             _waiting.pop(wait.key, None)
 
 
-def released(key: int) -> None:
-    """Tell the first strand that waits for something that it was released."""
+def released(key: int, *, is_left_out: bool = False) -> None:
+    """Tell the first strand that waits for something that it was released.
+
+    Args:
+        key: The identity of that.
+        is_left_out: Whether it's work that nothing of the program waits for.
+    """
     strands = _waiting.get(key)
     if not strands:
         return
@@ -89,7 +94,7 @@ def released(key: int) -> None:
     wait = strand.wait
     if wait is not None and wait.key == key:
         wait.is_told = True
-        strand.strands.told(strand)
+        strand.strands.told(strand, is_left_out=is_left_out)
 
 
 def are_told() -> bool:
