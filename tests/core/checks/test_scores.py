@@ -1,4 +1,4 @@
-"""`agenttape score`: scores of recorded runs, which are not run again."""
+"""`agenttape check --score`: scores of recorded runs, which are not run again."""
 
 from __future__ import annotations
 
