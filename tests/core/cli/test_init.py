@@ -629,7 +629,7 @@ def test_a_workflow_gives_clients_keys_of_no_use(
     steps = yaml.safe_load(text)["jobs"]["replay"]["steps"]
     echoed = [line for step in steps for line in step.get("run", "").splitlines() if "GITHUB_ENV" in line]
     assert echoed == [f'echo "{key}=no-key" >> "$GITHUB_ENV"' for key in keys]
-    assert [step.get("run") for step in steps][-2] == "pytest --cassette-mode=none"
+    assert [step.get("run") for step in steps][-2] == "pytest --cassette-mode=replay"
 
 
 def test_what_a_workflow_installs_is_the_projects_own(repository: Repository, command: Any) -> None:
