@@ -90,7 +90,7 @@ def test_it(n):
     path.unlink()
     result = project.run("--cassette-mode=once")
     result.stdout.fnmatch_lines(
-        ["recorded  cassettes/test_it/test_it[[]7].yaml*", "served    24 tests, all their calls"]
+        ["recorded  cassettes/test_it/test_it[[]7].yaml*", "replayed  24 tests, all their calls"]
     )
     result.stdout.no_fnmatch_line("*[[]8].yaml*")
     project.run("-v").stdout.fnmatch_lines(["replayed  cassettes/test_it/test_it[[]8].yaml*"])

@@ -271,7 +271,7 @@ def test_derived_cassettes_replay(world: World, record: Record, path: Path) -> N
     world.gone = True
     replayed = replay_thread(first.cassette, loop(world).compile())
     assert replayed.values == first.values
-    assert len(replayed.report.replayed) == len(first.prefix) + len(first.served) + len(first.live)
+    assert len(replayed.report.replayed) == len(first.prefix) + len(first.replayed) + len(first.live)
     again = time_travel(first.cassette, loop(world).compile(), to=path.parent / "two.yaml")
     assert again.diff.identical, str(again.diff)
     world.gone = False

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         returns,
     )
     from agenttape_core.interventions.placing import Changes, Placed, placed
-    from agenttape_core.matching import Key
 
 __all__ = [
     "ASKING",
@@ -34,7 +33,6 @@ __all__ = [
     "Damage",
     "GivenOutcome",
     "How",
-    "Key",
     "Placed",
     "always",
     "checked_beyond",
