@@ -19,7 +19,8 @@ from langgraph.types import Send
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.experiments import shrink
-from agenttape_core.experiments.program import failure_of, run_to_end
+from agenttape_core.experiments.program import failure_of
+from agenttape_core.tools.target import run_to_end
 
 from .fakes import PlainChat, World, calling
 

@@ -7,7 +7,7 @@ import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import IndexRow, Interaction
 from agenttape_core.session import Session, current_session
 from agenttape_core.storage import open_cassette
-from agenttape_core.tools.target import Target, load, target_of
+from agenttape_core.tools.target import Target, awaited, load, run_to_end, target_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,19 +245,6 @@ class Program(Protocol):
         """
 
 
-def run_to_end(function: Callable[[], Any]) -> Any:
-    """Call a function, and run what it returns to its end: a coroutine in a loop, a generator item by item."""
-    result = function()
-    if inspect.iscoroutine(result) or inspect.isasyncgen(result):
-        return asyncio.run(awaited(result))
-    return list(result) if inspect.isgenerator(result) else result
-
-
-async def awaited(result: Any) -> Any:
-    """Await what a function has returned, or read it to its end."""
-    return [item async for item in result] if isinstance(result, AsyncIterator) else await result
-
-
 class FunctionProgram:
     """A function without arguments, or a coroutine function.
 
@@ -267,6 +254,7 @@ class FunctionProgram:
         main: The script that it stands in, which is `__main__` to recorded values of its own types.
         options: Options of `use_cassette` that hold in each replay.
         warns: Whether warnings of the program are shown, which each of many runs would repeat.
+        given: Its name as a command line gives it; empty for a function.
     """
 
     def __init__(
@@ -277,8 +265,10 @@ class FunctionProgram:
         main: ModuleType | None = None,
         options: Mapping[str, Any],
         warns: bool = False,
+        given: str = "",
     ) -> None:
         self.function = function
+        self.given = given
         self.cassette: Path | None = None
         """None, as one is opened around it."""
         self._main = main
@@ -410,7 +400,7 @@ def program_of(function: Callable[[], Any] | str, **options: Any) -> Program:
         except (ImportError, TypeError) as error:
             raise ConfigurationError(f"cannot load {function}: {error}") from error
         main = None if target.module else sys.modules["__main__"]
-        return FunctionProgram(loaded, _source(target, loaded), main=main, options=options)
+        return FunctionProgram(loaded, _source(target, loaded), main=main, options=options, given=function)
 
 
 def _importable(function: Callable[[], Any]) -> Source | None:

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -155,3 +155,16 @@ def load_program(name: str) -> Any:
     if inspect.isfunction(found) and not inspect.signature(found).parameters:
         return asyncio.run(found()) if inspect.iscoroutinefunction(found) else found()
     return found
+
+
+def run_to_end(function: Callable[[], Any]) -> Any:
+    """Call a function, and run what it returns to its end: a coroutine in a loop, a generator item by item."""
+    result = function()
+    if inspect.iscoroutine(result) or inspect.isasyncgen(result):
+        return asyncio.run(awaited(result))
+    return list(result) if inspect.isgenerator(result) else result
+
+
+async def awaited(result: Any) -> Any:
+    """Await what a function has returned, or read it to its end."""
+    return [item async for item in result] if isinstance(result, AsyncIterator) else await result

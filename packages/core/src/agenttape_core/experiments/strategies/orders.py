@@ -416,7 +416,7 @@ def orders(
         raise ConfigurationError(f"orders: runs={runs!r}: expected the number of orders to try, at least 1")
     _refuse_in_loop()
     program, path = recorded(target, cassette, options)
-    rows, shown, name = open_cassette(path).entries, str(shown_path(path)), _name(target, program)
+    rows, shown, name = open_cassette(path).entries, str(shown_path(path)), _name(program)
     is_test = program.function is None
     by_command = f"agenttape lab orders {shlex.quote(name)} --cassette {shlex.quote(shown)} --order "
     by_hand = f'use_cassette("{shown}", vary=Variation(order="{{}}"))'
@@ -431,10 +431,12 @@ def orders(
     return drive(program, script, on_run)
 
 
-def _name(target: Callable[[], Any] | str | Program, program: Program) -> str:
+def _name(program: Program) -> str:
     """Return the name by which a command finds a program; one without a module has a name without a colon."""
-    if isinstance(target, str) or program.function is None:
-        return target if isinstance(target, str) else program.name
+    if program.function is None:
+        return program.name
+    if given := getattr(program, "given", ""):
+        return str(given)
     try:
         found = target_of(program.function)
     except ConfigurationError:  # it is defined inside a function

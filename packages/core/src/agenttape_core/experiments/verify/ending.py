@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ReplayedError
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
 from agenttape_core.schema import Plain
 from agenttape_core.session import value_codec
+from agenttape_core.tools.target import awaited, run_to_end
 
 
 class Ending(NamedTuple):
@@ -40,23 +41,15 @@ def ended(function: Callable[[], Any], around: CassetteBlock | None) -> Ending:
             value = asyncio.run(_awaited(function, around))
         else:
             with around or nullcontext():
-                value = _finished(function())
+                value = run_to_end(function)
     except BaseException as error:  # noqa: BLE001 - how the function ended is what is asked for
         return Ending(f"raised {described(error)}", is_failure(error), None)
     return Ending("returned", False, encoded(value))
 
 
-def _finished(value: Any) -> Any:
-    """Return the whole of what a plain function returned for somebody to advance."""
-    if inspect.iscoroutine(value):
-        return asyncio.run(value)
-    return list(value) if inspect.isgenerator(value) else value
-
-
 async def _awaited(function: Callable[[], Any], around: CassetteBlock | None) -> Any:
     async with around or nullcontext():
-        result = function()
-        return [item async for item in result] if isinstance(result, AsyncIterator) else await result
+        return await awaited(function())
 
 
 def encoded(value: Any) -> Plain:

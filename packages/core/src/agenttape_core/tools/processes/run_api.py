@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import sys
-from collections.abc import AsyncIterator, Callable
-from typing import Any
 
-from agenttape_core.tools.target import load, target_of
+from agenttape_core.tools.target import load, run_to_end, target_of
 
 _USAGE = 2
 
@@ -25,28 +21,7 @@ def main(name: str) -> None:
     except (ImportError, AttributeError, TypeError) as error:
         sys.stderr.write(f"agenttape: cannot call {target}: {type(error).__name__}: {error}\n")
         sys.exit(_USAGE)
-    asyncio.run(_awaited(function)) if _is_async(function) else _finished(function())
-
-
-def _is_async(function: Callable[[], Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-
-
-async def _awaited(function: Callable[[], Any]) -> None:
-    result = function()
-    if isinstance(result, AsyncIterator):
-        async for _ in result:
-            pass
-    else:
-        await result
-
-
-def _finished(value: Any) -> None:
-    if inspect.iscoroutine(value):
-        asyncio.run(value)
-    elif inspect.isgenerator(value):
-        for _ in value:
-            pass
+    run_to_end(function)
 
 
 if __name__ == "__main__":

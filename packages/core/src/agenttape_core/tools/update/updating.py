@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -15,6 +13,7 @@ from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.tools.reading.prices import how_to_price, load_prices
+from agenttape_core.tools.target import run_to_end
 from agenttape_core.tools.update.plans import PLANNING, Plan, plan_of
 
 
@@ -38,7 +37,7 @@ def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> P
     # What the program makes of old answers to new questions is not what is asked here, and misses are in the report.
     with suppress(Exception, AgentTapeHalt), ExitStack() as around:
         around.push(block)
-        _run(function)
+        run_to_end(function)
     return replace(
         plan_of(session, load_prices(project_settings().prices)), failed=tuple(one.line for one in block.failed)
     )
@@ -65,15 +64,8 @@ def update(function: Callable[[], Any], cassette: str | Path, *, max_usd: float 
     refuse_dear(found, max_usd)
     if not found.is_clean:
         with use_cassette(cassette, **{**options, "mode": "update"}):
-            _run(function)
+            run_to_end(function)
     return found
-
-
-def _run(function: Callable[[], Any]) -> None:
-    if inspect.iscoroutinefunction(function):
-        asyncio.run(function())
-    else:
-        function()
 
 
 def refuse_dear(found: Plan, max_usd: float | None) -> None:
