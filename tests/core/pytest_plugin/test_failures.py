@@ -41,7 +41,7 @@ def test_a_miss_is_a_diff(project: Project) -> None:
             "E     cassette  cassettes/test_it/test_it.yaml (1 interaction, mode replay)",
             "*recorded  *hi*",
             "*asked     *ho*",
-            "*pytest test_it.py::test_it --cassette-mode=all",
+            "*pytest test_it.py::test_it --cassette-mode=record",
             "missed    cassettes/test_it/test_it.yaml  1 missed, 1 unused",
             "FAILED test_it.py::test_it - CassetteMissError: no recording for call ask*",
         ]
@@ -59,7 +59,7 @@ def test_the_command_is_for_where_pytest_was_started(
     (project.path / "deep").mkdir()
     monkeypatch.chdir(project.path / "deep")
     result = pytester.runpytest_inprocess("..")
-    result.stdout.fnmatch_lines(["*pytest ../test_it.py::test_it --cassette-mode=all"])
+    result.stdout.fnmatch_lines(["*pytest ../test_it.py::test_it --cassette-mode=record"])
 
 
 def test_a_style_that_was_asked_for_is_kept(project: Project) -> None:
@@ -270,7 +270,7 @@ def test_a_failing_recording_replaces_nothing(project: Project) -> None:
     project.tests(f"{ASKS_OTHERWISE}    assert False\n")
     result = project.run("--rerecord")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*there is still no *", "discarded *1 recorded"])
+    result.stdout.fnmatch_lines(["*cassettes/test_it/test_it.yaml is unchanged; *", "discarded *1 recorded"])
     assert path.read_bytes() == good
 
 
@@ -446,7 +446,7 @@ def test_artifacts_of_a_replay(project: Project) -> None:
     told = json.loads((folder / "run.json").read_text())
     assert (told["test"], told["mode"], len(told["missed"]), len(told["unused"])) == (
         "test_it.py::test_it",
-        "none",
+        "replay",
         1,
         1,
     )

@@ -71,7 +71,7 @@ def test_what_holds(tested: TestCassette) -> None:
     tested.assert_tool_args("look_up", call=-1, city="Atlantis")
     tested.assert_final_output("Rain? Yes.")
     tested.assert_final_output(contains="Yes")
-    if tested.mode == "none":
+    if tested.mode == "replay":
         tested.assert_all_replayed()
 
 
