@@ -158,9 +158,14 @@ def stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callab
             return limited()
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
+            crossing.arrivals.next()  # as where it is opened for real
             return served(crossing, sort, kept)
-        with running.calling():
-            responses = (limited if running.run is not None else call.real)()
+        try:
+            with running.calling():
+                responses = (limited if running.run is not None else call.real)()
+        finally:
+            if running.run is not None:
+                crossing.arrivals.next()
         return _followed(running, responses, sort, kept)
 
     return _marked(method)

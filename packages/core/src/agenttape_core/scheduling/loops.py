@@ -458,7 +458,8 @@ class Selector:
         for room in rooms:
             if HERE.strand is None and not room.turn.is_over:
                 room.owner.thread, HERE.strand = threading.get_ident(), room.owner
-            room.looks()
+            if not loop._stopping:  # noqa: SLF001 - its thread goes on after this round, and keeps the turn
+                room.looks()
         if loop._ready or loop._stopping or (timeout is not None and timeout <= 0):  # noqa: SLF001
             return self.time.select(0, ()) if self.time.is_held else self._real.select(0)
         if loop._scheduled:  # noqa: SLF001 - a clock may have passed to a timer
