@@ -75,7 +75,7 @@ def model(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Try another model on what was recorded, in turn with the program's own model, and compare them.
+    """Try another model on what was recorded, and compare it with the program's own.
 
     TARGET is a file or the id of a test; a function with --run, as module:function or path/to/file.py:function; or a
     command, after the options and --. With --app (or --asgi), each run begins again from its recorded input or request.
