@@ -17,7 +17,7 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import Variation, boundary, use_cassette
 from agenttape_core.scheduling.cancellation import real_timer
 from agenttape_core.scheduling.handles import owner_of
 
@@ -204,7 +204,7 @@ def test_calls_that_threads_have_the_loop_make_come_in_a_chosen_order(order: str
         return out
 
     run(threads, World(), tmp_path / "c.yaml", mode="once")
-    replayed, disorder = run(threads, World(), tmp_path / "c.yaml", order=order)
+    replayed, disorder = run(threads, World(), tmp_path / "c.yaml", vary=Variation(order=order))
     assert (replayed, disorder) == ([f"{name}!" for name in order.split(",")], ())
 
 
