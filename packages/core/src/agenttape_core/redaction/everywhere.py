@@ -2,7 +2,7 @@
 
 `{"session_token": "k3x9pz"}` gives a secret away, and the sentence of a later prompt that holds it doesn't. Parallel
 branches come in another order in each run, so nothing here depends on it: a recording is searched when it's over, and a
-replay aligns a request that has no recording with those that have pseudonyms (decision 0154).
+replay aligns a request that has no recording with those that have pseudonyms (decision 147).
 """
 
 from __future__ import annotations
