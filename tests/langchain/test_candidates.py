@@ -297,7 +297,7 @@ def bad(world: World) -> dict[str, tuple[Any, str]]:
         "unknown provider": ("nobody:x", "Unable to infer model provider"),
         "no model named": ("openai:", "it names no model"),
         "not installed": ("cohere:x", "langchain-cohere"),
-        "no model": (7, "it is no chat model"),
+        "no model": (7, "it isn't a chat model"),
         "no tools": (speechless, "it calls no tools, and call 1"),
         "no tools there": ({"model": speechless}, "it calls no tools"),
         "no such place": ({"modell": NativeChat(world=world)}, "no recorded call of .* is selected; there are model"),

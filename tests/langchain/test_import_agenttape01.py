@@ -171,7 +171,7 @@ UNCLEAR: dict[str, tuple[dict[str, Any], str]] = {
     "bad marker": ({"kind": "tool", "request": {"args": {}}, "response": {"__agenttape_bytes__": "*"}}, "not base64"),
     "no arguments": ({"kind": "tool", "request": {"name": "t"}, "response": 1}, "not recorded"),
     "no query": ({"kind": "retrieval", "request": {"args": {"a": "x", "b": "y"}}, "response": []}, "was the query"),
-    "no documents": ({"kind": "retrieval", "request": {"query": "x"}, "response": "y"}, "no list of documents"),
+    "no documents": ({"kind": "retrieval", "request": {"query": "x"}, "response": "y"}, "a list of documents"),
     "no content": ({"kind": "retrieval", "request": {"query": "x"}, "response": [{"text": "y"}]}, "no content"),
 }
 

@@ -372,7 +372,7 @@ LOST: dict[str, tuple[dict[str, Any], str]] = {
         "a message is malformed",
     ),
     "an answer": (run(inputs=ASKED, outputs={"generations": [[{"text": "x"}]]}), "no message"),
-    "a message": (run(inputs=ASKED, outputs={"role": "user", "content": "x"}), "no message of a model"),
+    "a message": (run(inputs=ASKED, outputs={"role": "user", "content": "x"}), "a message of a model"),
     "prompts": (run(inputs={"prompts": [7]}, outputs=SAID), "not texts"),
     "text": (run(inputs={"prompts": ["x"]}, outputs={"generations": []}), "no text"),
     "text of it": (run(inputs={"prompts": ["x"]}, outputs={"generations": [[{}]]}), "no text"),

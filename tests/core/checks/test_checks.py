@@ -248,8 +248,8 @@ def test_a_function_is_a_check(recorded: Path) -> None:
         (lambda: confirmed(3), "confirmed: expected the name of a tool, found 3"),  # type: ignore[arg-type]
         (lambda: no_errors(allow="look_up"), "no_errors: allow is a list of names, found 'look_up'"),
         (lambda: check(Run(name="x")), "check: no checks were given, so that nothing can fail"),
-        (lambda: check(Run(name="x"), "never"), "'never' is no check"),  # type: ignore[arg-type]
-        (lambda: check(3, no_errors()), "int is no run"),
+        (lambda: check(Run(name="x"), "never"), "'never' isn't a check"),  # type: ignore[arg-type]
+        (lambda: check(3, no_errors()), "int isn't a run"),
     ],
 )
 def test_malformed_checks_are_refused(wrong: Any, said: str) -> None:

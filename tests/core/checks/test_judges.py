@@ -142,7 +142,7 @@ def test_what_a_judge_asks_is_recorded(
     assert command([*words, "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["runs"]
     assert found["checks"][0]["scores"] == {"polite": 0.9}
-    assert command(["check", "--checks", "judges.yaml"]) == 0, "what judges asked is no run"
+    assert command(["check", "--checks", "judges.yaml"]) == 0, "what judges asked isn't a run"
     check(recorded, judged(judges.polite, at_least=0.5))
     assert judges.ASKED == [ANSWER]
     monkeypatch.delitem(sys.modules, "house_judges")

@@ -91,7 +91,7 @@ def test_the_teardown_of_a_replayed_test(project: Project) -> None:
             "*ERROR at teardown of TestMarked.test_late*",
             "CassetteMissError: call ask was called after the replay of cassettes/same.yaml had ended",
             "  called at *test_it.py:* in late",
-            "  the teardown of a fixture is no part of the session of its test: *",
+            "  the teardown of a fixture isn't part of the session of its test: *",
             "  session of its own: with use_cassette(...)",
             "*ERROR at teardown of TestMarked.test_eats*",
             "*ERROR at teardown of TestMarked.test_connects*",

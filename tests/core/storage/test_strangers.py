@@ -111,7 +111,7 @@ def test_names_that_no_file_should_have(name: str, why: str) -> None:
 def test_a_pipe_is_no_cassette(tmp_path: Path) -> None:
     """It is refused and not waited for."""
     os.mkfifo(tmp_path / "c.yaml")
-    with pytest.raises(CassetteFormatError, match="no regular file"):
+    with pytest.raises(CassetteFormatError, match="a regular file"):
         open_cassette(tmp_path / "c.yaml")
 
 

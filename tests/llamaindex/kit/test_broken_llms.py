@@ -353,7 +353,7 @@ class TakesNoPictures(ReferenceLLM):
     def text(self, messages: Sequence[ChatMessage]) -> str:
         for block in messages[-1].blocks:
             if not isinstance(block, TextBlock):
-                raise TypeError(f"a {type(block).__name__} is no text")
+                raise TypeError(f"a {type(block).__name__} isn't text")
         return super().text(messages)
 
 

@@ -253,5 +253,5 @@ def _event(cassette: str | Path, tick: Tick, serializer: ReadingSerializer) -> E
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{cassette}: the event {tick.name} cannot be rebuilt: {error}") from error
     if not isinstance(event, Event):
-        raise ConfigurationError(f"{cassette}: the event {tick.name} cannot be rebuilt: it is no event")
+        raise ConfigurationError(f"{cassette}: the event {tick.name} cannot be rebuilt: it isn't an event")
     return event

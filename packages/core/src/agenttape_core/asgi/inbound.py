@@ -327,5 +327,5 @@ def _settle(answered: asyncio.Future[None], failed: BaseException | None) -> Non
 def _folder_of(given: str | Path | None) -> Path:
     folder = given if given is not None else given_cassette_dir(Path.cwd(), Path.cwd()) or "runs"
     if "://" in str(folder):
-        raise ConfigurationError(f"{folder} is no local folder: give TapeInbound another as folder=")
+        raise ConfigurationError(f"{folder} isn't a local folder: give TapeInbound another as folder=")
     return Path(folder).absolute()

@@ -79,7 +79,7 @@ def check_run(run: Run, checks: Iterable[AnyCheck]) -> Checked:
 def _judged(run: Run, check: AnyCheck) -> Judged:
     if not callable(check):
         raise ConfigurationError(
-            f"{check!r} is no check\n  expected one such as never('delete_user'), or a function from a run to findings"
+            f"{check!r} isn't a check\n  expected one like never('delete_user'), or a function from a run to findings"
         )
     if isinstance(check, Check):
         return check.judged(run)

@@ -58,7 +58,7 @@ def run_of(source: Any, *, prices: Prices | None = None, shown: str | None = Non
         cassette = named_cassette(source)
         return run_of_cassette(cassette, prices, shown)
     raise ConfigurationError(
-        f"{type(source).__name__} is no run\n  expected a session, the fixture cassette, an opened cassette, or a path"
+        f"{type(source).__name__} isn't a run\n  expected a session, the fixture cassette, an open cassette or a path"
     )
 
 

@@ -179,7 +179,7 @@ def _run_of_line(line: TraceLine, path: str) -> Run:
     for key, number in numbers.items():
         if number is None:
             said = given.get(key) if isinstance(given := meta.get("lacking"), Mapping) else None
-            lacking[FACTS.get(key, key)] = said if isinstance(said, str) else f"`meta.{key}` of the line is no number"
+            lacking[FACTS.get(key, key)] = said if isinstance(said, str) else f"`meta.{key}` of the line isn't a number"
     made, asked = happened
     return Run(
         name=f"{path}:{line.line}",

@@ -77,7 +77,7 @@ class _Reader:
         for key_node, item in node.value:
             key = self.value(key_node)
             if not isinstance(key, str | int | float | bool | None):
-                self._refuse(key_node, "a key is no text")
+                self._refuse(key_node, "a key isn't text")
             if key in found:
                 self._refuse(key_node, f"the key {key!r} stands twice, first on line {found.of[key]}")
             found.of[key] = key_node.start_mark.line + 1

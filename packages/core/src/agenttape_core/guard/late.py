@@ -13,7 +13,7 @@ _WAIT_FOR_IT = (
     "start it outside"
 )
 _NOT_OF_IT = (
-    "the teardown of a fixture is no part of the session of its test: call it in the test, or give the teardown a\n"
+    "the teardown of a fixture isn't part of the session of its test: call it in the test, or give the teardown a\n"
     "  session of its own: with use_cassette(...)"
 )
 _AFTER_IT: ContextVar[bool] = ContextVar("agenttape_after_replay", default=False)

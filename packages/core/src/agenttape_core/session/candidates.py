@@ -96,7 +96,7 @@ def made_candidate(given: Any, frameworks: Sequence[str]) -> Candidate:
     if not problems:
         shown = ", ".join(frameworks) or "none is imported"
         problems = [
-            f"it is no chat model of a framework that is in use here ({shown}); pass one, or its name, provider:model"
+            f"it isn't a chat model of a framework that is in use here ({shown}); pass one, or its name, provider:model"
         ]
     raise ConfigurationError("\n  ".join([f"candidate={what}: {problems[0]}", *problems[1:]]))
 

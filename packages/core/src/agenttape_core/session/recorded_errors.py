@@ -29,7 +29,7 @@ def record_error(error: BaseException, codec: ValueCodec) -> RecordedError:
     codec = _with_errors(codec)
     return RecordedError(
         type=class_name(type(error)),
-        message=str(error).encode("utf-8", "backslashreplace").decode(),  # a lone surrogate is no text for readers
+        message=str(error).encode("utf-8", "backslashreplace").decode(),  # a lone surrogate isn't text for readers
         args=[_or_text(codec, item) for item in error.args],
         attributes=_attributes(error, codec),
         bases=[class_name(cls) for cls in type(error).__mro__[1:] if cls not in _PLAIN_BASES],

@@ -208,7 +208,7 @@ def _cannot(target: Location, path: Path, error: OSError) -> CassetteWriteError:
 
 
 def _foreign(target: Location, path: Path) -> CassetteWriteError:
-    problem = f"{path.name}, which is where its lock belongs, is no lock of AgentTape"
+    problem = f"{path.name}, which is where its lock belongs, isn't a lock of AgentTape"
     return CassetteWriteError(target, problem, remedy="look at it, and remove it; it was not touched")
 
 

@@ -74,7 +74,7 @@ class LocalStore:
         """See `Store`."""
         path = self._inside(key)
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # which says so by itself
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it isn't a regular file")
         with path.open("rb") as file:
             chunks: list[bytes] = []
             left = limit + 1

@@ -73,7 +73,7 @@ class Head:
             extensions = {name: _bytes(chunk[name]) for name in _KEPT if name in chunk}
             return cls(int(chunk["status"]), headers, extensions)
         except (AttributeError, LookupError, TypeError, ValueError):
-            raise UnreadableValueError("of an HTTP response", "its first chunk is no status with headers") from None
+            raise UnreadableValueError("of an HTTP response", "its first chunk isn't a status with headers") from None
 
 
 def _recorded(raw_name: bytes, raw_value: bytes) -> Plain:

@@ -191,7 +191,7 @@ def _bare(outputs: Mapping[str, Any]) -> AIMessage:
     found = next((value for value in (plain, outputs.get("message"), outputs) if isinstance(value, dict)), None)
     message = read_message(found)
     if not isinstance(message, AIMessage):
-        raise NotImportableError("its answer is no message of a model")
+        raise NotImportableError("its answer isn't a message of a model")
     return message
 
 

@@ -198,7 +198,7 @@ class LangChainCalls:
     def documents(self, plain: Any) -> Any:
         """Return the documents of a retriever."""
         if not isinstance(plain, list):
-            raise NotImportableError("its result is no list of documents")
+            raise NotImportableError("its result isn't a list of documents")
         return [read_document(item) for item in plain]
 
     def ids_of(self, value: Any) -> tuple[str, ...]:

@@ -170,7 +170,7 @@ class TapeEventHandler(BaseEventHandler):
             ConfigurationError: Always.
         """
         raise ConfigurationError(
-            "TapeEventHandler is no handler of a CallbackManager: it listens to LlamaIndex's instrumentation, which "
+            "TapeEventHandler isn't a handler of a CallbackManager: it listens to LlamaIndex's instrumentation, which "
             f"reports more than the older callbacks do\n{_RIGHT_WAY}"
         )
 
@@ -182,7 +182,7 @@ class TapeEventHandler(BaseEventHandler):
             ConfigurationError: Always.
         """
         raise ConfigurationError(
-            "TapeEventHandler observes LlamaIndex and is no callback handler of LangChain: give LangChain "
+            "TapeEventHandler observes LlamaIndex and isn't a callback handler of LangChain: give LangChain "
             f"agenttape_langchain.TapeCallbackHandler(path)\n{_RIGHT_WAY}"
         )
 

@@ -131,7 +131,7 @@ class LlamaIndexCalls:
     def documents(self, plain: Any) -> Any:
         """Return the nodes of a retriever."""
         if not isinstance(plain, list):
-            raise NotImportableError("its result is no list of nodes")
+            raise NotImportableError("its result isn't a list of nodes")
         return [_node(item) for item in plain]
 
     def ids_of(self, value: Any) -> tuple[str, ...]:

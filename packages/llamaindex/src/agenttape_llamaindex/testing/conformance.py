@@ -100,7 +100,7 @@ class PromptChecks(LLMHooks):
         return finished(getattr(self.make(), call)(PromptTemplate("{question}"), question=self.questions[0]))
 
     def _needs_completions(self) -> None:
-        needs(self.completes or self.make().metadata.is_chat_model, "has no complete, and is no chat model")
+        needs(self.completes or self.make().metadata.is_chat_model, "has no complete, and isn't a chat model")
 
 
 # -- Checks about several callers of an LLM at once.

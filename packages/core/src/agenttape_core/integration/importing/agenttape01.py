@@ -159,4 +159,4 @@ def _asset(path: Path, reference: Mapping[str, Any]) -> Any:
     try:
         return data if reference.get("encoding") == "base64" else data.decode()
     except UnicodeDecodeError:
-        raise NotImportableError(f"{file.name} beside it is no text") from None
+        raise NotImportableError(f"{file.name} beside it isn't text") from None

@@ -55,7 +55,7 @@ class Traffic:
         if kind == "embeddings":
             return self._framework.embedding(self._importing, exchange)
         raise NotImportableError(
-            f"it is no chat or embedding of a known service: nothing in {self._framework.name} makes such a request"
+            f"it isn't a chat or embedding of a known service: nothing in {self._framework.name} makes such a request"
         )
 
 
