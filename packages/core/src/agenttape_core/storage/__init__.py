@@ -110,8 +110,6 @@ __getattr__ = late_names(
             "derived_path",
             "in_file_name",
             "is_derived",
-            "in_file_name",
-            "is_derived",
             "in_its_format",
             "is_pending",
             "pending_path",
