@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import threading
 import time
@@ -12,6 +13,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -728,3 +730,23 @@ def test_what_deleted_objects_begin_is_no_step_of_the_program(tmp_path: Path) ->
     with use_cassette(tmp_path / "c.yaml") as session:
         assert asyncio.run(program(None)) == recorded
     assert session.report.disorder == ()
+
+
+def test_a_timer_that_is_canceled_keeps_nothing_alive(tmp_path: Path) -> None:
+    """What a timer would have called can be collected once the timer is canceled, in a recording and a replay."""
+
+    class Owner:
+        def call(self) -> None: ...
+
+    async def program() -> bool:
+        owner = Owner()
+        left, timer = ref(owner), asyncio.get_running_loop().call_later(60, owner.call)
+        await answering_in("abc", "")
+        timer.cancel()
+        del owner, timer
+        gc.collect()
+        return left() is None
+
+    for mode in ("once", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            assert asyncio.run(program())

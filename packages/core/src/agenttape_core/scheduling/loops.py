@@ -315,10 +315,12 @@ class Room:
             self.turn.offer_as(key, self.owner, resume)
 
         timer = real(self.loop, when, due, context=Context())
-        self.timers[key], self.dues[key] = timer, due
+        self.timers[key] = timer
+        if not is_seen(self.loop):  # a timer of Python's own lets go of what it calls when it's canceled
+            self.dues[key] = due
         if len(self.timers) > 256:  # noqa: PLR2004 - now and then
             self.timers = {key: timer for key, timer in self.timers.items() if not timer.cancelled()}
-            self.dues = {key: self.dues[key] for key in self.timers}
+            self.dues = {key: due for key, due in self.dues.items() if key in self.timers}
         return timer
 
 
