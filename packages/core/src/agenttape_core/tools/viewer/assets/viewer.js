@@ -1,4 +1,4 @@
-/* Built from packages/core/viewer by make viewer; do not edit. Sources: sha256-48dceba2dc1216533170661840c5fb911a605fb875d567dacc39accf67920347
+/* Built from packages/core/viewer by make viewer; do not edit. Sources: sha256-287a135470ae492a0830bcaa51036bacc2b653c27595c7ab1b3a1a2b53dba65b
 
 The AgentTape viewer holds preact:
 
