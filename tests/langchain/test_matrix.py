@@ -57,9 +57,9 @@ class Column:
     subject: Callable[[Any], Subject] = Alone
 
 
-def in_session(path: Path, mode: str, *, ambient: bool) -> Any:
+def in_session(path: Path, mode: str, *, auto: bool) -> Any:
     """A session."""
-    return use_cassette(path, mode=mode, auto=ambient)
+    return use_cassette(path, mode=mode, auto=auto)
 
 
 COLUMNS: dict[str, Column] = {

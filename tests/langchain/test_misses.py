@@ -71,7 +71,7 @@ async def test_changed_prompt(shape: str, path: Path, world: World) -> None:
     assert re.search(r"asked .*weather in {\+Rome\+} on", said)
     assert "word1 " not in said, "only what differs is shown, with a few words around it"
     assert len(said) < 1000
-    assert 'mode="all"' in said
+    assert 'mode="record"' in said
     assert f"{__file__}:" in said, "the place where the mode was given"
 
 

@@ -338,23 +338,23 @@ def test_reads_that_were_served_change_nothing(world: World, tmp_path: Path) -> 
     assert (len(session.report.replayed), len(session.report.recorded)) == (1, 3)
 
 
-@pytest.mark.parametrize("ambient", [True, False])
-async def test_retriever_of_a_store(ambient: bool, world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("auto", [True, False])
+async def test_retriever_of_a_store(auto: bool, world: World, tmp_path: Path) -> None:
     """The retriever of a store is recorded with the store's call inside, or only that where only it is taped."""
     path = tmp_path / "store.yaml"
 
-    async def run(*, ambient: bool) -> list[Any]:
-        store = RemoteStore(world) if ambient else tape(RemoteStore(world))
+    async def run(*, auto: bool) -> list[Any]:
+        store = RemoteStore(world) if auto else tape(RemoteStore(world))
         retriever = store.as_retriever(search_kwargs={"k": 3})
         return [retriever.invoke("q"), await retriever.ainvoke("q")]
 
-    with use_cassette(path, mode="all", auto=ambient) as recording:
-        recorded = await run(auto=ambient)
-    names = ["VectorStoreRetriever", "RemoteStore"] * 2 if ambient else ["RemoteStore"] * 2
+    with use_cassette(path, mode="all", auto=auto) as recording:
+        recorded = await run(auto=auto)
+    names = ["VectorStoreRetriever", "RemoteStore"] * 2 if auto else ["RemoteStore"] * 2
     assert [row.name for row in recording.interactions] == names
     world.gone = True
-    with use_cassette(path, auto=ambient) as replay:
-        assert await run(auto=ambient) == recorded
+    with use_cassette(path, auto=auto) as replay:
+        assert await run(auto=auto) == recorded
     assert len(replay.report.replayed) == 2
     with use_cassette(path, auto=False, on_unused="ignore"):
         assert await run(auto=False) == recorded

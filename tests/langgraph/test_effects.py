@@ -148,11 +148,11 @@ def awaited(make: Callable[[World], BaseTool]) -> Callable[[World], BaseTool]:
 MAKERS = [state_tool, stream_tool, event_tool, model_tool, graph_tool]
 
 
-def run(world: World, make: Callable[[World], BaseTool], *, is_async: bool, ambient: bool) -> Any:
+def run(world: World, make: Callable[[World], BaseTool], *, is_async: bool, auto: bool) -> Any:
     """Run a graph of one tool, and return everything that it did."""
     is_awaited = is_async and make in (state_tool, stream_tool, event_tool)
     made = awaited(make)(world) if is_awaited else make(world)
-    graph = graph_of(made if ambient else tape(made)).compile(checkpointer=InMemorySaver())
+    graph = graph_of(made if auto else tape(made)).compile(checkpointer=InMemorySaver())
     heard = Heard()
     config = {**CONFIG, "callbacks": [heard]}
     given = {"messages": [asking("work", n=7)]}
@@ -160,20 +160,20 @@ def run(world: World, make: Callable[[World], BaseTool], *, is_async: bool, ambi
     return by_task(parts), heard.events, graph.get_state(CONFIG).values
 
 
-@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("make", MAKERS)
 def test_what_a_tool_does_besides_is_done_again(
-    make: Callable[[World], BaseTool], *, is_async: bool, ambient: bool, world: World, tmp_path: Path
+    make: Callable[[World], BaseTool], *, is_async: bool, auto: bool, world: World, tmp_path: Path
 ) -> None:
     """A served tool, or one that is run through, leaves the state, parts of all streams and events of the real one."""
 
     def drive(_: str) -> Any:
-        return run(world, make, is_async=is_async, auto=ambient)
+        return run(world, make, is_async=is_async, auto=auto)
 
-    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive, auto=ambient)
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive, auto=auto)
     assert replayed.facts == recorded.facts
-    runs_through = ambient and make in {model_tool, graph_tool}
+    runs_through = auto and make in {model_tool, graph_tool}
     assert [crossed.kind for crossed in replayed.session.report.replayed] == ["chat" if runs_through else "tool"]
     assert sum(map(len, recorded.facts[0].values())) > 4
 

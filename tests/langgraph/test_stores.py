@@ -147,18 +147,18 @@ async def used(make: Any, world: World, *, is_async: bool) -> Any:
     return facts(await awaited_use(store) if is_async else plain_use(store))
 
 
-@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
 @pytest.mark.parametrize(("kind", "is_async"), [(RemoteStore, False), (RemoteStore, True), (PooledStore, True)])
 async def test_a_store_that_reaches_outside_is_served(
-    kind: Any, *, is_async: bool, ambient: bool, world: World, tmp_path: Path
+    kind: Any, *, is_async: bool, auto: bool, world: World, tmp_path: Path
 ) -> None:
     """Every operation is served with equal items, times included; nothing is reached."""
 
     async def drive(_: str) -> Any:
-        return await used(kind if ambient else lambda w: tape(kind(w)), world, is_async=is_async)
+        return await used(kind if auto else lambda w: tape(kind(w)), world, is_async=is_async)
 
     path = tmp_path / "c.yaml"
-    recorded, replayed = await arecorded_and_replayed(world, path, drive, auto=ambient, freeze=())
+    recorded, replayed = await arecorded_and_replayed(world, path, drive, auto=auto, freeze=())
     assert replayed.facts == recorded.facts
     assert recorded.facts[0][1]["value"] == {"food": "tea"}
     kinds = [crossed.kind for crossed in replayed.session.report.replayed]
@@ -236,12 +236,12 @@ async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World
     def indexed(world: World) -> InMemoryStore:
         return InMemoryStore(index={"dims": 2, "embed": Letters(world), "fields": ["food"]})
 
-    for make, ambient in ((indexed, True), (lambda world: tape(indexed(world)), False)):
+    for make, auto in ((indexed, True), (lambda world: tape(indexed(world)), False)):
         recorded, replayed = await arecorded_and_replayed(
             world,
-            tmp_path / f"{ambient}.yaml",
+            tmp_path / f"{auto}.yaml",
             lambda _, make=make: used(make, world, is_async=is_async),
-            auto=ambient,
+            auto=auto,
         )
         assert replayed.facts == recorded.facts
         assert recorded.facts[2][0][2] is not None  # it has a score: it was found by its meaning

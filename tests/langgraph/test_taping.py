@@ -92,10 +92,10 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.parametrize("ambient", [False, True])
+@pytest.mark.parametrize("auto", [False, True])
 @pytest.mark.parametrize("kind", GRAPHS)
 async def test_a_taped_graph_takes_part(
-    kind: str, *, ambient: bool, is_async: bool, world: World, tmp_path: Path
+    kind: str, *, auto: bool, is_async: bool, world: World, tmp_path: Path
 ) -> None:
     """Calls in a taped graph are recorded once and served, also in a session that is not ambient."""
     graph = GRAPHS[kind](world)
@@ -103,7 +103,7 @@ async def test_a_taped_graph_takes_part(
     results = []
     for mode in ("all", "none"):
         world.gone = mode == "none"
-        with use_cassette(tmp_path / "c.yaml", mode=mode, auto=ambient) as session:
+        with use_cassette(tmp_path / "c.yaml", mode=mode, auto=auto) as session:
             results.append(await graph.ainvoke(QUESTION, config) if is_async else graph.invoke(QUESTION, config))
         if graph_saver := getattr(graph, "checkpointer", None):
             graph_saver.delete_thread("1")

@@ -198,31 +198,31 @@ def test_what_is_kept_in_the_process_is_no_boundary(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cls", [Pages, LazyPages])
-@pytest.mark.parametrize("ambient", [True, False])
-async def test_a_reader_of_others_is_served(cls: Any, world: World, tmp_path: Path, *, ambient: bool) -> None:
+@pytest.mark.parametrize("auto", [True, False])
+async def test_a_reader_of_others_is_served(cls: Any, world: World, tmp_path: Path, *, auto: bool) -> None:
     """A reader loads nothing on replay, in whichever form it is called; a reader of the core runs."""
     (tmp_path / "page.txt").write_text("a page")
 
     async def load() -> list[list[Document]]:
-        reader = cls(world) if ambient else tape(cls(world))
+        reader = cls(world) if auto else tape(cls(world))
         loaded = [reader.load_data("a", "b", depth=2), await reader.aload_data("c")]
         if cls is LazyPages:
             loaded += [list(reader.lazy_load_data("d")), list(await reader.alazy_load_data("e"))]
         return [*loaded, SimpleDirectoryReader(input_files=[tmp_path / "page.txt"]).load_data()]
 
     path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all", auto=ambient):
+    with use_cassette(path, mode="all", auto=auto):
         recorded = await load()
     world.gone = True
-    with use_cassette(path, auto=ambient) as session:
+    with use_cassette(path, auto=auto) as session:
         assert await load() == recorded
     assert recorded[0][1].text.startswith("b ")
     assert recorded[-1][0].text == "a page"
     assert [(served.kind, served.name) for served in session.report.replayed] == [("retrieval", cls.__name__)] * len(
         recorded[:-1]
     )
-    with pytest.raises(CassetteMissError), use_cassette(path, auto=ambient):
-        (cls(world) if ambient else tape(cls(world))).load_data("another")
+    with pytest.raises(CassetteMissError), use_cassette(path, auto=auto):
+        (cls(world) if auto else tape(cls(world))).load_data("another")
 
 
 @pytest.mark.parametrize("taped", [False, True])

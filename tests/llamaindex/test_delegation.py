@@ -161,15 +161,15 @@ def asked(llm: Any, name: str) -> Any:
 
 
 def recorded(
-    tmp_path: Path, make: Callable[[World], Any], name: str, *, ambient: bool = True
+    tmp_path: Path, make: Callable[[World], Any], name: str, *, auto: bool = True
 ) -> tuple[Interaction, Any, Any]:
     """Record a call and replay it without the world; return its interaction, and both outcomes with their events."""
     world = World()
-    prepared: Callable[[Any], Any] = (lambda llm: llm) if ambient else tape
-    with use_cassette(tmp_path / "c.yaml", mode="all", auto=ambient):
+    prepared: Callable[[Any], Any] = (lambda llm: llm) if auto else tape
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=auto):
         first = asked(prepared(make(world)), name)
     world.gone = True
-    with use_cassette(tmp_path / "c.yaml", auto=ambient) as replay:
+    with use_cassette(tmp_path / "c.yaml", auto=auto) as replay:
         second = asked(prepared(make(world)), name)
     assert second[0] == first[0]
     assert world.trespasses == []
@@ -190,11 +190,11 @@ def observed(tmp_path: Path, make: Callable[[World], Any], name: str) -> Interac
 CARRIED = [("chat", ["chat"]), ("achat", ["achat", "chat"]), ("stream_complete", ["stream_complete"])]
 
 
-@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
 @pytest.mark.parametrize(("name", "methods"), CARRIED)
-def test_one_call_that_is_carried_on(tmp_path: Path, name: str, methods: list[str], *, ambient: bool) -> None:
+def test_one_call_that_is_carried_on(tmp_path: Path, name: str, methods: list[str], *, auto: bool) -> None:
     """The inner call is recorded, and on replay the outer method runs, with all its events."""
-    interaction, first, second = recorded(tmp_path, Carrying, name, auto=ambient)
+    interaction, first, second = recorded(tmp_path, Carrying, name, auto=auto)
     assert interaction.metadata == {"delegated_by": methods}
     assert second[1] == first[1]
     seen = observed(tmp_path, Carrying, name)
@@ -234,13 +234,13 @@ WHOLE: list[tuple[Callable[[World], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
 @pytest.mark.parametrize(("make", "name"), WHOLE)
 def test_call_that_does_more_is_served_whole(
-    tmp_path: Path, make: Callable[[World], Any], name: str, *, ambient: bool
+    tmp_path: Path, make: Callable[[World], Any], name: str, *, auto: bool
 ) -> None:
     """The outcome of the outer call is recorded, and nothing of it runs on replay."""
-    interaction, _, _ = recorded(tmp_path, make, name, auto=ambient)
+    interaction, _, _ = recorded(tmp_path, make, name, auto=auto)
     assert interaction.metadata == {}
     seen = observed(tmp_path, make, name)
     assert (seen.outcome, seen.metadata) == (interaction.outcome, {})

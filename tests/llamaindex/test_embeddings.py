@@ -52,17 +52,17 @@ async def everything_with_images(model: Any) -> list[Any]:
     ],
     ids=["texts", "long", "cached", "images", "sparse"],
 )
-@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
 def test_replay_equals_the_recording(
-    tmp_path: Path, make: Callable[[World], Any], ask: Callable[[Any], Any], *, ambient: bool
+    tmp_path: Path, make: Callable[[World], Any], ask: Callable[[Any], Any], *, auto: bool
 ) -> None:
     """Every call gives the same value and fires the same events unrecorded, recorded and replayed."""
     world, seen = World(), []
     with events_of() as events:
         seen.append((asyncio.run(ask(make(World()))), [event[:2] for event in events]))
     for mode in ("all", "none"):
-        model = make(world) if ambient else tape(make(world))  # a cache of its own for each
-        with use_cassette(tmp_path / "c.yaml", mode=mode, auto=ambient), events_of() as events:
+        model = make(world) if auto else tape(make(world))  # a cache of its own for each
+        with use_cassette(tmp_path / "c.yaml", mode=mode, auto=auto), events_of() as events:
             seen.append((asyncio.run(ask(model)), [event[:2] for event in events]))
         world.gone = True
     assert seen[1] == seen[2]

@@ -54,17 +54,17 @@ CLASSES: list[Callable[[World], Any]] = [LeafLLM, DelegatingLLM, PromptingLLM, P
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
 def test_replay_equals_the_recording(
-    tmp_path: Path, world: World, cls: Callable[[World], Any], name: str, *, ambient: bool
+    tmp_path: Path, world: World, cls: Callable[[World], Any], name: str, *, auto: bool
 ) -> None:
     """A leaf call of any class gives the same value and fires the same events unrecorded, recorded and replayed."""
     _, plain = with_events(lambda: CALLS[name](cls(World())))
-    llm = cls(world) if ambient else tape(cls(world))
-    with use_cassette(tmp_path / "c.yaml", mode="all", auto=ambient):
+    llm = cls(world) if auto else tape(cls(world))
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=auto):
         recorded, told = with_events(lambda: CALLS[name](llm))
     world.gone = True
-    with use_cassette(tmp_path / "c.yaml", auto=ambient) as replay:
+    with use_cassette(tmp_path / "c.yaml", auto=auto) as replay:
         served, told_again = with_events(lambda: CALLS[name](llm))
     assert served == recorded
     assert told_again == told

@@ -156,8 +156,8 @@ class Column:
     replaying: Callable[[Any, Path], tuple[Any, Any]]
 
 
-def _session(path: Path, mode: str, *, ambient: bool = True) -> Any:
-    return use_cassette(path, mode=mode, auto=ambient)
+def _session(path: Path, mode: str, *, auto: bool = True) -> Any:
+    return use_cassette(path, mode=mode, auto=auto)
 
 
 def _stand_in(_: Any, path: Path) -> tuple[Any, Any]:

@@ -304,34 +304,34 @@ def _outside() -> Iterator[None]:
         yield
 
 
-async def _recorded_and_replayed(kind: str, path: Path, *, ambient: bool) -> Any:
+async def _recorded_and_replayed(kind: str, path: Path, *, auto: bool) -> Any:
     """Record and replay a part; return the session of the replay, which has reached nothing and has equal results."""
     make, use = PARTS[kind]
-    with use_cassette(path, mode="all", auto=ambient):
-        recorded = await use(make() if ambient else tape(make()))
+    with use_cassette(path, mode="all", auto=auto):
+        recorded = await use(make() if auto else tape(make()))
     OUTSIDE.world.gone = True
-    with use_cassette(path, auto=ambient) as replay:
-        assert await use(make() if ambient else tape(make())) == recorded
+    with use_cassette(path, auto=auto) as replay:
+        assert await use(make() if auto else tape(make())) == recorded
     assert OUTSIDE.world.trespasses == []
     return replay
 
 
-@pytest.mark.parametrize("ambient", [True, False])
+@pytest.mark.parametrize("auto", [True, False])
 @pytest.mark.parametrize("kind", PARTS)
-async def test_a_part_that_reaches_outside_is_served(kind: str, tmp_path: Path, *, ambient: bool) -> None:
+async def test_a_part_that_reaches_outside_is_served(kind: str, tmp_path: Path, *, auto: bool) -> None:
     """A class of a user that asks a service is recorded as one call, and nothing is asked on replay."""
-    replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", auto=ambient)
+    replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", auto=auto)
     assert len(OUTSIDE.world.reached) == 2
     assert {(item.kind, item.acts[0].what) for item in replay.interactions} == {("call", "reached 127.0.0.1")}
     assert len(replay.report.replayed) == 2
 
 
-@pytest.mark.parametrize("ambient", [True, False])
+@pytest.mark.parametrize("auto", [True, False])
 @pytest.mark.parametrize("kind", PARTS)
-async def test_a_part_that_calls_others_runs(kind: str, tmp_path: Path, *, ambient: bool) -> None:
+async def test_a_part_that_calls_others_runs(kind: str, tmp_path: Path, *, auto: bool) -> None:
     """A class of a user that works by a model is program, also taped: the calls inside are served."""
     OUTSIDE.way = "model"
-    replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", auto=ambient)
+    replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", auto=auto)
     assert [(item.kind, item.name) for item in replay.interactions] == [("chat", "ScriptedLLM")] * 2
 
 

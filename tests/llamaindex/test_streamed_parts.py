@@ -180,16 +180,16 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("ambient", [True, False])
+@pytest.mark.parametrize("auto", [True, False])
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_stream_is_served(call: Any, tmp_path: Path, *, ambient: bool) -> None:
+async def test_a_stream_is_served(call: Any, tmp_path: Path, *, auto: bool) -> None:
     """A replay streams the same texts, with all else that was returned, and nothing is asked."""
-    make = tape if not ambient else lambda part: part
-    with use_cassette(tmp_path / "c.yaml", mode="all", auto=ambient):
+    make = tape if not auto else lambda part: part
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=auto):
         recorded = await call(make)
     assert OUTSIDE.world.reached == ["service"] * 2
     OUTSIDE.world.gone = True
-    with use_cassette(tmp_path / "c.yaml", auto=ambient) as replay:
+    with use_cassette(tmp_path / "c.yaml", auto=auto) as replay:
         assert await call(make) == recorded
     assert OUTSIDE.world.trespasses == []
     assert [(row.kind, row.outcome.status) for row in replay.interactions] == [("call", "streamed")]

@@ -92,16 +92,16 @@ def outcome_of(form: str, llm: Any) -> tuple[Any, list[Any]]:
 
 @pytest.mark.filterwarnings("ignore:The `json` method is deprecated")  # StructuredLLM calls it
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
-def test_replay_equals_the_recording(tmp_path: Path, form: str, *, ambient: bool) -> None:
+@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
+def test_replay_equals_the_recording(tmp_path: Path, form: str, *, auto: bool) -> None:
     """Every form gives the same value and fires the same events recorded, replayed, and from a stand-in."""
     world = World()
-    llm = CallingLLM(world) if ambient else tape(CallingLLM(world))
+    llm = CallingLLM(world) if auto else tape(CallingLLM(world))
     plain = outcome_of(form, CallingLLM(World()))
-    with use_cassette(tmp_path / "c.yaml", mode="all", auto=ambient):
+    with use_cassette(tmp_path / "c.yaml", mode="all", auto=auto):
         recorded = outcome_of(form, llm)
     world.gone = True
-    with use_cassette(tmp_path / "c.yaml", auto=ambient):
+    with use_cassette(tmp_path / "c.yaml", auto=auto):
         served = outcome_of(form, llm)
     assert served == recorded == plain
     alone = ReplayLLM(tmp_path / "c.yaml", is_chat_model=True, is_function_calling_model=True)

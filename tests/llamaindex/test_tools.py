@@ -98,21 +98,21 @@ async def every_call(world: World) -> Any:
     return [(shown(output), output.content) for output in told]
 
 
-@pytest.mark.parametrize("ambient", [True, False])
-def test_outputs_of_tools_are_served(ambient: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("auto", [True, False])
+def test_outputs_of_tools_are_served(auto: bool, tmp_path: Path) -> None:
     """Blocks, raw outputs and inputs are equal, however a tool is called; taped by hand or met."""
 
     def program(world: World) -> Any:
-        if ambient:
+        if auto:
             return every_call(world)
         tools = [tape(tool) for tool in (*city_tools(world), Thermometer(world), OldThermometer(world))]
         return [shown(call_tool(tool, given_to(tool))) for tool in tools]
 
-    recorded, replayed = record_and_replay(program, tmp_path / "tools.yaml", auto=ambient)
+    recorded, replayed = record_and_replay(program, tmp_path / "tools.yaml", auto=auto)
     assert replayed.value == recorded.value
     assert replayed.log == recorded.log
     assert {kind for kind, _ in rows(recorded)} == {"tool"}
-    if not ambient:
+    if not auto:
         assert [name for _, name in rows(recorded)] == ["temperature", "population", "thermometer", "old"]
 
 
