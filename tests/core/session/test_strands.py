@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import random
+import select
 import signal
 import threading
 import time
@@ -639,6 +640,91 @@ def test_a_thread_that_spins_until_another_one_has_come_is_not_waited_for(monkey
         assert program(Slow(), spins=True) == recorded
 
     assert session.report.disorder
+
+
+UNSEEN = "0 waited where nobody sees it, or computed for long, and went on without its turn"
+
+
+def test_a_wait_that_nobody_sees_does_not_keep_the_time_from_passing() -> None:
+    """A thread whose sleep ends while another one waits for it where nobody sees it goes on: that is told."""
+
+    def waiting(world: Slow) -> list[str]:
+        out: list[str] = []
+        begun, (reading, writing) = threading.Event(), os.pipe()
+
+        def other() -> None:
+            begun.set()
+            threading.Event().wait(0.05)
+            out.append("slept")
+            os.write(writing, b"x")
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        begun.wait()
+        os.read(reading, 1)
+        out.append(world.ask("last"))
+        thread.join()
+        os.close(reading)
+        os.close(writing)
+        return out
+
+    with use_cassette("c", mode="all"):
+        recorded = waiting(Slow())
+    with use_cassette("c", mode="none") as session:
+        assert waiting(Slow()) == recorded == ["slept", "answer to last"]
+    assert session.report.disorder == (UNSEEN,)
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_thread_that_hardly_computes_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch, *, is_held: bool
+) -> None:
+    """A thread that keeps the turn, and polls or waits for a lock that nobody sees, loses it in the end: it is told."""
+    from agenttape_core.scheduling import stalls, turn
+
+    if is_held:
+        monkeypatch.setattr(stalls, "_LOCKED", 0.1)
+    monkeypatch.setattr(stalls, "LONGEST", 0.2)
+
+    def waiting(world: Slow, *, is_unseen: bool) -> list[str]:
+        out: list[str] = []
+        begun, unseen = threading.Event(), turn.OwnLock()
+
+        def other() -> None:
+            with unseen:
+                begun.set()
+                out.append(world.ask("other"))
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        begun.wait()
+        if is_unseen and is_held:
+            with visible(), unseen:
+                pass
+        while is_unseen and not is_held and not out:
+            select.select([], [], [], 0.002)
+        thread.join()
+        return out
+
+    with use_cassette("c", mode="all"):
+        recorded = waiting(Slow(), is_unseen=False)
+    with use_cassette("c", mode="none") as session:
+        assert waiting(Slow(), is_unseen=True) == recorded == ["answer to other"]
+    assert UNSEEN in session.report.disorder
+
+
+def test_a_greenlet_in_the_place_of_a_thread_waits_when_another_one_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A participant in the looker's own thread is another greenlet: it waits, for locks that nobody sees."""
+    from agenttape_core.scheduling.stalls import Stall, is_of_library
+    from agenttape_core.scheduling.turn import Participant
+
+    with use_cassette("c", mode="all") as session:
+        one = Participant(session.scheduler.threads, "0.1", is_own=False)
+    one.native, one.thread = threading.get_native_id(), -1
+    stall = Stall(one, now=0.0)
+    assert not stall.is_over(0.01)
+    assert stall.is_over(0.1)
+    assert not is_of_library(one)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="Windows has no such signals")

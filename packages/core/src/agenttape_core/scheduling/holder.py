@@ -76,10 +76,10 @@ class Lateness:
 def _all_late() -> dict[int, float]:
     """Return the seconds for which each thread of this process has waited for a processor."""
     threads = tuple(threading._active.values())  # type: ignore[attr-defined] # noqa: SLF001 - `enumerate` takes a lock
-    return {thread.native_id: _late(thread.native_id) for thread in threads}
+    return {thread.native_id: late_by(thread.native_id) for thread in threads}
 
 
-def _late(native: int) -> float:
+def late_by(native: int) -> float:
     """Return the seconds for which a thread has waited for a processor; 0 if the system does not say."""
     late = _read(f"/proc/self/task/{native}/schedstat").split()[1:2]
     return int(late[0]) / 1e9 if late else 0.0

@@ -268,7 +268,9 @@ class Turn:
             now = monotonic()
             running = self.running
             if running is not None:
-                if self.ready and not running.is_held and self._is_stalled(running, now):
+                may_take_its_time = running.is_held and self.log is not None  # it may make a call for real
+                is_waited_for = self.ready or self.last_resorts or self.is_due()
+                if is_waited_for and not may_take_its_time and self._is_stalled(running, now):
                     running.state = AWAY
                     self.running = None
                     if not is_of_library(running):
