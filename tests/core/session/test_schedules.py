@@ -341,13 +341,7 @@ PROGRAMS = (
 )
 
 
-_OPEN = pytest.mark.xfail(reason="#33: two effects of one call between which nothing rests come apart in a replay")
-
-
-@pytest.mark.parametrize(
-    "program",
-    [pytest.param(each, marks=_OPEN if each is effects else (), id=each.__name__) for each in PROGRAMS],
-)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_replay_goes_as_the_recording_went(program: Program, tmp_path: Path) -> None:
     """All that tasks note of each other is in the recorded order, in each of several recordings and replays."""
     for seed in range(4):
@@ -359,6 +353,82 @@ def test_a_replay_goes_as_the_recording_went(program: Program, tmp_path: Path) -
             with use_cassette(path) as session:
                 assert asyncio.run(program(service)) == recorded  # type: ignore[arg-type]
             assert session.report.disorder == ()
+
+
+async def watched(effects: Callable[[Callable[[str], None]], Awaitable[None]], *, gone: bool) -> list[str]:
+    """Return the notes that a watcher sees when a call writes them on a board."""
+    board: list[str] = []
+    seen: list[str] = []
+    come = asyncio.Event()
+
+    def write(note: str) -> None:
+        board.append(note)
+        come.set()
+
+    async def watch() -> None:
+        while board[-1:] != ["end"]:
+            await come.wait()
+            come.clear()
+            seen.append(board[-1])
+
+    async def answer() -> str:
+        assert not gone
+        call = executing()
+        assert call is not None
+
+        def effect(note: str) -> None:
+            call.effected(note)
+            write(note)
+
+        await effects(effect)
+        return "answer"
+
+    async def write_again(note: str) -> None:
+        write(note)
+
+    session = current_session()
+    assert session is not None
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    await aintercept(session.cross(NOTES, "note", {}), answer, write_again)
+    write("end")
+    await watching
+    return seen
+
+
+async def in_one_step(effect: Callable[[str], None]) -> None:
+    """Write twice at once, and wait for a round of the loop in between."""
+    effect("a")
+    effect("b")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    effect("c")
+    effect("d")
+
+
+async def while_it_goes_on(effect: Callable[[str], None]) -> None:
+    """Write in two tasks, of which the second one makes its step before the watcher does."""
+
+    async def second() -> None:
+        effect("b")
+
+    task = asyncio.create_task(second())
+    effect("a")
+    await task
+
+
+@pytest.mark.parametrize(
+    ("program", "is_kept"), [(in_one_step, True), (while_it_goes_on, False)], ids=["in one step", "while it goes on"]
+)
+def test_effects_between_which_nothing_rests_are_kept_or_named(program: Any, tmp_path: Path, *, is_kept: bool) -> None:
+    """Effects in one step come in one step; what comes while the program goes on can't be kept, and is named."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = asyncio.run(watched(program, gone=False))
+    for _ in range(2):
+        with use_cassette(tmp_path / "c.yaml") as session:
+            assert (asyncio.run(watched(program, gone=True)) == recorded) is is_kept
+        named = "a call had an effect while the program went on; here, it comes once the program rests"
+        assert session.report.disorder == (() if is_kept else (named,))
 
 
 def test_a_timeout_is_a_timer_on_a_machine_on_which_time_passes_before_it_begins(tmp_path: Path) -> None:

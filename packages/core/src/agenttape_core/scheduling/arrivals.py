@@ -135,7 +135,7 @@ class Arrivals:
         if room is None or address in self._scheduler.recorded.at_once:
             return _AT_ONCE
         knows_effects = 0 < answers < self._scheduler.times(address)
-        return nullcontext(ServedPlace(room, address, during, knows_effects=knows_effects))
+        return nullcontext(ServedPlace(room, address, during, self._scheduler, knows_effects=knows_effects))
 
     def awaiting_code(self, call: Any, address: str) -> _Context:
         """Give a call that is executed its place among all that its event loop waits for, while inside.
@@ -297,26 +297,32 @@ class ServedPlace:
         room: The loop.
         base: The origin of its arrivals.
         during: Returns a context that holds while it waits.
+        scheduler: The scheduler of its session.
         knows_effects: Whether the recording says when its effects came.
     """
 
-    __slots__ = ("_base", "_during", "_room", "knows_effects")
+    __slots__ = ("_base", "_during", "_room", "_scheduler", "knows_effects")
 
     def __init__(
         self,
         room: Room,
         base: str,
         during: Callable[[], AbstractContextManager[None]],
+        scheduler: Any,
         *,
         knows_effects: bool,
     ) -> None:
         self._room = room
         self._base = base
         self._during = during
+        self._scheduler = scheduler
         self.knows_effects = knows_effects
 
     async def next(self) -> None:
         """See `Awaited`."""
+        if self._scheduler.came_in_step(self._base):
+            self._room.turn.passes(f"{self._base}^")
+            return
         with self._during():
             try:
                 await self._room.answered(self._base)
@@ -406,6 +412,7 @@ class ExecutedPlace:
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         with self._room.turn.lock:
             self._room.turn.outside -= self._is_outside
+        self._room.ends_call(self._base)
         if self._unless is not None and self._unless():
             return
         was_told, self._is_told = self._is_told, False
@@ -432,7 +439,7 @@ class ExecutedPlace:
 
     def effected(self) -> None:
         """See `Awaited`."""
-        self._room.turn.passes(self._base)
+        self._room.effected(self._base)
 
     def told(self) -> None:
         """See `Awaited`."""
@@ -483,7 +490,7 @@ class SteppedIntoPlace:
 
     def effected(self) -> None:
         """See `Awaited`."""
-        self._room.turn.passes(self._base)
+        self._room.effected(self._base)
 
     def told(self) -> None:
         """See `Awaited`."""

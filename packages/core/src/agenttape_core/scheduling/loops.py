@@ -85,6 +85,8 @@ class Room:
         self.dues: dict[Key, Callable[..., None]] = {}
         """Functions that offer them."""
         self._rounds = 0
+        self._effect: tuple[str, Any] | None = None
+        """The call that has had an effect in this step of the loop, and the task that makes the step."""
         self.generators = Generators(self)
         """The generators of the program."""
         self.virtual: VirtualTime | None = None
@@ -92,11 +94,14 @@ class Room:
         self._asleep: list[Callable[[], object]] = []
         """Wake the threads that wait until a time has passed in the loop: see `virtual_sleep`."""
 
-    def has_steps(self) -> bool:
+    def has_steps(self, *, of_calls: bool = True) -> bool:
         """Return whether the loop has steps of the session's program to make.
 
         The cancellation of a task is one, also of a task that waits in the code of a call which is executed: where the
         call is answered, it reaches the program at once.
+
+        Args:
+            of_calls: Whether those of calls count whose code a replay may run.
         """
         has_turn = self.turn.running is self.owner
         session, ready = self.session(), self.loop._ready  # noqa: SLF001 - no public name tells it
@@ -115,7 +120,7 @@ class Room:
             if type(callback) is Closing:
                 return True
             owner = owner_of(handle, session)
-            if owner is PROGRAM or (owner is not None and not is_outside_program(owner)):
+            if owner is PROGRAM or (of_calls and owner is not None and not is_outside_program(owner)):
                 return True
             if has_turn and owner is not None and is_cancelled(callback):
                 return True
@@ -143,6 +148,41 @@ class Room:
         with self.turn.lock:
             self.owner.rests = True
             self.turn.release(self.owner)
+
+    # -- effects -----------------------------------------------------------------------------------------------
+
+    def effected(self, base: str) -> None:
+        """Note that a call has just had an effect. Thread-safe.
+
+        Another one in the same step has no place of its own: a replay does both at once. One that comes while the
+        program has steps to make comes after these in a replay, which says so.
+
+        Args:
+            base: The address of the call.
+        """
+        turn = self.turn
+        task = asyncio.current_task() if asyncio._get_running_loop() is self.loop else None  # noqa: SLF001 - as above
+        if task is None:
+            turn.passes(base)
+        elif self._effect == (base, task):
+            turn.passes(f"{base}^")
+        else:
+            if turn.log is not None and self.has_steps(of_calls=False):
+                owner: Any = self.owner.strands
+                owner.effect_came()
+            turn.passes(base)
+            self._effect = base, task
+            self.loop.call_soon(self._ends_step, context=Context())
+
+    def _ends_step(self) -> None:
+        """End the step of an effect: the order says something if anything can look at it before the call's answer."""
+        self.turn.is_needed = self.turn.is_needed or self._effect is not None or self.has_steps(of_calls=False)
+        self._effect = None
+
+    def ends_call(self, base: str) -> None:
+        """Note that the code of a call has ended."""
+        if self._effect is not None and self._effect[0] == base:
+            self._effect = None
 
     # -- virtual time ------------------------------------------------------------------------------------------
 

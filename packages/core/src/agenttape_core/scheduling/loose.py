@@ -21,8 +21,16 @@ SIGNALLED = "a signal came to a handler of the program, at a moment that is in n
 OLDER = f"{ROOT}.{zlib.crc32(b'older thread')}"
 """The label of threads of the program that are older than the session, and have gone on beside it."""
 WENT_ON = "{}, older than the session, went on beside it, in no recorded order"
-_SAID = {STRANGER: STRANGE, SIGNAL: SIGNALLED, OLDER: WENT_ON.format("threads of the program")}
-ALONE = (STRANGER, SIGNAL, OLDER)
+EFFECT = f"{ROOT}.{zlib.crc32(b'effect')}"
+"""The label of effects of awaited calls that came while the program had steps to make."""
+EFFECTED = "a call had an effect while the program went on; here, it comes once the program rests"
+_SAID = {
+    STRANGER: STRANGE,
+    SIGNAL: SIGNALLED,
+    OLDER: WENT_ON.format("threads of the program"),
+    EFFECT: EFFECTED,
+}
+ALONE = (STRANGER, SIGNAL, OLDER, EFFECT)
 """The labels that say something without any order of gates."""
 BETWEEN_ANSWERS = "what is done between the answers of calls that are awaited at once may come in another order"
 """The line about calls of a run that was only observed: no more than the order of their answers is known."""

@@ -92,7 +92,14 @@ class Scheduler:
         """True if the order of what is executed is recorded."""
         self._rows = times
         keys = keys_of(order.admissions) if imposes and order.admissions is not None else ()
-        self._times = Counter(key.base for key in keys)
+        self._times: Counter[str] = Counter()
+        self._in_step: set[tuple[str, int]] = set()
+        """The effects of calls that came in one step with the one before, by the numbers of the calls' arrivals."""
+        for key in keys:
+            base = key.base.removesuffix("^")
+            if base != key.base:
+                self._in_step.add((base, self._times[base]))
+            self._times[base] += 1
         strategy: Strategy = AsTheyCome()
         if keys:
             strategy = Recorded(keys, self._note)
@@ -155,6 +162,10 @@ class Scheduler:
     def times(self, base: str) -> int:
         """Return how often something of an origin came in the recording."""
         return self._times[base]
+
+    def came_in_step(self, base: str) -> bool:
+        """Return whether the next arrival of a call came in one step with the one before."""
+        return bool(self._in_step) and (base, self.turn.came(base) + self.turn.came(f"{base}^")) in self._in_step
 
     def belongs_to(self, session: Any) -> None:
         """Belong to a session, which is not kept alive."""

@@ -486,6 +486,10 @@ class Participants:
         """Note that a signal came to a handler of the program."""
         self._unordered.signal_came()
 
+    def effect_came(self) -> None:
+        """Note that a call had an effect while the program had steps to make."""
+        self._unordered.effect_came()
+
     def acts(self) -> None:
         """Let others have the turn: the call acts outside, so a replay serves it."""
         one = self.mine()

@@ -165,6 +165,10 @@ class Turn:
         self._counts[base] += 1
         return Key(base, self._counts[base])
 
+    def came(self, base: str) -> int:
+        """Return how many arrivals of an origin there have been."""
+        return self._counts[base]
+
     def offer(self, base: str, owner: Participant, resume: Callable[[], bool], *, of_loop: bool) -> Key:
         """Let something go on once it is admitted."""
         with self.lock:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from agenttape_core.scheduling.loose import ALONE, SIGNAL, SIGNALLED, STRANGER, Loose
+from agenttape_core.scheduling.loose import ALONE, EFFECT, SIGNAL, SIGNALLED, STRANGER, Loose
 from agenttape_core.scheduling.older_threads import OlderThreads
 
 
@@ -61,6 +61,10 @@ class Unordered:
         """Note that a loop told the program that a file or a socket was ready."""
         if not self._is_noted:
             self._tell("the event loop told the program that a file or a socket was ready, in no recorded order")
+
+    def effect_came(self) -> None:
+        """Note that an awaited call had an effect while the program had steps to make."""
+        self._loose.note(EFFECT)
 
     @contextmanager
     def strange(self, is_anything_beside: Callable[[], bool]) -> Iterator[None]:

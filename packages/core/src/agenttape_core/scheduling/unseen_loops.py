@@ -53,8 +53,8 @@ class UnseenRoom(Room):
         """The callbacks of the program that are ready."""
         self._looks_later = False
 
-    def has_steps(self) -> bool:
-        """Return whether any of them has still to be called."""
+    def has_steps(self, *, of_calls: bool = True) -> bool:  # noqa: ARG002
+        """Return whether any of them has still to be called; those of calls can't be told apart."""
         for step in list(self.steps):
             if step.handle is None or not step.handle.cancelled():
                 return True
