@@ -14,7 +14,7 @@ import threading
 from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.scheduling.holder import call_of, is_shared, late_by, place_of, spent_by
 from agenttape_core.scheduling.limits import LONGEST
-from agenttape_core.scheduling.strands import Strand
+from agenttape_core.scheduling.strands import HERE, Strand
 
 _BLOCKED = 0.05
 """Seconds in one system call that is no wait for a lock, after which a thread counts as blocked."""
@@ -64,7 +64,7 @@ class Stall:
         """
         one = self._participant
         is_long = now - self._since - (late_by(one.native) - self._late) > LONGEST
-        if one.native == threading.get_native_id():
+        if one.native == threading.get_native_id() and one is not HERE.strand:
             return is_long or (not one.is_held and now - self._since > _BLOCKED)
         place, spent = place_of(one), spent_by(one.native)
         if place != self._place or spent != self._spent_still:
