@@ -494,6 +494,21 @@ def test_threads_that_take_work_in_no_order_are_told() -> None:
     assert session.report.disorder
 
 
+def test_such_threads_are_not_told_where_only_one_works() -> None:
+    """The threads that look after such a pool wait for long, and that says nothing of the program."""
+
+    def program(world: Slow) -> list[str]:
+        with ThreadPool(2) as pool:
+            return [pool.apply(world.ask, (name,)) for name in "ab"]
+
+    with use_cassette("c", mode="all"):
+        recorded = program(Slow())
+    with use_cassette("c", mode="none") as session:
+        assert program(Slow()) == recorded
+
+    assert session.report.disorder == ()
+
+
 def test_what_computes_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that computes for so long that others go on meanwhile is named, also by a replay that is faster."""
     from agenttape_core.scheduling import stalls

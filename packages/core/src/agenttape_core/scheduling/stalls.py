@@ -22,6 +22,8 @@ _LOCKED = 1.0
 """The same for a wait for a lock, or for the interpreter: both are the same call."""
 _SPINS = 2.0
 """Seconds of processor time after which code that goes on while others wait counts as waiting for them."""
+_WORKS = "worker"
+"""The function of `multiprocessing.pool` whose threads do the work of a pool; its others look after that."""
 
 
 def is_of_library(participant: Strand) -> bool:
@@ -29,13 +31,15 @@ def is_of_library(participant: Strand) -> bool:
 
     What it does next is in no order, but nothing of the program.
     """
-    if participant.is_own or participant.is_loose or participant.pool is not None:
+    if participant.is_own or participant.pool is not None:
         return False
     frame = sys._current_frames().get(participant.thread)  # noqa: SLF001 - the way to look at other threads
     if frame is None:  # a greenlet's code can't be looked at
         return False
     while frame is not None:
         if not (is_library(frame.f_code.co_filename) or is_own(frame)):
+            return False
+        if participant.is_loose and frame.f_code.co_name == _WORKS:
             return False
         frame = frame.f_back
     return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
 from typing import Any, cast
 
@@ -468,9 +468,19 @@ class Participants:
         if leaves and not was_out:
             self.leave_turn(strand, AWAY)
         try:
-            yield
+            with self._taking_work(strand) if strand.is_loose else nullcontext():
+                yield
         finally:
             strand.is_out, strand.is_real = was_out, was_real
+
+    def _taking_work(self, strand: Strand) -> AbstractContextManager[None]:
+        """While inside, a thread makes a call that takes its work in no fixed order."""
+        return self._unordered.strange(lambda: self._is_anybody_beside(strand), strand.label)
+
+    def _is_anybody_beside(self, strand: Strand) -> bool:
+        """Return whether the program goes on beside such a thread."""
+        others = [other for other in list(self.turn.live.values()) if other is not strand and not other.is_loose]
+        return any(other.state not in (BLOCKING, OVER) and not other.rests for other in others)
 
     def _is_anybody_active(self) -> bool:
         root = self._root

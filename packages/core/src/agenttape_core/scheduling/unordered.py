@@ -27,7 +27,7 @@ class Unordered:
         self._tell = tell
         self._older: OlderThreads | None = None
         self._strangers: Counter[int] = Counter()
-        """The calls under way in threads that take no part, by thread."""
+        """The calls under way in threads that take no part, or their work in no fixed order, by thread."""
         self.calling: set[int] = set()
         """The threads that have made calls."""
 
@@ -67,8 +67,13 @@ class Unordered:
         self._loose.note(EFFECT)
 
     @contextmanager
-    def strange(self, is_anything_beside: Callable[[], bool]) -> Iterator[None]:
-        """Make a call inside in a thread that takes no part, and note it if something else goes on meanwhile."""
+    def strange(self, is_anything_beside: Callable[[], bool], label: str = STRANGER) -> Iterator[None]:
+        """Make a call inside in a thread without a fixed order, and note it if something else goes on meanwhile.
+
+        Args:
+            is_anything_beside: Returns whether other threads go on.
+            label: The label of the thread; by default of one that takes no part.
+        """
         me = threading.get_ident()
         is_beside = any(other != me and self._strangers[other] for other in list(self._strangers))
         self._strangers[me] += 1
@@ -77,7 +82,7 @@ class Unordered:
         finally:
             self._strangers[me] -= 1
             if self._is_noted and (is_beside or is_anything_beside()):
-                self._loose.note(STRANGER)
+                self._loose.note(_of_thread(label))
 
     def text(self) -> str:
         """Return the labels of this run, or those of the recording where this run is not recorded."""
