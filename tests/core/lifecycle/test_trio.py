@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @boundary("tool")
 async def look(question: str) -> str:
     """Take a while to answer."""
-    await anyio.sleep(0.002 if question == "slow" else 0)
+    await anyio.sleep({"slow": 0.002, "endless": 60}.get(question, 0))
     return f"{question}!"
 
 
@@ -77,15 +79,40 @@ def test_a_miss_and_a_cancellation() -> None:
     assert isinstance(caught.value.__cause__, trio.Cancelled)
 
 
-def test_a_loop_that_is_a_guest_of_asyncio() -> None:
-    """It runs in a thread with a loop of asyncio, whose threads it can't await."""
-    import asyncio
+def as_a_guest(code: Any, mode: str) -> Any:
+    """Run a coroutine function in trio, beside a loop of asyncio in its thread."""
 
     async def host() -> Any:
         loop, ended = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
         trio.lowlevel.start_guest_run(
-            program, "all", run_sync_soon_threadsafe=loop.call_soon_threadsafe, done_callback=ended.set_result
+            code, mode, run_sync_soon_threadsafe=loop.call_soon_threadsafe, done_callback=ended.set_result
         )
         return (await ended).unwrap()
 
-    assert asyncio.run(host()) == {"slow": "slow!", "quick": "quick!"}
+    return asyncio.run(host())
+
+
+def test_a_loop_that_is_a_guest_of_asyncio() -> None:
+    """It runs in a thread with a loop of asyncio, whose threads and futures it can't await."""
+    for mode in ("all", "none"):
+        assert as_a_guest(program, mode) == {"slow": "slow!", "quick": "quick!"}
+
+
+async def cut_short(mode: str, **options: Any) -> list[str]:
+    """Make a call that a timeout cancels, and one that ends."""
+    made = []
+    async with use_cassette("c", mode=mode, **options):
+        with anyio.move_on_after(0.1):
+            await look("endless")
+            made.append("it ended")
+        made.append(await look("slow"))
+    return made
+
+
+@pytest.mark.parametrize("is_guest", [False, True], ids=["alone", "guest"])
+def test_a_call_that_was_cancelled_in_asyncio(*, is_guest: bool) -> None:
+    """A replay in trio, alone or as a guest of asyncio, waits until the call is cancelled again, at any pace."""
+    assert anyio.run(cut_short, "all") == ["slow!"]
+    for options in ({}, {"pace": "recorded"}):
+        replay = functools.partial(cut_short, **options)
+        assert (as_a_guest(replay, "none") if is_guest else trio.run(replay, "none")) == ["slow!"]

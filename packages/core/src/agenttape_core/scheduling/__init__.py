@@ -37,7 +37,7 @@ from agenttape_core.scheduling.handles import Looking, answering, timers_of_ours
 from agenttape_core.scheduling.scheduler import Order, Scheduler, Times
 from agenttape_core.scheduling.scopes import SCOPES, Membership, Origin, Scopes, takes_part, taking_part
 from agenttape_core.scheduling.steps_in_turn import steps_in_order
-from agenttape_core.scheduling.strands import in_order, is_in_run, is_told_at_once, visible
+from agenttape_core.scheduling.strands import in_order, is_in_run, is_told_at_once, trio_here, visible
 from agenttape_core.scheduling.thread_starts import REMEMBERED_THREADS, origin_here, session_of_bare_thread
 from agenttape_core.scheduling.unread import UNREAD, Collections, collections, register_lazy_stream
 from agenttape_core.scheduling.virtual_sleep import sleep_in_virtual_time, virtual_loop
@@ -80,6 +80,7 @@ __all__ = [
     "takes_part",
     "taking_part",
     "timers_of_ours",
+    "trio_here",
     "virtual_loop",
     "visible",
 ]

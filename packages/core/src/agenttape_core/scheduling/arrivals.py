@@ -15,7 +15,7 @@ from agenttape_core.scheduling.cancellation import Ending, until_cancelled
 from agenttape_core.scheduling.executing import EXECUTING, is_outside_program, runs_outside_program
 from agenttape_core.scheduling.giving_up import Work, auntil_given_up, current_work, until_given_up
 from agenttape_core.scheduling.loops import Room
-from agenttape_core.scheduling.strands import AWAY, BLOCKING, in_loop
+from agenttape_core.scheduling.strands import AWAY, BLOCKING, in_loop, in_task
 
 _Context = AbstractContextManager[Awaited]
 _AT_ONCE: _Context = nullcontext(RIGHT_AWAY)
@@ -161,7 +161,7 @@ class Arrivals:
         return nullcontext(SteppedIntoPlace(room, address))
 
     def _room(self) -> Room | None:
-        if runs_outside_program():
+        if runs_outside_program() or not in_task():
             return None
         room: Room | None = self._scheduler.loops.room()
         return room
@@ -184,7 +184,7 @@ class Arrivals:
         Args:
             ending: The end of the recorded call.
         """
-        room = self._scheduler.loops.room()
+        room = self._scheduler.loops.room() if in_task() else None
         if room is None:
             await until_cancelled(ending, passes_time=self._scheduler.passes_time)
             return

@@ -20,6 +20,7 @@ from weakref import WeakSet
 
 from agenttape_core.scheduling.handles import Looking, timers_of_ours
 from agenttape_core.scheduling.holder import Lateness
+from agenttape_core.scheduling.strands import trio_here
 
 _GRACE = 1.0
 """Seconds for which a call waits to be cancelled beyond those of the recording: a slower machine; see `Lateness`."""
@@ -69,6 +70,9 @@ async def until_cancelled(ending: Ending, *, passes_time: bool) -> None:
         ending: The time to wait.
         passes_time: Whether the clock of the loop may pass to its next timer, instead of waiting for it.
     """
+    if (trio := trio_here()) is not None:
+        await trio.sleep(ending.longest)
+        return
     loop = asyncio.get_running_loop()
     if passes_time and isinstance(loop, asyncio.BaseEventLoop):  # others keep their timers to themselves
         await LoopClock.of(loop).wait(ending)

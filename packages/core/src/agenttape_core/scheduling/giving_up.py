@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
+from time import monotonic
 from typing import Any
 from weakref import ref
 
@@ -20,7 +21,10 @@ from agenttape_core.locks import Lock
 from agenttape_core.scheduling.cancellation import Ending, ending_after, passing_time
 from agenttape_core.scheduling.executing import runs_outside_program
 from agenttape_core.scheduling.holder import Lateness
-from agenttape_core.scheduling.strands import OVER, Strand, begun_here
+from agenttape_core.scheduling.strands import OVER, Strand, begun_here, trio_here
+
+_POLL = 0.005
+"""Seconds between two looks of code that trio runs."""
 
 
 class Work:
@@ -227,6 +231,12 @@ def until_given_up(ending: Ending, *, passes_time: bool, over: threading.Event |
 
 async def auntil_given_up(ending: Ending, *, passes_time: bool) -> bool:
     """Like `until_given_up`, in an event loop that runs in such a thread."""
+    if (trio := trio_here()) is not None:
+        until, given_up = monotonic() + ending.longest, threading.Event()
+        with _listening(given_up.set, ending, passes_time=passes_time) as is_awaited:
+            while is_awaited and not given_up.is_set() and monotonic() < until:
+                await trio.sleep(_POLL)
+            return given_up.is_set()
     loop = asyncio.get_running_loop()
     over: asyncio.Future[bool] = loop.create_future()
 

@@ -6,6 +6,7 @@ import _thread
 import asyncio
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -312,6 +313,16 @@ def is_in_run() -> bool:
 def in_loop() -> bool:
     """Return whether an event loop runs in the caller's thread: its tasks have an order of their own."""
     return asyncio._get_running_loop() is not None  # noqa: SLF001 - the public one raises, which is slow
+
+
+def in_task() -> bool:
+    """Return whether the caller runs in a task of asyncio, and not in a loop that is its guest, nor in a callback."""
+    return in_loop() and asyncio.current_task() is not None
+
+
+def trio_here() -> Any:
+    """Return the module of trio if it runs the caller, alone or as a guest of asyncio; `None` in a task of asyncio."""
+    return None if in_task() else sys.modules.get("trio")
 
 
 def _forget() -> None:

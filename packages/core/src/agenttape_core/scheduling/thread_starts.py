@@ -8,7 +8,6 @@ the callbacks of its futures, and what a pool begins its threads with.
 from __future__ import annotations
 
 import _thread
-import asyncio
 import functools
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,7 +25,7 @@ from agenttape_core.scheduling.strands import (
     begun_here,
     being,
     current_strand,
-    in_loop,
+    in_task,
     is_of_program,
     starting,
 )
@@ -69,16 +68,11 @@ def session_of_bare_thread() -> Any:
         return None
     if origin is None:
         strand = current_strand()
-        if strand is None or strand.is_real or _is_in_task():
+        if strand is None or strand.is_real or in_task():
             return None
         return next((session for session in SCOPES.open() if session.scheduler.threads is strand.strands), None)
     found: Any = origin.membership.innermost() if origin.crossing is None else None
     return found
-
-
-def _is_in_task() -> bool:
-    """Return whether the caller runs in a task: one without a session is older than that, or of somebody else."""
-    return in_loop() and asyncio.current_task() is not None
 
 
 def _wrap(wrappers: Wrappers) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from agenttape_core.scheduling import sleep_in_virtual_time, timers_of_ours, virtual_loop
+from agenttape_core.scheduling import sleep_in_virtual_time, timers_of_ours, trio_here, virtual_loop
 from agenttape_core.schema import Timing
 
 
@@ -24,6 +24,9 @@ class Waiter:
 
     async def asleep(self, seconds: float) -> None:
         """Wait in this task, until it is cancelled. `asyncio.sleep` would move the frozen clock."""
+        if (trio := trio_here()) is not None:
+            await trio.sleep(seconds)
+            return
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
         with timers_of_ours():
