@@ -494,11 +494,11 @@ def test_threads_that_take_work_in_no_order_are_told() -> None:
     assert session.report.disorder
 
 
-def test_such_threads_are_not_told_where_only_one_works() -> None:
-    """The threads that look after such a pool wait for long, and that says nothing of the program."""
+def test_a_pool_of_one_such_thread_is_not_told() -> None:
+    """The threads that look after the pool wait where nobody sees it, and that says nothing of the program."""
 
     def program(world: Slow) -> list[str]:
-        with ThreadPool(2) as pool:
+        with ThreadPool(1) as pool:
             return [pool.apply(world.ask, (name,)) for name in "ab"]
 
     with use_cassette("c", mode="all"):
