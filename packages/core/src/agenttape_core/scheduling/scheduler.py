@@ -242,7 +242,8 @@ class Scheduler:
 
     def begins_call(self) -> None:
         """Take the turn, if it was taken away."""
-        self.threads.gate()
+        if self.turn.is_on:
+            self.threads.gate()
 
     def serves(self, number: int) -> None:
         """Note that a recording answers a call of the caller, where somebody chooses the order of calls.

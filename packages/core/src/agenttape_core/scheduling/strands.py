@@ -25,6 +25,8 @@ class TakingTurns(Protocol):
 
     is_on: bool
     has_ended: bool
+    turn: Any
+    """The turn of the session, which is on once there is a second participant, or an event loop."""
 
     def told(self, strand: Strand, *, is_left_out: bool = False) -> None:
         """Let a strand go on, as what it waits for is released."""
@@ -230,13 +232,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def is_told_at_once() -> bool:
-    """Return True if the caller is neither inside of a call nor one of several that take turns.
+    """Return True if the caller is neither inside of a call nor one of several that take turns: see `in_order`.
 
     What nobody but an integration is told there needs none of what `told_outside` and the order of threads do for the
     program.
     """
     strand = HERE.strand
-    return EXECUTING.get() is None and (strand is None or not strand.strands.is_on)
+    return EXECUTING.get() is None and (strand is None or not strand.strands.turn.is_on or in_loop())
 
 
 def in_order(function: F) -> F:
@@ -247,7 +249,8 @@ def in_order(function: F) -> F:
         strand = HERE.strand
         if strand is None or not strand.strands.is_on or in_loop():
             return function(*args, **kwargs)
-        strand.strands.gate()
+        if strand.strands.turn.is_on:  # it may come to be while the function runs
+            strand.strands.gate()
         before, strand.is_held = strand.is_held, True  # as above, for what happens often
         try:
             return function(*args, **kwargs)

@@ -66,6 +66,8 @@ class Participants:
         self.calling = unordered.calling
         """The threads that have made calls."""
         self._session = session
+        self.is_on = False
+        """True from the beginning of the session to its end."""
         self.has_ended = False
         self._root: Participant | None = None
         self._began: Counter[str] = Counter()
@@ -74,11 +76,6 @@ class Participants:
         self.rooms: Any = None
         """The event loops of the session."""
         turn.is_due, turn.expire = self._is_due, self._expire_due
-
-    @property
-    def is_on(self) -> bool:
-        """True from the beginning of the session to its end."""
-        return self._root is not None and not self.has_ended
 
     @property
     def are_several_here(self) -> bool:
@@ -92,6 +89,7 @@ class Participants:
         self._unordered.enter()
         root = Participant(self, ROOT)
         root.outer, HERE.strand, self._root = HERE.strand, root, root
+        self.is_on = not self.has_ended
         self._is_here(root)
         root.state = RUNNING
         self.turn.live[ROOT] = self.turn.running = root
@@ -119,7 +117,7 @@ class Participants:
         turn = self.turn
         with turn.lock:
             self.has_ended = turn.is_over = True
-            turn.is_on = False
+            self.is_on = turn.is_on = False
             for one in list(turn.live.values()):
                 wake(one)
             waiting, turn.ready = list(turn.ready.values()), {}
