@@ -439,8 +439,7 @@ class Rooms:
         if is_seen(loop):
             hook(loop).rooms.append(room)
             if self.is_virtual:
-                room.virtual = hook(loop).time
-                room.virtual.hold(room)
+                room.virtual = hook(loop).held_by(room)
         if owner.rests and thread == threading.get_ident():
             self._turn.barge(owner)
         return room
@@ -492,7 +491,14 @@ class Selector:
         self._loop = loop
         self._real = real
         self.rooms: list[Room] = []
-        self.time = VirtualTime(loop, real)
+        self._time: VirtualTime | None = None
+
+    def held_by(self, room: Room) -> VirtualTime:
+        """Let a room hold the time of the loop, and return that."""
+        if self._time is None:
+            self._time = VirtualTime(self._loop, self._real)
+        self._time.hold(room)
+        return self._time
 
     def select(self, timeout: float | None = None) -> Any:
         """Return what is ready."""
@@ -502,14 +508,15 @@ class Selector:
                 room.owner.thread, HERE.strand = threading.get_ident(), room.owner
             if not loop._stopping:  # noqa: SLF001 - its thread goes on after this round, and keeps the turn
                 room.looks()
+        time = self._time
         if loop._ready or loop._stopping or (timeout is not None and timeout <= 0):  # noqa: SLF001
-            return self.time.select(0, ()) if self.time.is_held else self._real.select(0)
+            return time.select(0, ()) if time is not None and time.is_held else self._real.select(0)
         if loop._scheduled:  # noqa: SLF001 - a clock may have passed to a timer
             left = loop._scheduled[0].when() - loop.time()  # noqa: SLF001
             timeout = max(0.0, left) if timeout is None else min(timeout, max(0.0, left))
         pauses = [pause for room in rooms if not room.turn.is_over and (pause := room.turn.pause()) is not None]
-        if self.time.is_held:
-            found = self.time.select(timeout, pauses)
+        if time is not None and time.is_held:
+            found = time.select(timeout, pauses)
         else:
             found = self._real.select(min([*pauses, *([timeout] if timeout is not None else [])], default=None))
         if pauses and not found:
