@@ -84,9 +84,10 @@ class Room:
         """The timers of the program that are not due yet."""
         self.dues: dict[Key, Callable[..., None]] = {}
         """Functions that offer them."""
-        self._rounds = 0
         self._effect: tuple[str, Any] | None = None
         """The call that has had an effect in this step of the loop, and the task that makes the step."""
+        self.rounds = 0
+        """The number of rounds without a rest."""
         self.generators = Generators(self)
         """The generators of the program."""
         self.virtual: VirtualTime | None = None
@@ -135,8 +136,8 @@ class Room:
         elif self.turn.running is not self.owner:
             self.turn.barge(self.owner)
         else:
-            self._rounds += 1
-            if self._rounds > _ROUNDS and self.turn.ready:
+            self.rounds += 1
+            if self.rounds > _ROUNDS and self.turn.ready:
                 self.turn.stalled(self.owner.label)
                 self.rests()
             elif self.turn.last_resorts:
@@ -144,7 +145,7 @@ class Room:
 
     def rests(self) -> None:
         """Let others have the turn."""
-        self._rounds = 0
+        self.rounds = 0
         with self.turn.lock:
             self.owner.rests = True
             self.turn.release(self.owner)
@@ -506,6 +507,13 @@ class Selector:
         for room in rooms:
             if HERE.strand is None and not room.turn.is_over:
                 room.owner.thread, HERE.strand = threading.get_ident(), room.owner
+            turn = room.turn
+            # A loop that is the only participant keeps the turn while it goes on anyway: nothing waits for it.
+            is_alone = turn.running is room.owner and len(turn.live) == 1
+            is_needed = turn.ready or turn.outside or turn.last_resorts or turn.strategy.is_led
+            if is_alone and not is_needed and loop._ready:  # noqa: SLF001
+                room.rounds += 1
+                continue
             if not loop._stopping:  # noqa: SLF001 - its thread goes on after this round, and keeps the turn
                 room.looks()
         time = self._time
