@@ -20,7 +20,7 @@ from agenttape_core.guard.immutable import Exchange
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling.finalizers import leaves_out
 from agenttape_core.scheduling.strands import HERE
-from agenttape_core.scheduling.waits import Wait, are_told, released, sleep_in_turn, taking_part
+from agenttape_core.scheduling.waits import WAITING, Wait, released, sleep_in_turn, taking_part
 
 _outside: set[int] = set()
 """The locks that were taken by code without a turn."""
@@ -79,19 +79,21 @@ class _Locks:
 
     def methods(self) -> list[_Method]:
         """Return the methods that are exchanged, but for `acquire`."""
-        acquire, real_release, is_owned = self.acquire, self._release, vars(self.owner).get("_is_owned")
+        acquire, real_acquire, real_release = self.acquire, self._acquire, self._release
+        is_owned = vars(self.owner).get("_is_owned")
 
         def enter(lock: Any) -> bool:
-            return acquire(lock)
+            strand = HERE.strand
+            if strand is None or strand.is_out or HERE.is_internal or not real_acquire(lock, False):
+                return acquire(lock)
+            _outside.discard(id(lock))
+            return True
 
-        def leave(lock: Any, *_: object) -> None:
-            release(lock)
-
-        def release(lock: Any) -> None:
+        def release(lock: Any, *_: object) -> None:  # of a block, too: so each costs one call
             if _outside:
                 _outside.discard(id(lock))
             real_release(lock)
-            if are_told() and not (is_owned is not None and is_owned(lock)):
+            if WAITING and not (is_owned is not None and is_owned(lock)):
                 released(id(lock))
 
         def restore(lock: Any, state: tuple[int, int]) -> None:
@@ -100,7 +102,7 @@ class _Locks:
 
         methods: list[_Method] = [
             (self.owner, "__enter__", enter),
-            (self.owner, "__exit__", leave),
+            (self.owner, "__exit__", release),
             (self.owner, "release", release),
         ]
         if "_release_save" not in vars(self.owner):
@@ -144,7 +146,7 @@ def _putting(name: str) -> tuple[type, str, Callable[..., None]]:
     def put(self: Any, *args: Any, **kwargs: Any) -> None:
         is_left_out = bool(args) and leaves_out(args[0])
         real(self, *args, **kwargs)
-        if are_told():
+        if WAITING:
             released(id(self), is_left_out=is_left_out)
 
     return _queue.SimpleQueue, name, put

@@ -57,23 +57,23 @@ class Wait:
         self.is_over = True
 
 
-_waiting: dict[int, dict[Strand, None]] = {}
+WAITING: dict[int, dict[Strand, None]] = {}
 """The strands that wait for something to be released, by the identity of that, in the order in which they came."""
 
 
 def register(strand: Strand, wait: Wait) -> None:
     """Let a strand be told when what it waits for is released."""
     if wait.key:
-        _waiting.setdefault(wait.key, {})[strand] = None
+        WAITING.setdefault(wait.key, {})[strand] = None
 
 
 def unregister(strand: Strand, wait: Wait) -> None:
     """Let it not be told any more."""
-    strands = _waiting.get(wait.key)
+    strands = WAITING.get(wait.key)
     if strands is not None:
         strands.pop(strand, None)
         if not strands:
-            _waiting.pop(wait.key, None)
+            WAITING.pop(wait.key, None)
 
 
 def released(key: int, *, is_left_out: bool = False) -> None:
@@ -83,7 +83,7 @@ def released(key: int, *, is_left_out: bool = False) -> None:
         key: The identity of that.
         is_left_out: Whether it's work that nothing of the program waits for.
     """
-    strands = _waiting.get(key)
+    strands = WAITING.get(key)
     if not strands:
         return
     try:
@@ -95,11 +95,6 @@ def released(key: int, *, is_left_out: bool = False) -> None:
     if wait is not None and wait.key == key:
         wait.is_told = True
         strand.strands.told(strand, is_left_out=is_left_out)
-
-
-def are_told() -> bool:
-    """Return whether anybody waits."""
-    return bool(_waiting)
 
 
 def taking_part() -> Strand | None:
