@@ -18,6 +18,7 @@ from typing import Any
 from agenttape_core.freeze.waiting import LOCKS, drop_waits, ordering_waits, use_waits
 from agenttape_core.guard.immutable import Exchange
 from agenttape_core.locks import Lock
+from agenttape_core.scheduling.executing import runs_outside_program
 from agenttape_core.scheduling.finalizers import leaves_out
 from agenttape_core.scheduling.strands import HERE
 from agenttape_core.scheduling.waits import WAITING, Wait, released, sleep_in_turn, taking_part
@@ -28,7 +29,10 @@ _outside: set[int] = set()
 
 def _is_outside() -> bool:
     strand = HERE.strand
-    return strand is None or strand.is_out or HERE.is_internal
+    if strand is None or strand.is_out or HERE.is_internal:
+        return True
+    # A step of a loop that is nothing of the program, while a thread has the turn.
+    return strand.strands.turn.running is not strand and runs_outside_program()
 
 
 _Method = tuple[type, str, Callable[..., Any]]
@@ -84,7 +88,10 @@ class _Locks:
 
         def enter(lock: Any) -> bool:
             strand = HERE.strand
-            if strand is None or strand.is_out or HERE.is_internal or not real_acquire(lock, False):
+            is_outside = (
+                strand is None or strand.is_out or HERE.is_internal or strand.strands.turn.running is not strand
+            )
+            if is_outside or not real_acquire(lock, False):
                 return acquire(lock)
             _outside.discard(id(lock))
             return True
