@@ -41,7 +41,7 @@ def mutants(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
             "edited.py:answer",
             folder / "edited.yaml",
             runs=max(scale.calls // 10, 3),
-            on_mutant=lambda *_: moments.append(time.perf_counter()),
+            on_run=lambda *_: moments.append(time.perf_counter()),
         )
     finally:
         os.chdir(here)

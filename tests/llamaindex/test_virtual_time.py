@@ -10,7 +10,7 @@ import pytest
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, WorkflowTimeoutError, step
 from tests.kit.times import took
 
-from agenttape_core import late, use_cassette
+from agenttape_core import Variation, late, use_cassette
 
 from .acceptance import FRAMEWORK_WARNINGS
 from .scripted import ScriptedLLM, World
@@ -48,7 +48,7 @@ def run(path: Path, limit: float, **options: Any) -> Any:
     [
         (60, {}, ("answered", 45)),
         (30, {}, ("ended", 30)),
-        (60, {"changes": {1: late(60)}}, ("ended", 60)),
+        (60, {"vary": Variation(changes={1: late(60)})}, ("ended", 60)),
     ],
 )
 def test_the_time_limit_of_a_workflow_is_virtual(tmp_path: Path, limit: float, options: Any, result: Any) -> None:
