@@ -161,7 +161,7 @@ class Arrivals:
         return nullcontext(SteppedIntoPlace(room, address))
 
     def _room(self) -> Room | None:
-        if runs_outside_program() or not in_task():
+        if not self._scheduler.threads.is_on or runs_outside_program() or not in_task():
             return None
         room: Room | None = self._scheduler.loops.room()
         return room
