@@ -94,9 +94,7 @@ GRAPHS = {
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("auto", [False, True])
 @pytest.mark.parametrize("kind", GRAPHS)
-async def test_a_taped_graph_takes_part(
-    kind: str, *, auto: bool, is_async: bool, world: World, tmp_path: Path
-) -> None:
+async def test_a_taped_graph_takes_part(kind: str, *, auto: bool, is_async: bool, world: World, tmp_path: Path) -> None:
     """Calls in a taped graph are recorded once and served, also in a session that is not ambient."""
     graph = GRAPHS[kind](world)
     config: Any = {"configurable": {"thread_id": "1"}}
