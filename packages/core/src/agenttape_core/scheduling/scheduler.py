@@ -108,7 +108,7 @@ class Scheduler:
         if choices is not None:
             strategy = Chosen(choices, self._by_number, self._note)
         elif times is not None:
-            strategy = ByTime(self._by_address, self._is_unseen)
+            strategy = ByTime(self._by_address, order.answers, self._is_unseen)
         is_replay = imposes and bool(keys or order.unordered)
         self._unordered = Unordered(order.unordered, is_replay=is_replay, is_noted=notes, tell=self._note)
         self.turn = Turn(strategy, is_noted=notes, stalled=self._unordered.stalled)

@@ -212,16 +212,21 @@ class ByTime(AsTheyCome):
 
     An observer does not see what the program does in between. So a replay lets all parts of it come as far as they can,
     and time passes as the recording has it: to the next answer, or to the next timer of the program before that.
+    Recorded times are rounded, so answers of calls that overlapped also keep their recorded order.
 
     Args:
         times: The recorded times by the addresses of the calls, read when the first one arrives.
+        groups: The addresses of calls that overlapped: for each chunk and each end, or only for ends.
         unseen: Called where two answers wait at once: what is done between them may come in another order.
     """
 
     is_led = True
 
-    def __init__(self, times: Callable[[], Mapping[str, Timing]], unseen: Callable[[], object]) -> None:
+    def __init__(
+        self, times: Callable[[], Mapping[str, Timing]], groups: Sequence[Sequence[str]], unseen: Callable[[], object]
+    ) -> None:
         self._read = times
+        self._groups = groups
         self._unseen = unseen
         self._now = 0.0
         """The moment of the recording, in milliseconds."""
@@ -233,6 +238,23 @@ class ByTime(AsTheyCome):
     @cached_property
     def _times(self) -> Mapping[str, Timing]:
         return self._read()
+
+    @cached_property
+    def _moments(self) -> Mapping[Key, tuple[float, int]]:
+        """The moments of answers whose order is recorded, and their places: neither ever falls in a group."""
+        found: dict[Key, tuple[float, int]] = {}
+        left = Counter(address for group in self._groups for address in group)
+        for group in self._groups:
+            moment = 0.0
+            for address in group:
+                timing = self._times.get(address)
+                if timing is None or timing.start_ms is None:
+                    continue
+                key = Key(address, len(timing.offsets_ms) + 2 - left[address])  # the last one is the end
+                left[address] -= 1
+                moment = max(moment, self._timed(key))
+                found[key] = moment, len(found)
+        return found
 
     def is_set(self, key: Key, seconds: float) -> None:
         """Note that a timer is set."""
@@ -246,15 +268,15 @@ class ByTime(AsTheyCome):
                 return key
         if not turn.is_settled():
             return None
-        calls: list[tuple[float, Key]] = [(self._answer(key), key) for key in free if key.base in self._times]
-        timers = [(self._due.get(key, self._now), key) for clock in turn.clocks for key in clock.live_timers()]
-        timers += [(self._due.get(key, self._now), key) for key in free if timer(key)]
+        calls = [(*self._answer(key), key) for key in free if key.base in self._times]
+        timers = [(self._due.get(key, self._now), -1, key) for clock in turn.clocks for key in clock.live_timers()]
+        timers += [(self._due.get(key, self._now), -1, key) for key in free if timer(key)]
         if len(calls) > 1:
             self._unseen()
         if not calls and not timers:
             return None
         first: Key
-        moment, first = min(calls + timers)
+        moment, _, first = min(calls + timers)
         if first in turn.ready:
             return first
         self._passing = first
@@ -264,8 +286,12 @@ class ByTime(AsTheyCome):
         self._now = max(self._now, moment)
         return None
 
-    def _answer(self, key: Key) -> float:
-        """Return when an answer came, or a chunk of it; at once if that is not known."""
+    def _answer(self, key: Key) -> tuple[float, int]:
+        """Return when an answer came, or a chunk of it, and its place among those whose order is recorded."""
+        return self._moments.get(key) or (self._timed(key), -1)
+
+    def _timed(self, key: Key) -> float:
+        """Return the recorded time of an answer, or a chunk of it; now if that is not known."""
         timing = self._times[key.base]
         if timing.start_ms is None:
             return self._now
@@ -275,7 +301,7 @@ class ByTime(AsTheyCome):
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""
         if key.base in self._times:
-            self._now = max(self._now, self._answer(key))
+            self._now = max(self._now, self._answer(key)[0])
         self._now = max(self._now, self._due.pop(key, self._now))
 
     def unstick(self, turn: Turn) -> bool:
