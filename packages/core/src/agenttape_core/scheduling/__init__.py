@@ -30,7 +30,7 @@ from agenttape_core.scheduling.arrivals import Arrivals
 from agenttape_core.scheduling.awaited import RIGHT_AWAY, Awaited
 from agenttape_core.scheduling.cancellation import Ending, is_cancellation_requested
 from agenttape_core.scheduling.choices import ChoicePoint, Choices, parsed_order, ranks_of
-from agenttape_core.scheduling.executing import EXECUTING
+from agenttape_core.scheduling.executing import EXECUTING, PASSED_ON
 from agenttape_core.scheduling.futures_in_order import FuturesInOrder
 from agenttape_core.scheduling.giving_up import Work, submitting
 from agenttape_core.scheduling.handles import Looking, answering, timers_of_ours
@@ -44,6 +44,7 @@ from agenttape_core.scheduling.virtual_sleep import sleep_in_virtual_time, virtu
 
 __all__ = [
     "EXECUTING",
+    "PASSED_ON",
     "REMEMBERED_THREADS",
     "RIGHT_AWAY",
     "SCOPES",

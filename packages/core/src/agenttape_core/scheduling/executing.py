@@ -7,6 +7,8 @@ from typing import Any
 
 EXECUTING: ContextVar[Any] = ContextVar("agenttape_executing", default=None)
 """The innermost call that is executed for real around what runs here."""
+PASSED_ON: ContextVar[bool] = ContextVar("agenttape_passed_on", default=False)
+"""True for code of a connection that outlives a call: what it sends is recorded above, and a replay has none of it."""
 
 
 def is_outside_program(crossing: Any) -> bool:
@@ -15,6 +17,8 @@ def is_outside_program(crossing: Any) -> bool:
 
 
 def runs_outside_program() -> bool:
-    """Return True if what runs here is the code of such a call."""
+    """Return True if what runs here is the code of such a call, or of a connection: see `PASSED_ON`."""
+    if PASSED_ON.get():
+        return True
     crossing = EXECUTING.get()
     return crossing is not None and is_outside_program(crossing)

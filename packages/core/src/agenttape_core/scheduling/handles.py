@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from agenttape_core.scheduling.executing import EXECUTING
+from agenttape_core.scheduling.executing import EXECUTING, PASSED_ON
 from agenttape_core.scheduling.lent_callbacks import Lent
 from agenttape_core.scheduling.scopes import SCOPES
 
@@ -74,7 +74,7 @@ def owner_of(handle: Any, session: object) -> Any:
     callback = handle._callback  # noqa: SLF001 - no public name tells it
     context = handle._context if type(callback) is not Lent else callback.lender  # noqa: SLF001 - in Python 3.11 no public name tells it
     membership = context.get(SCOPES.variable)
-    if membership is None or membership.innermost() is not session or (context.get(ANSWERING)):
+    if membership is None or membership.innermost() is not session or context.get(ANSWERING) or context.get(PASSED_ON):
         return None
     bound = getattr(callback, "__self__", None)
     if bound is handle._loop or isinstance(bound, BaseTransport | Looking) or _is_cancelling(bound):  # noqa: SLF001

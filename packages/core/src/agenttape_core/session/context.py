@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import current_branch, enter_branch
+from agenttape_core.scheduling import PASSED_ON
 from agenttape_core.session.executed_call import RUNNING, ExecutedCall, executing, swap_executing
 from agenttape_core.session.session import SCOPES, Session
 
@@ -90,22 +90,20 @@ def executing_of(session: Session) -> bool:
     return owning_session() is None and any(call.reaches_out() for call in running)
 
 
-_PASSED_ON: ContextVar[bool] = ContextVar("agenttape_passed_on", default=False)
-
-
 @contextmanager
 def passing_on() -> Iterator[None]:
     """Pass on what code sends that runs inside, and what tasks send that it starts: a layer above has recorded it.
 
-    For connections that outlive a call, such as that to a tool server. During a call its kind says so.
+    For connections that outlive a call, such as that to a tool server. During a call its kind says so. A replay has no
+    such connection, so its steps and timers are nothing of the program.
     """
-    token = _PASSED_ON.set(True)
+    token = PASSED_ON.set(True)
     try:
         yield
     finally:
-        _PASSED_ON.reset(token)
+        PASSED_ON.reset(token)
 
 
 def is_passed_on() -> bool:
     """Return whether the caller is inside of `passing_on`."""
-    return _PASSED_ON.get()
+    return PASSED_ON.get()
