@@ -55,6 +55,7 @@ class Arrivals:
         """
         if self._scheduler.turn.is_on and not in_loop():
             return self._arriving(self._scheduler.base_of(number))
+        self._scheduler.answers_at_once()
         self._scheduler.threads.calling.add(threading.get_ident())
         return nullcontext()
 
@@ -132,7 +133,10 @@ class Arrivals:
             during: Returns a context that holds while the call waits.
         """
         room = self._room()
-        if room is None or address in self._scheduler.recorded.at_once:
+        if room is None:
+            return _AT_ONCE
+        if address in self._scheduler.recorded.at_once:
+            self._scheduler.answers_at_once()
             return _AT_ONCE
         knows_effects = 0 < answers < self._scheduler.times(address)
         return nullcontext(ServedPlace(room, address, during, self._scheduler, knows_effects=knows_effects))

@@ -245,6 +245,12 @@ class Turn:
             for other in self.live.values()
         )
 
+    def has_others(self) -> bool:
+        """Return whether threads besides the one that has the turn may go on."""
+        with self.lock:
+            others = (one for one in self.live.values() if one is not self.running and not one.rests)
+            return any(one.state in (NEW, WAITING) for one in others)
+
     def _touch(self) -> None:
         self._changed, self._quiet = monotonic(), 0
 
