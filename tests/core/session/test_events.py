@@ -301,7 +301,7 @@ def outside() -> Iterator[Executor]:
 
 @pytest.mark.process
 @pytest.mark.usefixtures("project")
-def test_events_reach_a_nats_server(nats_server: tuple[str, subprocess.Popen[str]]) -> None:
+def test_events_reach_a_nats_server(nats_server: tuple[str, subprocess.Popen[str]], outside: Executor) -> None:
     """All events of a replay come on replayEvent in their order, and none on auditEvent; a recording the other way."""
     url, _ = nats_server
 
@@ -310,7 +310,7 @@ def test_events_reach_a_nats_server(nats_server: tuple[str, subprocess.Popen[str
             look("Paris"), look("Oslo")
 
     for mode, subject in (("once", "auditEvent"), ("none", "replayEvent")):
-        got = asyncio.run(subscribed(url, lambda mode=mode: program(mode)))
+        got = outside.submit(asyncio.run, subscribed(url, lambda mode=mode: program(mode))).result()
         assert {name for name, _ in got} == {subject}
         assert [event["seq"] for _, event in got] == [1, 2, 3, 4]
 

@@ -28,6 +28,7 @@ PATHS = (
     *("/plain", "/json", "/chunked", "/sse", "/split", "/gzip", "/binary", "/untyped", "/latin", "/empty"),
     *("/no-content", "/missing", "/failing", "/moved", "/broken", "/broken-gzip", "/echo?a=1&b=%C3%A9"),
 )
+_WRONG_ENCODING = ("Can not decode content-encoding", "Span callback error in on_body")
 
 
 @pytest.fixture(params=CALLERS.values(), ids=CALLERS)
@@ -42,7 +43,8 @@ async def outcome(caller: Caller, url: str, **options: Any) -> Any:
     try:
         return await settled(caller(url, **options))
     except Exception as error:
-        return type(error), str(error)
+        # aiohttp has two texts for this: the first bytes of a body come with the headers, or later.
+        return type(error), "" if any(words in str(error) for words in _WRONG_ENCODING) else str(error)
 
 
 async def outcomes(caller: Caller, url: str) -> list[Any]:
