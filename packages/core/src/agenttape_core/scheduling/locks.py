@@ -69,7 +69,7 @@ class _Locks:
             return self._acquire(lock, True, timeout)
         attempt = functools.partial(self._acquire, lock, False)
         wait = Wait(attempt, functools.partial(self._is_free, lock), id(lock), timeout if timeout >= 0 else None)
-        is_acquired = strand.strands.wait(strand, wait)
+        is_acquired: bool | None = strand.strands.waits.wait(strand, wait)
         if is_acquired is None:
             left = wait.left
             return self._acquire(lock, True, -1 if left is None else left)
@@ -140,7 +140,7 @@ def _get(real: Callable[..., Any], queue: Any, timeout: float | None) -> Any:
         return True
 
     wait = Wait(attempt, lambda: not queue.empty(), id(queue), timeout)
-    if attempt() or (is_found := strand.strands.wait(strand, wait)):
+    if attempt() or (is_found := strand.strands.waits.wait(strand, wait)):
         return found[0]
     if is_found is None:
         return real(queue, True, wait.left)

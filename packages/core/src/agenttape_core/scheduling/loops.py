@@ -170,7 +170,7 @@ class Room:
         else:
             if turn.log is not None and self.has_steps(of_calls=False):
                 owner: Any = self.owner.strands
-                owner.effect_came()
+                owner.unordered.effect_came()
             turn.passes(base)
             self._effect = base, task
             self.loop.call_soon(self._ends_step, context=Context())
@@ -246,7 +246,7 @@ class Room:
     def has_ready_file(self) -> None:
         """Note that a file or a socket is ready for which the program watches: no order is kept of that."""
         owner: Any = self.owner.strands
-        owner.has_ready_file()
+        owner.unordered.has_ready_file()
 
     def poster(self) -> str:
         """Return the origin of what the caller's thread puts into the loop."""

@@ -116,7 +116,7 @@ class Scheduler:
         self.loops = Rooms(self.turn, self.threads, self._current)
         self.threads.rooms = self.loops
         self.loops.is_virtual, self.loops.is_chosen = is_virtual, choices is not None
-        self.turn.clocks.append(self.threads)
+        self.turn.clocks.append(self.threads.waits)
         self._blocks: set[str] = set()
 
     def _current(self) -> Any:
@@ -259,7 +259,7 @@ class Scheduler:
         Args:
             number: The number of the recording.
         """
-        if self._choices is not None and self.threads.are_several_here and not in_loop() and not self._is_chosen_here():
+        if self._choices is not None and len(self.turn.live) > 1 and not in_loop() and not self._is_chosen_here():
             self._choices.in_threads.add(number)
 
     @property

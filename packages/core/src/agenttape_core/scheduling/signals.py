@@ -35,7 +35,7 @@ class Watched:
     def __call__(self, *args: Any) -> Any:
         """Note that a signal came, and handle it. No lock is taken: the main thread may hold any."""
         for session in SCOPES.open():
-            session.scheduler.threads.signal_came()
+            session.scheduler.threads.unordered.signal_came()
         return self.handler(*args)
 
     def __repr__(self) -> str:

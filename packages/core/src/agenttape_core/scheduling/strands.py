@@ -27,15 +27,8 @@ class TakingTurns(Protocol):
     has_ended: bool
     turn: Any
     """The turn of the session, which is on once there is a second participant, or an event loop."""
-
-    def told(self, strand: Strand, *, is_left_out: bool = False) -> None:
-        """Let a strand go on, as what it waits for is released."""
-
-    def wait(self, strand: Strand, wait: Any) -> bool | None:
-        """Let others have the turn until a strand gets what it waits for."""
-
-    def sleep(self, strand: Strand, real: Callable[[float], Any], seconds: float) -> None:
-        """Let others have the turn while a strand sleeps."""
+    waits: Any
+    """Their waits: see `threads`."""
 
     def fork(self, above: Strand, pool: Any, *, is_own: bool) -> Strand:
         """Return a strand for what a strand begins now."""

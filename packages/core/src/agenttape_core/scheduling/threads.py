@@ -62,7 +62,7 @@ class Participants:
 
     def __init__(self, turn: Turn, session: Callable[[], Any], unordered: Unordered) -> None:
         self.turn = turn
-        self._unordered = unordered
+        self.unordered = unordered
         self.calling = unordered.calling
         """The threads that have made calls."""
         self._session = session
@@ -75,18 +75,14 @@ class Participants:
         self._takes_turns = False
         self.rooms: Any = None
         """The event loops of the session."""
-        turn.is_due, turn.expire = self._is_due, self._expire_due
-
-    @property
-    def are_several_here(self) -> bool:
-        """True if there is more than one participant."""
-        return len(self.turn.live) > 1
+        self.waits = Waits(self)
+        """Their waits."""
 
     # -- the session -------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
         """Let the caller's thread be the first participant: it has the turn."""
-        self._unordered.enter()
+        self.unordered.enter()
         root = Participant(self, ROOT)
         root.outer, HERE.strand, self._root = HERE.strand, root, root
         self.is_on = not self.has_ended
@@ -123,7 +119,7 @@ class Participants:
             waiting, turn.ready = list(turn.ready.values()), {}
             for entry in waiting:
                 entry.resume()
-        self._unordered.leave()
+        self.unordered.leave()
         if self._takes_turns:
             self._takes_turns = False
             take_no_turns(self)
@@ -152,7 +148,7 @@ class Participants:
             self._number += 1
             one = Participant(self, f"{place}.{self._began[place]}", self._number, pool, is_own=is_own)
             self.turn.live[one.label] = one
-            self._unordered.begins(one.label)
+            self.unordered.begins(one.label)
             return one
 
     def for_loop(self, label: str, thread: int | None) -> Participant:
@@ -167,7 +163,7 @@ class Participants:
         """Begin a participant in the caller's thread, once it is admitted."""
         one = cast("Participant", strand)
         self._is_here(one)
-        self._gate(one)
+        self.take_turn(one)
 
     @staticmethod
     def _is_here(one: Participant) -> None:
@@ -202,7 +198,7 @@ class Participants:
         """Wait for the turn, unless the caller has it."""
         one = self.mine()
         if one is not None and self.turn.running is not one:
-            self._gate(one)
+            self.take_turn(one)
 
     def yields(self, base: str = "") -> None:
         """Let others have the turn, and wait until it comes back: something arrives.
@@ -213,15 +209,15 @@ class Participants:
         one = self.mine()
         if one is not None and not one.is_out:
             self.leave_turn(one, AWAY)
-            self._gate(one, base)
+            self.take_turn(one, base)
 
     def arrives(self, base: str) -> None:
         """Let something arrive in the caller's thread, which does not have the turn."""
         one = self.mine()
         if one is not None and one.offered is None and not self.turn.lock._is_owned():  # noqa: SLF001
             with self.turn.lock:
-                self._offer(one, base=base)
-            self._block(one)
+                self.offer(one, base=base)
+            self.block(one)
 
     def base(self, one: Participant) -> str:
         """Return the origin by which a participant goes on."""
@@ -242,7 +238,8 @@ class Participants:
             return f"{one.answers}!|{one.label}"
         return self.base(one)
 
-    def _gate(self, one: Participant, base: str = "") -> None:
+    def take_turn(self, one: Participant, base: str = "") -> None:
+        """Let the caller's participant wait for the turn, and have it."""
         turn = self.turn
         if not turn.is_on or turn.lock._is_owned():  # noqa: SLF001 - a signal handler, or a finalizer
             return
@@ -250,10 +247,17 @@ class Participants:
             if turn.running is one:
                 turn.running = None
             if one.offered is None and one.state != OVER:
-                self._offer(one, base=base or self.base(one))
-        self._block(one)
+                self.offer(one, base=base or self.base(one))
+        self.block(one)
 
-    def _offer(self, one: Participant, suffix: str = "", base: str = "") -> None:
+    def offer(self, one: Participant, suffix: str = "", base: str = "") -> None:
+        """Offer that a participant continues, with the lock of the turn held.
+
+        Args:
+            one: The participant.
+            suffix: The end of its origin, if that is the participant's.
+            base: Its origin; by default that of its wait.
+        """
         one.state = WAITING
         _acquire(one.wake, False)  # what is left of an earlier wait
 
@@ -268,7 +272,7 @@ class Participants:
         if one.offered is not None:
             one.offered = key
 
-    def _block(self, one: Participant) -> None:
+    def block(self, one: Participant) -> None:
         """Wait until the caller is admitted."""
         turn = self.turn
         while turn.running is not one and not turn.is_over and one.state != OVER:
@@ -282,148 +286,6 @@ class Participants:
                 raise
             if turn.running is not one:
                 turn.look()
-
-    def wait(self, strand: Strand, wait: Wait) -> bool | None:
-        """Let others have the turn until a participant gets what it waits for.
-
-        Returns:
-            Whether it got it before its time had passed; `None` if it has to wait by itself.
-        """
-        one, turn = cast("Participant", strand), self.turn
-        if not turn.is_on or turn.lock._is_owned() or one.state == OVER:  # noqa: SLF001 - as above
-            return None
-        if turn.running is not one and not one.is_lent:
-            self._gate(one)
-        while True:
-            with turn.lock:
-                one.is_lent = False
-                wait.is_told, one.wait, one.base = False, wait, self.base(one)
-                register(one, wait)  # before it is tried once more, so that no release is missed
-                if wait.attempt():
-                    one.wait = None
-                    unregister(one, wait)
-                    return True
-                _acquire(one.wake, False)
-                one.state = SLEEPING if wait.is_timed else BLOCKING
-                if wait.is_timed:
-                    turn.strategy.is_set(Key(f"{one.base}~", 0), wait.left or 0.0)
-                turn.release(one)
-            try:
-                self._await_release(one, wait)
-            finally:
-                one.wait = None
-                unregister(one, wait)
-            if turn.is_over:
-                return None
-            if wait.attempt():
-                return True
-            if wait.is_over:
-                return False
-
-    def sleep(self, strand: Strand, real: Callable[[float], Any], seconds: float) -> None:
-        """Let others have the turn while a participant sleeps.
-
-        In a replay, its time passes where it passed in the recording; elsewhere it really sleeps.
-        """
-        one, turn, wait = cast("Participant", strand), self.turn, Wait(bool, seconds=seconds)
-        if turn.strategy.is_led or not turn.is_on or turn.lock._is_owned():  # noqa: SLF001 - as above
-            if self.wait(one, wait) is None:
-                real(wait.left or 0.0)
-            return
-        if turn.running is not one and not one.is_lent:
-            self._gate(one)
-        with turn.lock:
-            one.is_lent, one.base, one.wait = False, self.base(one), wait
-        self.leave_turn(one, SLEEPING)
-        before, HERE.is_internal = HERE.is_internal, True
-        try:
-            real(seconds)
-        finally:
-            HERE.is_internal = before
-            with turn.lock:
-                one.wait = None
-                if one.offered is None and turn.running is not one and not turn.is_over:
-                    self._offer(one, "~")
-            self._block(one)
-
-    def _await_release(self, one: Participant, wait: Wait) -> None:
-        turn = self.turn
-        while one.offered is None and turn.running is not one and not (turn.is_over or one.is_lent):
-            left = wait.left
-            if left == 0.0 and not turn.strategy.is_led:
-                wait.expire()
-                with turn.lock:
-                    if one.offered is None:
-                        self._offer(one, "~")
-                break
-            seconds = [part for part in (left or None, turn.pause(), _ATTEMPT if wait.key else None) if part]
-            if not _acquire(one.wake, True, min(seconds, default=-1)) and one.offered is None:
-                self._looks_ready(one, wait)
-            turn.look()
-        if not one.is_lent:
-            self._block(one)
-
-    def _looks_ready(self, one: Participant, wait: Wait) -> None:
-        """Go on by what C code has released, which tells nobody."""
-        wait.times_ready = wait.times_ready + 1 if wait.key and wait.is_ready() else 0
-        if wait.times_ready > 1:
-            with self.turn.lock:
-                if one.offered is None and self.turn.running is not one:
-                    self._offer(one)
-
-    def told(self, strand: Strand, *, is_left_out: bool = False) -> None:
-        """Let a participant go on, as what it waits for is released."""
-        one = cast("Participant", strand)
-        with self.turn.lock:
-            if one.wait is None or one.offered is not None or one.state not in (BLOCKING, SLEEPING):
-                return
-            if is_left_out:  # it works for a call, or for an object that is deleted, until it waits again
-                one.is_lent, one.state = True, AWAY
-                wake(one)
-            else:
-                self._offer(one)
-
-    def expire(self, key: Key) -> bool:
-        """Let the time of a wait pass, if that is what comes next."""
-        for one in self._sleeping():
-            if key.base == f"{one.base}~":
-                one.wait.expire()
-                self._offer(one, "~")
-                return True
-        return False
-
-    passes_to = expire
-
-    def passes_to_first(self) -> bool:
-        """Let the time of a wait pass, the shortest first; return false if there is none."""
-        first = min(self._sleeping(), key=lambda one: (one.wait.left or 0.0, one.number), default=None)
-        return first is not None and self.expire(Key(f"{first.base}~", 0))
-
-    def seeks(self, _: Key) -> bool:
-        """Return False: no generators belong to threads."""
-        return False
-
-    def live_timers(self) -> list[Key]:
-        """Return the waits whose time has still to pass."""
-        return [Key(f"{one.base}~", 0) for one in self._sleeping()]
-
-    def _sleeping(self) -> list[Participant]:
-        """Return those that wait for a time to pass."""
-        live = list(self.turn.live.values())
-        return [one for one in live if one.state == SLEEPING and one.offered is None and one.wait is not None]
-
-    def _is_due(self) -> bool:
-        return any(self._due())
-
-    def _due(self) -> Iterator[Participant]:
-        return (one for one in self._sleeping() if one.wait.left == 0.0)
-
-    def _expire_due(self) -> Key | None:
-        for one in self._due():
-            one.wait.expire()
-            self._offer(one, "~")
-            return one.offered
-        return None
 
     def leave_turn(self, strand: Strand, state: int) -> None:
         """Let others have the turn."""
@@ -458,22 +320,21 @@ class Participants:
                     strand.is_held = was_held
             return
         if strand is None:
-            with self._unordered.strange(self._is_anybody_active):
+            with self.unordered.strange(self._is_anybody_active):
                 yield
             return
         was_out, strand.is_out = strand.is_out, strand.is_out or leaves
         was_real, strand.is_real = strand.is_real, strand.is_real or is_real
         if leaves and not was_out:
             self.leave_turn(strand, AWAY)
+        beside: AbstractContextManager[None] = nullcontext()
+        if strand.is_loose:
+            beside = self.unordered.strange(lambda: self._is_anybody_beside(strand), strand.label)
         try:
-            with self._taking_work(strand) if strand.is_loose else nullcontext():
+            with beside:
                 yield
         finally:
             strand.is_out, strand.is_real = was_out, was_real
-
-    def _taking_work(self, strand: Strand) -> AbstractContextManager[None]:
-        """While inside, a thread makes a call that takes its work in no fixed order."""
-        return self._unordered.strange(lambda: self._is_anybody_beside(strand), strand.label)
 
     def _is_anybody_beside(self, strand: Strand) -> bool:
         """Return whether the program goes on beside such a thread."""
@@ -485,18 +346,6 @@ class Participants:
         if len(self.turn.live) > 1:
             return self.turn.running is not None
         return root is not None and not root.rests and not is_waiting(root)
-
-    def has_ready_file(self) -> None:
-        """Note that a loop told the program that a file was ready."""
-        self._unordered.has_ready_file()
-
-    def signal_came(self) -> None:
-        """Note that a signal came to a handler of the program."""
-        self._unordered.signal_came()
-
-    def effect_came(self) -> None:
-        """Note that a call had an effect while the program had steps to make."""
-        self._unordered.effect_came()
 
     def acts(self) -> None:
         """Let others have the turn: the call acts outside, so a replay serves it."""
@@ -518,26 +367,179 @@ class Participants:
             yield
         finally:
             HERE.is_internal = before
-            self._gate(one)
+            self.take_turn(one)
 
     @contextmanager
-    def sleeping(self) -> Iterator[Callable[[], None]]:
+    def sleeping(self, begins: Callable[[Callable[[], None]], object]) -> Iterator[None]:
         """Let the caller's thread wait inside until a time has passed in a loop.
 
-        Yields:
-            A function to call when it has: from then on, the thread is about to come to something.
+        Args:
+            begins: Sets the timer, before the thread counts as waiting: else time might pass to a later one. It gets a
+                function to call once it has passed: from then on, the thread is about to come to something.
         """
         one = self.mine()
 
-        def comes() -> None:
+        def becomes(state: int) -> None:
             if one is not None:
-                self.leave_turn(one, AWAY)
+                self.leave_turn(one, state)
 
-        if one is not None:
-            self.leave_turn(one, BLOCKING)
+        begins(lambda: becomes(AWAY))
+        becomes(BLOCKING)
         before, HERE.is_internal = HERE.is_internal, True
         try:
-            yield comes
+            yield
         finally:
             HERE.is_internal = before
-            comes()
+            becomes(AWAY)
+
+
+class Waits:
+    """The waits of the threads of a session: for each other, and for times, so that this is one of its clocks.
+
+    Args:
+        threads: The threads.
+    """
+
+    def __init__(self, threads: Participants) -> None:
+        self._threads = threads
+        self._turn = threads.turn
+        self._turn.is_due, self._turn.expire = lambda: bool(self._due()), self._expire_due
+
+    def wait(self, strand: Strand, wait: Wait) -> bool | None:
+        """Let others have the turn until a participant gets what it waits for.
+
+        Returns:
+            Whether it got it before its time had passed; `None` if it has to wait by itself.
+        """
+        one, turn = cast("Participant", strand), self._turn
+        if not turn.is_on or turn.lock._is_owned() or one.state == OVER:  # noqa: SLF001 - as above
+            return None
+        if turn.running is not one and not one.is_lent:
+            self._threads.take_turn(one)
+        while True:
+            with turn.lock:
+                one.is_lent = False
+                wait.is_told, one.wait, one.base = False, wait, self._threads.base(one)
+                register(one, wait)  # before it is tried once more, so that no release is missed
+                if wait.attempt():
+                    one.wait = None
+                    unregister(one, wait)
+                    return True
+                _acquire(one.wake, False)
+                one.state = SLEEPING if wait.is_timed else BLOCKING
+                if wait.is_timed:
+                    turn.strategy.is_set(Key(f"{one.base}~", 0), wait.left or 0.0)
+                turn.release(one)
+            try:
+                self._await_release(one, wait)
+            finally:
+                one.wait = None
+                unregister(one, wait)
+            if turn.is_over:
+                return None
+            if wait.attempt():
+                return True
+            if wait.is_over:
+                return False
+
+    def sleep(self, strand: Strand, real: Callable[[float], Any], seconds: float) -> None:
+        """Let others have the turn while a participant sleeps.
+
+        In a replay, its time passes where it passed in the recording; elsewhere it really sleeps.
+        """
+        one, turn, wait = cast("Participant", strand), self._turn, Wait(bool, seconds=seconds)
+        if turn.strategy.is_led or not turn.is_on or turn.lock._is_owned():  # noqa: SLF001 - as above
+            if self.wait(one, wait) is None:
+                real(wait.left or 0.0)
+            return
+        if turn.running is not one and not one.is_lent:
+            self._threads.take_turn(one)
+        with turn.lock:
+            one.is_lent, one.base, one.wait = False, self._threads.base(one), wait
+        self._threads.leave_turn(one, SLEEPING)
+        before, HERE.is_internal = HERE.is_internal, True
+        try:
+            real(seconds)
+        finally:
+            HERE.is_internal = before
+            with turn.lock:
+                one.wait = None
+                if one.offered is None and turn.running is not one and not turn.is_over:
+                    self._threads.offer(one, "~")
+            self._threads.block(one)
+
+    def _await_release(self, one: Participant, wait: Wait) -> None:
+        turn = self._turn
+        while one.offered is None and turn.running is not one and not (turn.is_over or one.is_lent):
+            left = wait.left
+            if left == 0.0 and not turn.strategy.is_led:
+                wait.expire()
+                with turn.lock:
+                    if one.offered is None:
+                        self._threads.offer(one, "~")
+                break
+            seconds = [part for part in (left or None, turn.pause(), _ATTEMPT if wait.key else None) if part]
+            if not _acquire(one.wake, True, min(seconds, default=-1)) and one.offered is None:
+                self._looks_ready(one, wait)
+            turn.look()
+        if not one.is_lent:
+            self._threads.block(one)
+
+    def _looks_ready(self, one: Participant, wait: Wait) -> None:
+        """Continue by what C code has released, which tells nobody."""
+        wait.times_ready = wait.times_ready + 1 if wait.key and wait.is_ready() else 0
+        if wait.times_ready > 1:
+            with self._turn.lock:
+                if one.offered is None and self._turn.running is not one:
+                    self._threads.offer(one)
+
+    def told(self, strand: Strand, *, is_left_out: bool = False) -> None:
+        """Let a participant go on, as what it waits for is released."""
+        one = cast("Participant", strand)
+        with self._turn.lock:
+            if one.wait is None or one.offered is not None or one.state not in (BLOCKING, SLEEPING):
+                return
+            if is_left_out:  # it works for a call, or for an object that is deleted, until it waits again
+                one.is_lent, one.state = True, AWAY
+                wake(one)
+            else:
+                self._threads.offer(one)
+
+    def expire(self, key: Key) -> bool:
+        """Let the time of a wait pass, if that is what comes next."""
+        for one in self._sleeping():
+            if key.base == f"{one.base}~":
+                one.wait.expire()
+                self._threads.offer(one, "~")
+                return True
+        return False
+
+    passes_to = expire
+
+    def passes_to_first(self) -> bool:
+        """Let the time of a wait pass, the shortest first; return false if there is none."""
+        first = min(self._sleeping(), key=lambda one: (one.wait.left or 0.0, one.number), default=None)
+        return first is not None and self.expire(Key(f"{first.base}~", 0))
+
+    def seeks(self, _: Key) -> bool:
+        """Return False: no generators belong to threads."""
+        return False
+
+    def live_timers(self) -> list[Key]:
+        """Return the waits whose time has still to pass."""
+        return [Key(f"{one.base}~", 0) for one in self._sleeping()]
+
+    def _sleeping(self) -> list[Participant]:
+        """Return those that wait for a time to pass."""
+        live = list(self._turn.live.values())
+        return [one for one in live if one.state == SLEEPING and one.offered is None and one.wait is not None]
+
+    def _due(self) -> list[Participant]:
+        return [one for one in self._sleeping() if one.wait.left == 0.0]
+
+    def _expire_due(self) -> Key | None:
+        for one in self._due():
+            one.wait.expire()
+            self._threads.offer(one, "~")
+            return one.offered
+        return None

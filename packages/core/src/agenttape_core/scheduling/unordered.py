@@ -23,6 +23,7 @@ class Unordered:
 
     def __init__(self, recorded: str, *, is_replay: bool, is_noted: bool, tell: Callable[[str], object]) -> None:
         self._loose = Loose(recorded, is_replay=is_replay, tell=tell)
+        self._alone = ALONE if recorded else ()
         self._is_noted = is_noted
         self._tell = tell
         self._older: OlderThreads | None = None
@@ -33,7 +34,7 @@ class Unordered:
 
     def enter(self) -> None:
         """Begin: the session does."""
-        for label in ALONE:
+        for label in self._alone:
             self._loose.begins(label)
         self._older = OlderThreads()
 

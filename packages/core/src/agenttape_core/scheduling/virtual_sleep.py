@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError
@@ -61,13 +62,14 @@ def _work() -> Work:
 def _sleep_in_thread(work: Work, seconds: float) -> None:
     room, woken = work.room, threading.Event()
 
-    with room.owner.strands.sleeping() as comes:
-
+    def begins(comes: Callable[[], None]) -> None:
         def wake() -> None:
             comes()
             woken.set()
 
         room.post(functools.partial(room.sleeps, seconds, wake))
+
+    with room.owner.strands.sleeping(begins):
         for _ in range(_MOST_LOOKS):
             if woken.wait(_LOOK) or not room.loop.is_running():
                 return

@@ -94,7 +94,7 @@ def released(key: int, *, is_left_out: bool = False) -> None:
     wait = strand.wait
     if wait is not None and wait.key == key:
         wait.is_told = True
-        strand.strands.told(strand, is_left_out=is_left_out)
+        strand.strands.waits.told(strand, is_left_out=is_left_out)
 
 
 def taking_part() -> Strand | None:
@@ -119,7 +119,7 @@ def sleep_in_turn(real: Callable[[float], Any], seconds: float) -> None:
     if strand is None or not isinstance(seconds, int | float) or not 0 <= seconds < _LONGEST:
         real(seconds)
         return
-    strand.strands.sleep(strand, real, seconds)
+    strand.strands.waits.sleep(strand, real, seconds)
 
 
 _LONGEST = 1e6
