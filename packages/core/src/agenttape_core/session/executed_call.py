@@ -335,7 +335,7 @@ class ExecutedCall(Call):
         if isinstance(error, CancelledError) and is_cancellation_requested():
             return self.cancelled()
         with self.session.latch:
-            return self._record(Outcome(status="raised", error=self._redacted(error)))
+            return self._record(Outcome(status="raised", error=_redacted(self, error)))
 
     def cancelled(self, chunks: Sequence[Plain] | None = None) -> None:
         """Record that the call was cancelled before it ended.
@@ -365,14 +365,9 @@ class ExecutedCall(Call):
         if isinstance(error, CancelledError) and is_cancellation_requested():
             return self.cancelled(chunks)
         with self.session.latch:
-            record = self._redacted(error) if error is not None else None
+            record = _redacted(self, error) if error is not None else None
             redacted = self.session.redactor.chunks(list(chunks))
             return self._record(Outcome(status="streamed", chunks=redacted, ended=ended, error=record, usage=usage))
-
-    def _redacted(self, error: Failure) -> RecordedError:
-        record = record_error(error, self.session.codec)
-        plain = IdMap(list(self.error_ids), list(self.error_ids.values())).value(record.model_dump())
-        return RecordedError.model_validate(self.session.redactor.value(plain))
 
     def ran(self) -> None:
         """End a call that is not recorded: a replay runs its code, as it did nothing but what a program does."""
@@ -382,8 +377,8 @@ class ExecutedCall(Call):
     def _record(self, outcome: Outcome) -> None:
         part = self.settle(outcome) if self.settle is not None else None
         if part is not None and part.outcome is not None:
-            outcome = part.outcome
-            self.offsets, self.effects = part.seen_from(self.began)
+            outcome, later = part.outcome, (part.began - self.began) * 1000
+            self.offsets, self.effects = [offset + later for offset in part.offsets], part.effects
         if self.whole is not None:
             self.outcome = outcome
             self._is_over()
@@ -393,11 +388,6 @@ class ExecutedCall(Call):
             _note_otherwise(self, self.found.number, outcome)
         else:
             self._keep(outcome)
-
-    def seen_from(self, began: float) -> tuple[list[float], list[Effect]]:
-        """Return the times of its chunks, and its effects, as those of a call that began at another moment."""
-        since = (self.began - began) * 1000
-        return [offset + since for offset in self.offsets], self.effects
 
     def _keep(self, outcome: Outcome) -> None:
         with _KEEPING:  # the end of the session may be that of a call in a thread
@@ -439,6 +429,12 @@ def _whole(call: ExecutedCall, outcome: Outcome) -> Outcome:
     effects = redacted_effects(call.effects, redactor)
     changed = redactor.value(arguments) if arguments else {}
     return outcome.model_copy(update={"effects": effects, "given_up": call.abandoned, "arguments": changed})
+
+
+def _redacted(call: ExecutedCall, error: Failure) -> RecordedError:
+    record = record_error(error, call.session.codec)
+    plain = IdMap(list(call.error_ids), list(call.error_ids.values())).value(record.model_dump())
+    return RecordedError.model_validate(call.session.redactor.value(plain))
 
 
 def _timing(call: ExecutedCall, now: float) -> Timing:

@@ -289,11 +289,6 @@ class Report:
         return tuple(self._landed)
 
     @property
-    def has_landed(self) -> bool:
-        """True if a change has landed."""
-        return bool(self._landed)
-
-    @property
     def departed(self) -> tuple[Departure, ...]:
         """The calls that are not as they were recorded, in the order of the run; empty where nothing was changed."""
         return tuple(self._departed)

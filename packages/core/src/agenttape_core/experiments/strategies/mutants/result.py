@@ -79,9 +79,6 @@ def _cut(text: str) -> str:
 _MOST = 40
 
 
-_SHOWN_TESTS = 3
-
-
 @dataclass(frozen=True, slots=True)
 class Judged:
     """The verdict on one mutant.
