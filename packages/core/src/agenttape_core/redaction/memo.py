@@ -51,3 +51,7 @@ class Memo:
                 if self._size > self._capacity:
                     self._old, self.young, self._size = self.young, {}, len(text) + 64
                 self.young[text] = result
+
+
+PLAIN = Memo(capacity=2_000_000)
+"""Texts in which the detectors met nothing. The prompts and tools of a program are the same in all of its sessions."""

@@ -18,7 +18,7 @@ from agenttape_core.redaction.detection.personal import find_emails, find_number
 from agenttape_core.redaction.detection.runs import find_keys
 from agenttape_core.redaction.detection.tables import TABLES
 from agenttape_core.redaction.detection.views import LONG, View, holds
-from agenttape_core.redaction.memo import Memo
+from agenttape_core.redaction.memo import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _SHORTEST = 4
 """No detector of ours finds anything in a shorter text."""
 _MAX_PLAIN = 4_096
-_plain = Memo(capacity=2_000_000)
-"""Texts in which the detectors met nothing. The prompts and tools of a program are the same in all of its sessions."""
 
 
 class Scanner:
@@ -67,7 +65,7 @@ class Scanner:
         """
         # Then the detectors find the same for all scanners; and what is longer is seldom the same in two sessions.
         is_shared = not strict and not self._own and len(text) <= _MAX_PLAIN
-        is_plain = is_shared and _plain.get(text) is not None
+        is_plain = is_shared and PLAIN.get(text) is not None
         if is_plain and not self._rules and self._places is None:
             return []
         normal = normalised(text)
@@ -80,7 +78,7 @@ class Scanner:
             met: list[object] = []
             found += self._detected(text, view, met, strict=strict)
             if is_shared and not met:
-                _plain.put(text, "")
+                PLAIN.put(text, "")
         if self._rules and normal.text != text:
             found[:0] = self._ruled(View(Normal(text)))  # what a rule spells is meant as it stands, too
         return without_overlaps(found) if found else found

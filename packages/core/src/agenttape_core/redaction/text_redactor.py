@@ -16,7 +16,7 @@ from agenttape_core.redaction.detection.values import is_placeholder
 from agenttape_core.redaction.detection.views import View
 from agenttape_core.redaction.everywhere import Everywhere, told
 from agenttape_core.redaction.forms import form_of, is_example, is_pseudonym
-from agenttape_core.redaction.memo import Memo
+from agenttape_core.redaction.memo import PLAIN, Memo
 from agenttape_core.redaction.places import Places, Writing
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of
 from agenttape_core.redaction.recognition import unsparing_scanner
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from agenttape_core.schema import Plain
 
 _MAX_KEYS = 10_000
+_harmless: set[str] = set()
+"""The keys that are harmless to all redactors without rules of the user: the same few in all sessions of a program."""
 _AT_ONCE = 3
 """Fewer texts are searched one by one."""
 _NO_PLACES = Places({})
@@ -41,6 +43,7 @@ _ARMOUR = "-----BEGIN "
 _AROUND = Lazy(r"-----(?:BEGIN|END) [A-Z0-9 ]{1,50}-----|\\{1,4}[nrt]")
 """Text that may stand around the one secret of a value: PEM armour, and line breaks as JSON writes them."""
 _TYPED = frozenset({"$str", "$uuid", "$decimal"})
+_SLASHES = frozenset("/%\uff0f\uff05")
 UNCHANGED = ""
 """Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""
 
@@ -87,7 +90,9 @@ class TextRedactor:
             self._pseudonyms.expect(self.places.writings)
         self._memo = Memo()
         self._bytes_memo = Memo()
-        self.harmless_keys: set[str] = set()
+        self._has_own = bool(rules or self.off or self.places.is_plain or not forms)
+        """True if it may judge a text in which the detectors meet nothing otherwise than others do."""
+        self.harmless_keys: set[str] = set() if self._has_own else _harmless
 
     @cached_property
     def _scanner(self) -> Scanner:
@@ -116,6 +121,10 @@ class TextRedactor:
             return text
         kept = self._memo.young.get(text)
         if kept is None and (kept := self._memo.get(text)) is None:
+            # No place is in a text without a slash, however it is escaped.
+            if not self._has_own and text in PLAIN.young and text.isascii() and not ("/" in text or "%" in text):
+                self._memo.put_all((text,), UNCHANGED)
+                return text
             spans = self.spans(text)
             kept = render(text, spans) if spans else UNCHANGED
             self._memo.put(text, kept)
@@ -179,6 +188,8 @@ class TextRedactor:
         kind = self._denied(name)
         # The key `value` is judged by its neighbours, a suspicious one by its value; see `walk.denied_kind`.
         harmless = kind is None and name != "value" and name not in TELLING and demand_of(name) is None
+        # Nor is a place, which is another in each session.
+        harmless = harmless and (self._has_own or _SLASHES.isdisjoint(name))
         if harmless and len(self.harmless_keys) < _MAX_KEYS and self.text(name) is name:
             self.harmless_keys.add(name)
         return kind
