@@ -1,9 +1,8 @@
-"""Orders of events, threads and loops at once; those that a replay doesn't keep yet need the engine of issue 33."""
+"""Orders of events, threads and loops at once: a replay keeps them."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,15 @@ from agenttape_core import boundary, use_cassette
 REPLAYS = 6
 
 
-def equal_or_reported(path: Path, run: Any) -> None:
-    """Record a program, and replay it several times: each replay is equal, or its report says that it isn't."""
+def are_equal(path: Path, run: Any) -> None:
+    """Record a program, and replay it several times: each replay is equal, and reports nothing."""
     with use_cassette(path, mode="all"):
         recorded = run()
     for _ in range(REPLAYS):
         with use_cassette(path) as replay:
             found = run()
-        assert found == recorded or replay.report.disorder
+        assert found == recorded
+        assert replay.report.disorder == replay.report.unseen == ()
 
 
 class Model(GenericFakeChatModel):
@@ -80,8 +80,6 @@ def announce(text: str) -> str:
     return text
 
 
-# Not strict: about one recording in three has two events in one round of the loop.
-@pytest.mark.xfail(strict=False, reason="#33: events between two calls of one round come in another order")
 @pytest.mark.parametrize("handler", [Sync, Async])
 def test_custom_events_of_parallel_tools(handler: Any, tmp_path: Path) -> None:
     """Events that two replayed tools dispatch come in the recorded order, between the starts and ends of both."""
@@ -95,7 +93,7 @@ def test_custom_events_of_parallel_tools(handler: Any, tmp_path: Path) -> None:
         asyncio.run(agent.ainvoke(inputs, {"callbacks": [seen]}))
         return seen.names  # type: ignore[no-any-return]
 
-    equal_or_reported(tmp_path / "c.yaml", run)
+    are_equal(tmp_path / "c.yaml", run)
 
 
 DELAYS = [0.01, 0.0102, 0.02, 0.0202]
@@ -108,10 +106,8 @@ async def look(number: int) -> int:
     return number
 
 
-# Not strict: it depends on how close together two answers come. It fails in about half of the replays.
-@pytest.mark.xfail(strict=False, reason="#33: calls that end in one step of the loop are replayed in two")
 def test_loop_and_threads_write_to_one_list(tmp_path: Path) -> None:
-    """What a loop and its threads append to one list comes in the recorded order, or the report says so."""
+    """What a loop and its threads append to one list comes in the recorded order."""
 
     def run() -> list[Any]:
         out: list[Any] = []
@@ -128,13 +124,11 @@ def test_loop_and_threads_write_to_one_list(tmp_path: Path) -> None:
         asyncio.run(main())
         return out
 
-    equal_or_reported(tmp_path / "c.yaml", run)
+    are_equal(tmp_path / "c.yaml", run)
 
 
-# Not strict: before Python 3.13 it passes.
-@pytest.mark.xfail(sys.version_info >= (3, 13), strict=False, reason="#33: threads alone are replayed in another order")
 def test_threads_write_to_one_list(tmp_path: Path) -> None:
-    """What threads of a loop append to one list comes in the recorded order, or the report says that it doesn't."""
+    """What threads of a loop append to one list comes in the recorded order."""
 
     def run() -> list[int]:
         out: list[int] = []
@@ -149,12 +143,11 @@ def test_threads_write_to_one_list(tmp_path: Path) -> None:
         asyncio.run(main())
         return out
 
-    equal_or_reported(tmp_path / "c.yaml", run)
+    are_equal(tmp_path / "c.yaml", run)
 
 
-@pytest.mark.xfail(strict=False, reason="#33: uvloop is not followed, and no report names it")
 def test_agents_on_uvloop(tmp_path: Path) -> None:
-    """Three agents with a sync and an async tool on uvloop replay in the recorded order, or the report names uvloop."""
+    """Three agents with a sync and an async tool on uvloop replay in the recorded order."""
     uvloop = pytest.importorskip("uvloop")
 
     @tool
@@ -194,4 +187,5 @@ def test_agents_on_uvloop(tmp_path: Path) -> None:
         with use_cassette(tmp_path / "c.yaml") as replay:
             found = run()
         assert not replay.report.disorder or any("uvloop" in line for line in replay.report.disorder)
-        assert found == recorded or replay.report.disorder
+        assert found == recorded
+        assert replay.report.disorder == replay.report.unseen == ()
