@@ -106,6 +106,8 @@ def test_samples_keep_the_format(suffix: str, baseline: int, samples: int, capsy
     capsys.readouterr()
     assert run(["ls", "kept", "--json"]) == 0
     assert [row["interactions"] for row in json.loads(capsys.readouterr().out)] == [1] * len(wanted)
+    assert run(["ls", "--json"]) == 0
+    assert [row["path"] for row in json.loads(capsys.readouterr().out)] == [f"cassettes/one.v2{suffix}"]
     for path in Path("kept").iterdir():
         assert [call.kind for call in open_cassette(path).interactions()] == ["chat"]
     assert len({one["run_id"] for one in found}) == len(wanted)

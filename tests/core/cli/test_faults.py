@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.experiments import faults
 
 from .conftest import Ended
 
@@ -48,6 +51,13 @@ def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> 
     found: Ended = command("lab", "faults", "--json", "--kinds=timeout,tool_error", "--report=faults.xml", "test_it.py")
     assert (found.code, found.json["tests"][0]["counts"]) == (1, {"silent": 1, "raised": 1})
     key = open_cassette(cassette).preface.redaction.key
+    one: Ended = command("lab", "faults", "--json", "--kinds=tool_error", "--call=ask", "test_it.py")
+    assert one.json["tests"][0]["counts"] == {"raised": 1}
+    assert faults("test_it.py::test_a", kinds=["timeout"], call=["ask"]).count() == {"silent": 1}
+    with pytest.raises(ConfigurationError, match=r"call=\{'aks'\}: no recorded call .* there are ask"):
+        faults("test_it.py::test_a", call=["aks"])
+    for name in ("agent", "test_it"):  # others have modules of these names
+        sys.modules.pop(name, None)
     assert not [text for text in (found.out, (folder / "faults.xml").read_text()) if key in text]
 
 

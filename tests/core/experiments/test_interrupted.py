@@ -96,7 +96,7 @@ def test_shrink(cassette: Path) -> None:
 
 def test_flaky(cassette: Path) -> None:
     """The parts that were varied are shown."""
-    found: Any = flaky(answer, cassette, samples=3, surroundings=0, on_run=after(5))
+    found: Any = flaky(answer, cassette, samples=3, processes=0, on_run=after(5))
     assert [lane.part for lane in found.lanes] == ["code"]
     assert "interrupted: not all parts were tried" in found.notes
 

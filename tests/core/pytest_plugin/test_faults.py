@@ -78,6 +78,8 @@ def test_matrix(recorded: Project) -> None:
     assert found["test_own_session"][2, "empty"] == "assertion"
     assert found["test_own_session"][1, "timeout"] == "raised"
     assert {path: path.read_bytes() for path in recorded.path.rglob("*.yaml")} == before
+    some = matrices(recorded, "--cassette-lab=faults:kinds=timeout,timeout:always,call=look_up")
+    assert {number for number, _ in some["test_careful"]} == {2}, "the selector of calls holds"
 
 
 def test_text(recorded: Project) -> None:

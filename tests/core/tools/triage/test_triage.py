@@ -94,7 +94,7 @@ def recorded(flaky: str) -> Parts:
 def test_the_culprit(part: str, verdict: str) -> None:
     """Whichever part is flaky is named, and no other; of a flaky code, nothing else is tried."""
     parts = recorded(part)
-    found = flaky(parts.run, "c", samples=4, max_usd=1, tools=["look_up"], judge="judge", surroundings=0)
+    found = flaky(parts.run, "c", samples=4, max_usd=1, live=["look_up"], judge="judge", processes=0)
     assert found.verdict == verdict, str(found)
     if part == "code":
         assert [lane.part for lane in found.lanes] == ["code"]
@@ -132,7 +132,7 @@ def test_the_order(project: Path) -> None:
 
     with use_cassette("c", mode="all"):
         asyncio.run(run())
-    found = flaky(run, "c", samples=2, surroundings=0, tools=[])
+    found = flaky(run, "c", samples=2, processes=0, live=[])
     assert found.verdict == "order", str(found)
     assert "tool search: not tried, as it is not among the tools that may be executed" in str(found)
 
@@ -140,7 +140,7 @@ def test_the_order(project: Path) -> None:
 def test_nothing_is_asked_without_a_limit(project: Path) -> None:
     """Without a limit no model is asked, and no tool that is not known to do nothing outside."""
     parts = recorded("model")
-    found = flaky(parts.run, "c", samples=2, surroundings=0)
+    found = flaky(parts.run, "c", samples=2, processes=0)
     assert [lane.skipped.partition(":")[0] for lane in found.lanes if lane.part in {"model", "together"}] == [
         "as models are asked only within a limit"
     ] * 2
@@ -151,7 +151,7 @@ def test_nothing_is_asked_without_a_limit(project: Path) -> None:
 def test_the_limit_is_kept() -> None:
     """A lane ends where the next call would cost more than is left, and says so."""
     parts = recorded("none")
-    found = flaky(parts.run, "c", samples=5, max_usd=0.0025, surroundings=0)
+    found = flaky(parts.run, "c", samples=5, max_usd=0.0025, processes=0)
     model = next(lane for lane in found.lanes if lane.part == "model")
     assert model.skipped == "the limit of the cost was reached"
     assert len(parts.asked) - parts.asked.count("tool") == 2
@@ -179,7 +179,7 @@ def test_the_surroundings(project: Path) -> None:
     program: Any = program_of("desk_of_triage.py:run")
     with use_cassette("c", mode="all"):
         program.function()
-    found = flaky(program, "c", samples=1, surroundings=2)
+    found = flaky(program, "c", samples=1, processes=2)
     assert found.culprits == [], str(found)
     assert len(found.lanes[0].samples) == 3
 
@@ -188,7 +188,7 @@ def test_the_surroundings(project: Path) -> None:
     ("options", "problem"),
     [
         ({"samples": 0}, "expected the number of samples of each lane, at least 1"),
-        ({"tools": ["fly"]}, "holds no call of fly; there are gpt, judge, look_up"),
+        ({"live": ["fly"]}, "holds no call of fly; there are gpt, judge, look_up"),
         ({"judge": "jury"}, "holds no call of jury"),
         ({"max_usd": -1}, "expected a limit in US dollars"),
     ],

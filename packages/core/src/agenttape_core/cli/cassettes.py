@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path, PurePath
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import click
 
 from agenttape_core.cli.named import alike, may_be_cassette, named
-from agenttape_core.errors import CassetteNotFoundError, shown_path
+from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import SUFFIXES, Cassette, is_cassette, is_derived, open_cassette, read_cassette, stem_of
@@ -59,8 +60,24 @@ def found_in(paths: Sequence[str]) -> list[Found]:
 
 
 def runs_in(paths: Sequence[str]) -> list[Found]:
-    """Return the cassettes of runs that paths mean, as `found_in` does. A derived one counts only if it's named."""
-    return [found for found in found_in(paths) if found.shown in paths or not is_derived(found.shown)]
+    """Return the cassettes of runs that paths mean, as `found_in` does.
+
+    A derived one counts only if it's named, or if its folder is, and there's nothing else in it.
+    """
+    runs: dict[str, Found] = {}
+    for path in paths or (".",):
+        found = found_in([path])
+        for each in [one for one in found if one.shown == path or not _is_derived(one)] or found:
+            runs.setdefault(each.shown, each)
+    return list(runs.values())
+
+
+def _is_derived(found: Found) -> bool:
+    if is_derived(found.shown):
+        return True
+    with suppress(CassetteError):  # whoever reads it reports that
+        return found.open().preface.derived_from is not None
+    return False
 
 
 def found_one(path: str) -> Found:

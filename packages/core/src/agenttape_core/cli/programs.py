@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agenttape_core.cli.hash_seed import pin_hash_seed
-from agenttape_core.errors import ConfigurationError
-from agenttape_core.experiments.program import program_of
+from agenttape_core.experiments.program import program_of, with_test
 
 if TYPE_CHECKING:
     from agenttape_core.experiments.program import Program
@@ -43,12 +42,6 @@ def with_program(target: str, work: Callable[[Program], Result], *, cassette: st
     with from_here():
         if "::" not in target:
             return with_its_seed(program_of(target))
-        try:
-            from agenttape_core.pytest_plugin.programs import with_test
-        except ModuleNotFoundError as error:
-            if error.name != "pytest":
-                raise
-            raise ConfigurationError("a test needs pytest, which is not installed") from None
         return with_test(target, with_its_seed)
 
 

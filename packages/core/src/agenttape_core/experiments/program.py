@@ -10,9 +10,11 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from agenttape_core.errors import (
     AgentTapeError,
@@ -31,6 +33,12 @@ from agenttape_core.schema import IndexRow, Interaction
 from agenttape_core.session import Session, current_session
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.target import Target, awaited, load, run_to_end, target_of
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+_TESTS = "agenttape_core.pytest_plugin.programs"
+"""The module that runs tests as programs. It's above this package, which knows it by its name only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,6 +499,43 @@ def _causes(program: Program, opening: Variation) -> list[str]:
             "in processes of its own it is the same: it keeps something from run to run in this one, as in a global"
         ]
     return [f"verify: {found.first.what}: {found.first.cause.name}: {found.first.cause.why}", found.first.cause.remedy]
+
+
+def with_test(target: str, work: Callable[[Program], Found]) -> Found:
+    """Do something with a test as a program: pytest is started, and collects it.
+
+    Args:
+        target: The id of the test.
+        work: Runs the test as often as it likes.
+
+    Raises:
+        ConfigurationError: If this is the id of no test or of several, or pytest isn't installed.
+    """
+    try:
+        tests = import_module(_TESTS)
+    except ModuleNotFoundError as error:
+        if error.name != "pytest":
+            raise
+        raise ConfigurationError("a test needs pytest, which is not installed") from None
+    found: Found = tests.with_test(target, work)
+    return found
+
+
+def takes_tests(experiment: Callable[Given, Found]) -> Callable[Given, Found]:
+    """Let an experiment take the id of a test as its target, too.
+
+    Args:
+        experiment: A function whose first argument is the target.
+    """
+
+    @wraps(experiment)
+    def run(*args: Given.args, **options: Given.kwargs) -> Found:
+        if args and isinstance(args[0], str) and "::" in args[0]:
+            others: Any = args[1:]
+            return with_test(args[0], lambda program: experiment(program, *others, **options))  # type: ignore[arg-type]
+        return experiment(*args, **options)
+
+    return run
 
 
 def recorded(

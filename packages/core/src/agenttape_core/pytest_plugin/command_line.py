@@ -125,7 +125,7 @@ def _samples(text: str) -> tuple[int, int]:
 
 
 EXPERIMENTS = {
-    "faults": ("kinds",),
+    "faults": ("kinds", "call"),
     "orders": ("runs", "seed"),
     "mutants": ("runs", "seed", "jobs", "only"),
     "model": ("model",),
@@ -143,6 +143,7 @@ def choose_experiments(config: pytest.Config) -> None:
     option = config.option
     option.faults = option.explore = option.adequacy = None
     option.explore_seed, option.cassette_drift, option.cassette_candidate = 7, False, []
+    option.fault_calls = ()
     for text in option.cassette_lab:
         name, _, rest = text.partition(":")
         if name not in EXPERIMENTS:
@@ -150,6 +151,7 @@ def choose_experiments(config: pytest.Config) -> None:
         given = _given(text, rest, EXPERIMENTS[name])
         if name == "faults":
             option.faults = given.get("kinds", "all")
+            option.fault_calls = tuple(given["call"].split(",")) if "call" in given else ()
         elif name == "orders":
             option.explore = _number(text, given.get("runs", "200"))
             option.explore_seed = _number(text, given.get("seed", "7"))

@@ -143,7 +143,7 @@ def try_faults(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.Stas
     matrices: list[FaultMatrix] = []
 
     def begin(run: Run, _: bool) -> Experiment[FaultMatrix]:
-        return experiment(item.nodeid, Variation(), run, kinds, known=known)
+        return experiment(item.nodeid, Variation(), run, kinds, known=known, call=item.config.option.fault_calls)
 
     for matrix in _driven(item, nextitem, key, begin):
         matrices.append(matrix)

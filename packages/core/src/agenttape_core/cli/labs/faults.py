@@ -27,6 +27,7 @@ _STOPPED = 2
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @with_cassette
 @click.option("--kinds", default="all", metavar="KINDS", help="Try only these, such as timeout,empty.")
+@click.option("--call", multiple=True, metavar="CALL", help="Let only these fail, by kind, name or node. Repeatable.")
 @with_resume
 @with_report
 def faults(
@@ -34,6 +35,7 @@ def faults(
     *,
     cassette: str | None,
     kinds: str,
+    call: tuple[str, ...],
     resume: str | None,
     reports: tuple[str, ...],
     as_json: bool,
@@ -52,22 +54,23 @@ def faults(
         chosen_kinds(chosen)
     path = recording_of(cassette)
     if path is None:
-        return finished(_of_tests(targets, kinds, resume), reports, as_json=as_json)
+        return finished(_of_tests(targets, kinds, call, resume), reports, as_json=as_json)
     if len(targets) != 1:
         raise click.UsageError("--cassette is for one function: name it, and nothing else")
     with progress_bar(None, "replaying") as advance:
 
         def work(program: Program) -> FaultMatrix:
-            return run_faults(program, path, chosen, resume=resume, on_run=advance)
+            return run_faults(program, path, chosen, call=call, resume=resume, on_run=advance)
 
         found = FaultMatrices((with_program(targets[0], work, cassette=path),))
     return finished(found, reports, as_json=as_json)
 
 
-def _of_tests(tests: tuple[str, ...], kinds: str, resume: str | None) -> FaultMatrices:
+def _of_tests(tests: tuple[str, ...], kinds: str, call: tuple[str, ...], resume: str | None) -> FaultMatrices:
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         file = Path(folder) / "faults.json"
-        options = [f"--cassette-lab=faults:{kinds}", f"--cassette-report={file}"]
+        calls = f",call={','.join(call)}" if call else ""
+        options = [f"--cassette-lab=faults:kinds={kinds}{calls}", f"--cassette-report={file}"]
         options += [f"--cassette-resume={resume}"] if resume is not None else []
         ended = run_pytest(tests, options, quietly=True, until_it_ends=True)
         if ended.returncode not in {OK, FINDINGS, _STOPPED} or not file.exists():

@@ -9,7 +9,7 @@ import click
 
 from agenttape_core.cli.labs import experiment, with_seed
 from agenttape_core.experiments.program import Program
-from agenttape_core.experiments.strategies.flaky import SAMPLES, SEED, SURROUNDINGS, Triage
+from agenttape_core.experiments.strategies.flaky import PROCESSES, SAMPLES, SEED, Triage
 from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
 
 
@@ -19,22 +19,21 @@ from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
     click.option(
         "--max-usd", type=float, metavar="DOLLARS", help="Let models cost so much at most; without it, none is called."
     ),
-    click.option("--live", "tools", multiple=True, metavar="TOOL", help="Let this tool be called. Repeatable."),
+    click.option("--live", multiple=True, metavar="TOOL", help="Let this tool be called. Repeatable."),
     click.option("--judge", metavar="NAME", help="The boundary that judges."),
     click.option(
         "--processes",
-        "surroundings",
-        default=SURROUNDINGS,
+        default=PROCESSES,
         show_default=True,
         metavar="N",
         help="Also replay N times in new processes.",
     ),
     with_seed(SEED),
 )
-def flaky(program: Program, path: Path | None, *, tools: tuple[str, ...], **given: Any) -> Triage:
+def flaky(program: Program, path: Path | None, *, live: tuple[str, ...], **given: Any) -> Triage:
     """Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.
 
     TARGET is the id of a test, module:function, or path/to/file.py:function. Each part varies alone, while all others
     are replayed: first what costs nothing, and models only with --max-usd. Exits with 1 if something has failed.
     """
-    return run_flaky(program, path, tools=tools or None, **given)
+    return run_flaky(program, path, live=live or None, **given)

@@ -68,7 +68,7 @@ def mutants(
             path,
             only=_words(only),
             source=source,
-            since=base,
+            base=base,
             runs=runs,
             seed=seed,
             mutant=mutant,

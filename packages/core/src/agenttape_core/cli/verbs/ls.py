@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from agenttape_core.cli.app import CASSETTE, OK
-from agenttape_core.cli.cassettes import Found, found_in, paths_argument
+from agenttape_core.cli.cassettes import Found, paths_argument, runs_in
 from agenttape_core.cli.output import print_json, print_table, print_text, progress, size_of, verb
 from agenttape_core.errors import CassetteError
 from agenttape_core.settings import load_settings
@@ -22,11 +22,11 @@ _HOUR, _DAY = 3600, 86400
 def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
     """List cassettes with their age, calls, tokens, cost and size.
 
-    Cassettes that cannot be read are listed with the reason; then the exit code is 3.
+    A derived cassette is listed if you name it, and one that can't be read with the reason; then the exit code is 3.
     """
     prices = load_prices(load_settings().prices)
     rows, broken = [], []
-    for found in progress(found_in(paths), "reading"):
+    for found in progress(runs_in(paths), "reading"):
         try:
             rows.append((found, overview_of(found.look(), prices)))
         except CassetteError as error:

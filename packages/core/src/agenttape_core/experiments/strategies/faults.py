@@ -10,13 +10,14 @@ from typing import Any, Literal, NamedTuple
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, adrive, drive, earlier
-from agenttape_core.experiments.program import Call, FunctionProgram, Program, Run, recorded, recording
+from agenttape_core.experiments.program import Call, FunctionProgram, Program, Run, recorded, recording, takes_tests
 from agenttape_core.experiments.strategies.fault_kinds import CONTROL, NOTE, FaultKind, chosen_kinds, with_controls
 from agenttape_core.interventions import Change
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.matching import bare_step
+from agenttape_core.matching import NO_CALLS, Key, Selector, bare_step, refuse_unselected
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Session, Source
+from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 
 MANY = 24
@@ -52,7 +53,9 @@ class Plan(NamedTuple):
     left_out: int
 
 
-def planned(source: Source, served: Iterable[int], kinds: Sequence[FaultKind], most: int = MANY) -> Plan:
+def planned(
+    source: Source, served: Iterable[int], kinds: Sequence[FaultKind], most: int = MANY, chosen: Selector = NO_CALLS
+) -> Plan:
     """Return the cells of a run.
 
     If there are many calls, the first and the last of each class stand for the others: calls of one kind and name at
@@ -63,12 +66,14 @@ def planned(source: Source, served: Iterable[int], kinds: Sequence[FaultKind], m
         served: The numbers of the calls that the run was served; others cannot fail.
         kinds: The kinds of faults.
         most: The number of calls up to which each fails.
+        chosen: The calls that may fail; without any, all.
     """
-    items = [source.interaction(number) for number in sorted(set(served))]
+    numbers = {row.number for row in (chosen.among(source.entries) if chosen else source.entries)}
+    items = [source.interaction(number) for number in sorted(numbers.intersection(served))]
     able = [item for item in items if any(kind.applies(item) for kind in kinds)]
-    chosen = able if len(able) <= most else _representatives(able)
-    cells = [Planned(kind, Call.of(item), kind.change(item)) for item in chosen for kind in kinds if kind.applies(item)]
-    return Plan(cells, len(able), len(able) - len(chosen))
+    tried = able if len(able) <= most else _representatives(able)
+    cells = [Planned(kind, Call.of(item), kind.change(item)) for item in tried for kind in kinds if kind.applies(item)]
+    return Plan(cells, len(able), len(able) - len(tried))
 
 
 def control_of(source: Source, served: Collection[int]) -> Mapping[int, Change]:
@@ -304,11 +309,13 @@ def _table(matrix: FaultMatrix) -> list[str]:
     return lines
 
 
+@takes_tests
 def faults(
     target: Callable[[], Any] | str | Program,
     cassette: str | Path | None = None,
     kinds: Iterable[str | FaultKind] | None = None,
     *,
+    call: Collection[Key] = (),
     most: int = MANY,
     resume: str | Path | None = None,
     on_run: Callable[[], object] | None = None,
@@ -322,6 +329,7 @@ def faults(
         target: The program: a function without arguments, or its name; a coroutine function is run to its end.
         cassette: The cassette, as `use_cassette` takes it; by default the program's own.
         kinds: The kinds of faults, or their names; by default all. `timeout:always` fails each attempt.
+        call: The calls that fail, by kind, name, node, address, number or pattern; by default all.
         most: The number of calls up to which each fails. Of more, the first and the last of each class do: those at
             addresses that differ in their numbers alone.
         resume: The report of an earlier run as JSON, whose cells are taken over.
@@ -330,12 +338,12 @@ def faults(
 
     Raises:
         CassetteError: If the cassette is not there, or cannot be read.
-        ConfigurationError: If there is no such kind, or the run is not the same again without a fault.
+        ConfigurationError: If there is no such kind or call, or the run is not the same again without a fault.
     """
     chosen = _kinds(kinds)
     program, path = recorded(target, cassette, options)
     known = cells_in(resume) if resume is not None else {}
-    return drive(program, _of_function(path, chosen, most, known), on_run)
+    return drive(program, _of_function(path, chosen, most, known, call), on_run)
 
 
 async def afaults(
@@ -350,7 +358,7 @@ async def afaults(
     """Do what `faults` does, for a function that returns something to await."""
     chosen = _kinds(kinds)
     program = FunctionProgram(function, options=options)
-    return await adrive(program, _of_function(recording(cassette, options), chosen, most, {}), on_run)
+    return await adrive(program, _of_function(recording(cassette, options), chosen, most, {}, ()), on_run)
 
 
 Known = Mapping[tuple[str, str, Call], Cell]
@@ -370,13 +378,16 @@ def cells_in(report: str | Path) -> Known:
     return {(one.test, cell.fault, cell.target): cell for one in matrices for cell in one.cells}
 
 
-def _of_function(path: Path, kinds: Sequence[FaultKind], most: int, known: Known) -> Experiment[FaultMatrix]:
+def _of_function(
+    path: Path, kinds: Sequence[FaultKind], most: int, known: Known, call: Collection[Key]
+) -> Experiment[FaultMatrix]:
     """Yield the replays of a function, and return the matrix."""
+    refuse_unselected(call, open_cassette(path).entries, "call", path)
     plain = Variation(path)
     before = yield plain
     matrix = None
     if not (why := _difference(before)):
-        matrix = yield from experiment(shown_path(path), plain, before, kinds, known=known, most=most)
+        matrix = yield from experiment(shown_path(path), plain, before, kinds, known=known, most=most, call=call)
         why = matrix.excluded
     if matrix is None or why:
         raise ConfigurationError(
@@ -394,7 +405,14 @@ def _difference(run: Run) -> str:
 
 
 def experiment(
-    name: str, plain: Variation, before: Run, kinds: Sequence[FaultKind], *, known: Known, most: int = MANY
+    name: str,
+    plain: Variation,
+    before: Run,
+    kinds: Sequence[FaultKind],
+    *,
+    known: Known,
+    most: int = MANY,
+    call: Collection[Key] = (),
 ) -> Experiment[FaultMatrix]:
     """Yield the replays in each of which one call fails, and return the matrix.
 
@@ -405,6 +423,7 @@ def experiment(
         kinds: The kinds of faults.
         known: The cells of an earlier run, which are taken over.
         most: The number of calls up to which each fails.
+        call: The calls that fail; without any, all.
     """
     session = before.session
     shown, served = shown_path(session.path), served_by(session)
@@ -414,7 +433,7 @@ def experiment(
         why = first_line(control.error) or str((*departed, *control.failed)[0])
         return FaultMatrix(name, shown, excluded=f"it fails when it is run again without a fault: {why}")
     has_result = before.result is not None and _equal(control.result, before.result)
-    plan = planned(session.source, served, kinds, most)
+    plan = planned(session.source, served, kinds, most, Selector(call, session.source.entries, option="call"))
     cells: list[Cell] = []
     try:
         for fault, target, change in plan.cells:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, shown_path
 from agenttape_core.experiments.engine import Experiment, drive
-from agenttape_core.experiments.program import Program, Run, Source, recorded
+from agenttape_core.experiments.program import Program, Run, Source, recorded, takes_tests
 from agenttape_core.experiments.verdicts import share_of
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.variation import Variation
@@ -198,22 +198,23 @@ def _reasons(samples: Sequence[Sample]) -> list[str]:
 
 SAMPLES = 10
 """The samples of each lane, unless another number is given."""
-SURROUNDINGS = 3
+PROCESSES = 3
 """The replays in processes whose surroundings differ."""
 SEED = 7
 _ORDERS = 200
 _BY_ADDRESS = ("exact", "request", "address")
 
 
+@takes_tests
 def flaky(
     target: Callable[[], Any] | str | Program,
     cassette: str | Path | None = None,
     *,
     samples: int = SAMPLES,
     max_usd: float | None = None,
-    tools: Collection[str] | None = None,
+    live: Collection[str] | None = None,
     judge: str | None = None,
-    surroundings: int = SURROUNDINGS,
+    processes: int = PROCESSES,
     orders: int = _ORDERS,
     seed: int = SEED,
     on_run: Callable[[], object] | None = None,
@@ -231,10 +232,11 @@ def flaky(
         cassette: A recording of the program, as `use_cassette` takes it; by default its own.
         samples: The samples of each lane.
         max_usd: The most that calls of models may cost, in US dollars. Without it, none is made.
-        tools: The names of the tools that may be executed. By default those of which the recording shows that they did
+        live: The names of the tools that may be executed. By default those of which the recording shows that they did
             nothing outside of the process.
         judge: The name of the boundary that judges: it is held still while the model varies.
-        surroundings: The replays in processes of their own, of a function that these can import; 0 for none.
+        processes: The replays in new processes with other surroundings, of a function that these can import; 0 for
+            none.
         orders: The most orders that are tried.
         seed: Of the orders that are chosen by chance.
         on_run: Called after each run.
@@ -251,7 +253,7 @@ def flaky(
     if not opened.entries:
         raise ConfigurationError(f"{shown_path(path)} holds no call, so there is nothing in it that could vary")
     known = {row.name for row in opened.entries}
-    if unknown := sorted({*(tools or ()), *([judge] if judge else [])} - known):
+    if unknown := sorted({*(live or ()), *([judge] if judge else [])} - known):
         raise ConfigurationError(
             f"{shown_path(path)} holds no call of {', '.join(unknown)}; there are {', '.join(sorted(known))}"
         )
@@ -261,7 +263,7 @@ def flaky(
         run = _Running(program, path, scrap, samples, budget, on_run or (lambda: None))
         lanes, notes, is_whole = list[Lane](), [], True
         try:
-            for lane in chain(run.free(opened, tools, surroundings, orders, seed), run.paid(opened, tools, judge)):
+            for lane in chain(run.free(opened, live, processes, orders, seed), run.paid(opened, live, judge)):
                 lanes.append(lane)
                 if lane.part == "code" and lane.count("failed"):
                     notes.append("in the lane of the code nothing varies, so what fails there needs no others")
@@ -296,22 +298,22 @@ class _Running:
     on_run: Callable[[], object]
 
     def free(
-        self, opened: Cassette, tools: Collection[str] | None, surroundings: int, orders: int, seed: int
+        self, opened: Cassette, live: Collection[str] | None, processes: int, orders: int, seed: int
     ) -> Iterator[Lane]:
         """Yield the lanes in which no model is asked."""
         code = drive(self.program, self._lane("code", "", {}, ()), self.on_run)
-        if surroundings and not code.count("failed"):
-            code = self._in_surroundings(code, surroundings)
+        if processes and not code.count("failed"):
+            code = self._in_surroundings(code, processes)
         yield code
         yield self._orders(orders, seed)
         for name in sorted({row.name for row in opened.entries if row.kind == "tool"}):
-            if why := _held_back(name, opened, tools):
+            if why := _held_back(name, opened, live):
                 yield Lane("tool", name, skipped=why)
             else:
                 lane = self._lane("tool", name, {"match_on": _BY_ADDRESS}, (name,))
                 yield drive(self.program, lane, self.on_run)
 
-    def paid(self, opened: Cassette, tools: Collection[str] | None, judge: str | None) -> Iterator[Lane]:
+    def paid(self, opened: Cassette, live: Collection[str] | None, judge: str | None) -> Iterator[Lane]:
         """Yield the lanes in which models are asked."""
         names = {row.name for row in opened.entries if row.kind in MODELS and row.kind != "embeddings"}
         kinds = tuple(sorted({row.kind for row in opened.entries if row.name in names}))
@@ -320,9 +322,9 @@ class _Running:
             parts.append(("model", {"replay_only": [judge]} if judge else {}, kinds))
         if judge:
             parts.append(("judge", {}, (judge,)))
-        live = [row.name for row in opened.entries if row.kind == "tool" and not _held_back(row.name, opened, tools)]
-        if len(parts) + bool(live) > 1:
-            parts.append(("together", {}, (*kinds, *dict.fromkeys(live), *([judge] if judge else []))))
+        tools = [row.name for row in opened.entries if row.kind == "tool" and not _held_back(row.name, opened, live)]
+        if len(parts) + bool(tools) > 1:
+            parts.append(("together", {}, (*kinds, *dict.fromkeys(tools), *([judge] if judge else []))))
         for part, options, names_live in parts:
             if self.budget is None:
                 yield Lane(part, skipped="as models are asked only within a limit: give max_usd (--max-usd)")
@@ -389,10 +391,10 @@ def _sample(ending: Run) -> Sample:
     return Sample("passed", "", moved) if failure is None else Sample("failed", str(failure), moved)
 
 
-def _held_back(name: str, cassette: Cassette, tools: Collection[str] | None) -> str:
+def _held_back(name: str, cassette: Cassette, live: Collection[str] | None) -> str:
     """Return why a tool is not executed; empty if it may be."""
-    if tools is not None:
-        return "" if name in tools else "as it is not among the tools that may be executed"
+    if live is not None:
+        return "" if name in live else "as it is not among the tools that may be executed"
     calls: Sequence[Interaction] = [
         cassette.interaction(row.number) for row in cassette.entries if row.kind == "tool" and row.name == name
     ]

@@ -20,7 +20,7 @@ from agenttape_core.checks.gate import judge
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError, counted, shown_path
-from agenttape_core.experiments.program import FunctionProgram, Program, Run, recorded
+from agenttape_core.experiments.program import FunctionProgram, Program, Run, recorded, takes_tests
 from agenttape_core.experiments.strategies.trials.judging import Lane, Sample, Trial, judged
 from agenttape_core.experiments.strategies.trials.planning import TrialPlan, planned, refuse_unpriced
 from agenttape_core.experiments.strategies.trials.reading import drift_inside, sample_of
@@ -143,6 +143,7 @@ class Wanted(NamedTuple):
         return {"samples": self.samples, "baseline": self.samples if self.baseline is None else self.baseline}
 
 
+@takes_tests
 def model(
     target: Callable[[], Any] | str | Program | Command,
     candidate: str,

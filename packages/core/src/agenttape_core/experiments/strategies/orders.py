@@ -19,7 +19,7 @@ from agenttape_core.errors import (
     shown_path,
 )
 from agenttape_core.experiments.engine import drive
-from agenttape_core.experiments.program import Call, Program, Run, recorded
+from agenttape_core.experiments.program import Call, Program, Run, recorded, takes_tests
 from agenttape_core.experiments.strategies.order_search import (
     Exploration,
     Finding,
@@ -376,6 +376,7 @@ def outcomes_in_other_orders(run: Callable[[], Ending], orders: int) -> dict[str
         return found.to_dict() if not found.unstable else {}
 
 
+@takes_tests
 def orders(
     target: Callable[[], Any] | str | Program,
     cassette: str | Path | None = None,

@@ -12,12 +12,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from agenttape_core.errors import ConfigurationError, shown_path
-from agenttape_core.experiments.program import Program, Run, program_of, recorded, recording
+from agenttape_core.experiments.program import Program, Run, program_of, recorded, recording, with_test
 from agenttape_core.experiments.worker import SECONDS, Worker
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.variation import Variation
@@ -28,8 +27,6 @@ from agenttape_core.tools.hash_seeds import recorded_seed
 How = Literal["same", "moved", "failed", "unjudged"]
 """The end of a strict replay: as it was recorded; with another request, or without a recorded one; by a failure of the
 program; or it could not be run."""
-_TESTS = "agenttape_core.pytest_plugin.programs"
-"""The module that runs tests as programs. It's above this package, which knows it by its name only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str,
     if cassette is not None:
         path = recording(cassette)
     elif "::" in target:
-        path = import_module(_TESTS).with_test(target, of)
+        path = with_test(target, of)
     else:
         raise ConfigurationError(f"{target} has no cassette of its own\n  name one: cassette=, --cassette")
     if not path.exists():
@@ -187,7 +184,7 @@ def _judged(target: str, cassette: Path) -> Replayed:
     def run(program: Program) -> Run:
         return program.run(Variation(cassette, {"on_unused": "fail"}))
 
-    ended: Run = import_module(_TESTS).with_test(target, run) if "::" in target else run(program_of(target))
+    ended: Run = with_test(target, run) if "::" in target else run(program_of(target))
     if ended.left is not None:
         return Replayed("moved", ended.left)
     return Replayed("same") if ended.failure is None else Replayed("failed", str(ended.failure))

@@ -11,7 +11,7 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError, VerificationError, shown_path
 from agenttape_core.experiments.engine import drive
-from agenttape_core.experiments.program import Failure, Program, recorded, steady
+from agenttape_core.experiments.program import Failure, Program, recorded, steady, takes_tests
 from agenttape_core.experiments.strategies.shrinking import RESERVE, ReplayedRun, Shrinking
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.variation import Variation
@@ -104,6 +104,7 @@ MAX_REPLAYS = 300
 _FEWEST = RESERVE + 4
 
 
+@takes_tests
 def shrink(
     target: Callable[[], Any] | str | Program,
     cassette: str | Path | None = None,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, drive
-from agenttape_core.experiments.program import Program, Run, recorded, steady
+from agenttape_core.experiments.program import Program, Run, recorded, steady, takes_tests
 from agenttape_core.experiments.strategies.perturbing import Change, holds, longer, perturbed, replacing, turned
 from agenttape_core.interventions import GivenOutcome
 from agenttape_core.lifecycle.variation import Variation
@@ -201,6 +201,7 @@ _STEADY = 2
 _SHOWN = 5
 
 
+@takes_tests
 def why(
     target: Callable[[], Any] | str | Program,
     cassette: str | Path | None = None,

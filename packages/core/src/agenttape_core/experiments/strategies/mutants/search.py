@@ -43,7 +43,7 @@ class Chosen:
     Args:
         only: The kinds of edits; all if empty.
         source: The files and folders that are edited; by default all files of the project that the tests import.
-        since: A revision of git: only lines that have changed since are edited.
+        base: A revision of git: only lines that have changed since are edited.
         most: The most mutants that are tried.
         seed: Of the draw, if there are more.
         mutant: The id of the only mutant.
@@ -52,7 +52,7 @@ class Chosen:
 
     only: Collection[str] = ()
     source: Sequence[str | Path] = ()
-    since: str | None = None
+    base: str | None = None
     most: int = MOST
     seed: int = SEED
     mutant: str | None = None
@@ -164,7 +164,7 @@ class Search:
 
     def _reaching(self, evidence: Evidence, tests: set[Path]) -> list[Reaching]:
         """Return the mutants with the tests that reach them."""
-        changed = changed_lines(self.chosen.since) if self.chosen.since is not None else None
+        changed = changed_lines(self.chosen.base) if self.chosen.base is not None else None
         files = self._files(evidence)
         found: list[Reaching] = []
         for path in files:
@@ -285,7 +285,7 @@ def mutants(
     *,
     only: Collection[str] = (),
     source: Sequence[str | Path] = (),
-    since: str | None = None,
+    base: str | None = None,
     runs: int = MOST,
     seed: int = SEED,
     mutant: str | None = None,
@@ -307,7 +307,7 @@ def mutants(
         cassette: The cassette of the function.
         only: The kinds of edits: `prompts`, `tools`, `schemas`; by default all.
         source: The files and folders that are edited; by default all files of the project that the tests import.
-        since: A revision of git: only lines that have changed since are edited.
+        base: A revision of git: only lines that have changed since are edited.
         runs: The most mutants that are tried.
         seed: Of the draw, if there are more.
         mutant: The id of the only mutant that is tried.
@@ -323,7 +323,7 @@ def mutants(
         VerificationError: If the process that runs the tests does not answer.
     """
     known = earlier(resume, "mutants", dict) if resume is not None else []
-    chosen = Chosen(only, source, since, runs, seed, mutant, {one["id"]: one for one in known})
+    chosen = Chosen(only, source, base, runs, seed, mutant, {one["id"]: one for one in known})
     job = replace(_job(target, cassette, options), live=_named(live))
     _refuse(chosen)
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
