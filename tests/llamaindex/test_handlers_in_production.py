@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from llama_index.core import Document, MockEmbedding, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
-from llama_index.core.llms import MockLLM
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.llms import CustomLLM, MockLLM
 from llama_index.core.readers.base import BaseReader
 from llama_index.core.tools import FunctionTool
 from llama_index_instrumentation import get_dispatcher
@@ -282,3 +283,27 @@ async def test_a_handler_that_observed_something_says_nothing(
         else:
             await Quiet().run()
     assert "observed no call" not in caplog.text
+
+
+class Undecorated(CustomLLM):
+    """An LLM whose methods have none of LlamaIndex's callbacks around them, so that its streams fire no events."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="undecorated")
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        return CompletionResponse(text=prompt)
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        yield CompletionResponse(text=prompt, delta=prompt)
+
+
+def test_a_miss_names_the_decorator_that_an_observed_llm_lacks(tmp_path: Path) -> None:
+    """A stream whose chunks no event reported is a miss, and its message names the decorators that report them."""
+    with TapeEventHandler(tmp_path / "seen.jsonl"):
+        for model in (Undecorated(), MockLLM(max_tokens=3)):  # without one call the handler writes no file
+            list(model.stream_complete("a"))
+    with pytest.raises(CassetteMissError) as caught, use_cassette(tmp_path / "seen.jsonl"):
+        list(Undecorated().stream_complete("a"))
+    assert "decorate the methods with llm_chat_callback() or llm_completion_callback()" in str(caught.value)

@@ -267,8 +267,11 @@ def _missing(source: Source, request: CanonicalRequest, address: str, *, is_perm
         steps = [step for step in source.steps() if step.fidelity == "missing"]
     except CassetteError as error:  # as in `nearest_to`
         return [f"missing   unknown: {error}"]
-    here = (address, request.name)
-    named = [step for step in steps if (step.address, step.name) == here or is_gap_of(step, request.kind)]
+    named = [
+        step
+        for step in steps
+        if (step.address == address and step.name.partition(".")[0] == request.name) or is_gap_of(step, request.kind)
+    ]
     if named:
         return [f"missing   {step.fidelity_note}" for step in named]
     if is_permuted or not any(step.kind == GAP for step in steps):

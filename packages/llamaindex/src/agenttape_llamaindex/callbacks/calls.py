@@ -18,7 +18,10 @@ from agenttape_llamaindex.effects import Effects, effects_of
 from agenttape_llamaindex.run_tree import LEAVES
 
 FROM_CACHE = "the model has a cache, and no event says which texts that answered: the request is not certain"
-NO_CHUNKS = "it was streamed, and its class fires no events for its chunks"
+NO_CHUNKS = (
+    "it was streamed, and its class fires no events for its chunks: decorate the methods with llm_chat_callback() or "
+    "llm_completion_callback(), as LlamaIndex's own LLMs do"
+)
 ONE_OF_MANY = "one of several calls that were made at once has failed, and no event says which"
 UNWRITTEN = "the tool had an effect on its workflow that cannot be written"
 
