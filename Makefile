@@ -176,6 +176,6 @@ build: $(READY) ## Build the wheels and source distributions into dist/, and che
 viewer: ## Build the page of `agenttape show --html` anew; needs Node.js 20 or later, and npm.
 	cd packages/core/viewer && npm install --no-package-lock --ignore-scripts --no-audit --no-fund && npm run build
 
-clean: ## Remove what the other verbs made.
+clean: ## Remove what the other targets made.
 	rm -rf $(VENV) .venv-* site packages/core/viewer/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

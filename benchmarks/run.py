@@ -14,6 +14,7 @@ from pathlib import Path
 
 import calls
 import candidates
+import commands
 import edited
 import explored
 import faulted
@@ -25,7 +26,6 @@ import redaction
 import saver_operations
 import savers
 import suites
-import verbs
 from measure import FULL, QUICK, Row, machine
 
 _OURS = (
@@ -42,8 +42,8 @@ _OURS = (
     imports.imports,
     suites.suites,
     candidates.candidates,
-    verbs.verbs,
-    verbs.gate,
+    commands.commands,
+    commands.gate,
     faulted.cells,
     explored.orders,
     edited.mutants,

@@ -109,7 +109,7 @@ def _completion(text: str, **more: Any) -> CompletionResponse:
 
 
 class LlamaIndexConformance(IntegrationConformance):
-    """What all parts share: one verb tapes them, and the ambient integration is installed."""
+    """What all parts share: `tape` tapes them, and the ambient integration is installed."""
 
     def tape(self, original: Any) -> Any:
         return tape(original)

@@ -190,9 +190,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
 
-def under(project: Path, verb: str, cassette: str, *command: str, into: str, every: int = 1) -> Injected:
+def under(project: Path, subcommand: str, cassette: str, *command: str, into: str, every: int = 1) -> Injected:
     """Run a command under `agenttape`, with errors in the set-up of one of its processes."""
-    words = ("agenttape", verb, "--cassette", cassette, *command)
+    words = ("agenttape", subcommand, "--cassette", cassette, *command)
     return injected(project, *words, into=into, within=COMMAND, every=every)
 
 
@@ -280,8 +280,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("verb", ["record", "replay"])
-def test_wrong_settings(project: Path, monkeypatch: pytest.MonkeyPatch, verb: str, wrong: str) -> None:
+@pytest.mark.parametrize("subcommand", ["record", "replay"])
+def test_wrong_settings(project: Path, monkeypatch: pytest.MonkeyPatch, subcommand: str, wrong: str) -> None:
     """An option, a variable or a file of settings that is wrong is refused with 2, and nothing is started."""
     options, variables, settings = WRONG[wrong]
     monkeypatch.chdir(project)
@@ -290,7 +290,7 @@ def test_wrong_settings(project: Path, monkeypatch: pytest.MonkeyPatch, verb: st
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     try:
-        assert run([verb, "--cassette", "pay", *options, "--", "python", "pay.py"]) == 2
+        assert run([subcommand, "--cassette", "pay", *options, "--", "python", "pay.py"]) == 2
     finally:
         (project / "pyproject.toml").unlink()
     assert (project / "ran").read_text() == ""
@@ -311,16 +311,16 @@ def test_framework_without_agenttape(project: Path, monkeypatch: pytest.MonkeyPa
     assert "has no AgentTape to replay with" in replayed.ended.stderr
 
 
-@pytest.mark.parametrize("verb", ["record", "replay"])
-def test_process_that_begins_after_its_command(project: Path, verb: str) -> None:
+@pytest.mark.parametrize("subcommand", ["record", "replay"])
+def test_process_that_begins_after_its_command(project: Path, subcommand: str) -> None:
     """A process that finds its run gone does not run if that was a replay; else it runs as it would without it."""
-    gone = f"{'replay:' if verb == 'replay' else ''}{project / 'gone'}"
+    gone = f"{'replay:' if subcommand == 'replay' else ''}{project / 'gone'}"
     (project / "ran").write_text("")
     environment = {**os.environ, RUN: gone, "PYTHONPATH": FOLDER}
     ended = subprocess.run(
         [sys.executable, "pay.py"], cwd=project, env=environment, capture_output=True, text=True, check=False
     )
-    if verb == "replay":
+    if subcommand == "replay":
         assert (ended.returncode, (project / "ran").read_text()) == (2, "")
         assert "the replay that started it has ended" in ended.stderr
     else:

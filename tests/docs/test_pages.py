@@ -37,10 +37,10 @@ def anchors_of(page: Path) -> set[str]:
 
 
 def commands_of(text: str) -> set[str]:
-    """Return the verbs of `make` that a page tells the reader to type, in shell blocks and between backticks."""
+    """Return the commands of `make` that a page tells the reader to type, in shell blocks and between backticks."""
     shell = "\n".join(re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     prose = " ".join(re.findall(r"(`make [a-z]+)\b", FENCED.sub("", text)))
-    return {verb for part in (shell, prose) for verb in MAKE.findall(part)}
+    return {subcommand for part in (shell, prose) for subcommand in MAKE.findall(part)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -76,7 +76,7 @@ def test_make_verbs_exist(page: Path) -> None:
 
 
 def test_every_make_verb_is_explained() -> None:
-    """The page for contributors names each verb that `make help` lists."""
+    """The page for contributors names each command that `make help` lists."""
     listed = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert commands_of((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")) >= set(listed)
 

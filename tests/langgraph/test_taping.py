@@ -171,7 +171,7 @@ def test_what_has_no_nodes_serves_none() -> None:
 
 
 def test_other_things_are_taped_as_langchain_does(world: World, tmp_path: Path) -> None:
-    """The one verb also tapes models and the like."""
+    """`tape` also tapes models and the like."""
     model = tape(PlainChat(world=world))
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode, auto=False):

@@ -96,7 +96,7 @@ async def test_events_that_share_a_step(tmp_path: Path) -> None:
 async def test_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The verb takes a workflow as a graph, and refuses what nobody can draw."""
+    """The command takes a workflow as a graph, and refuses what nobody can draw."""
     monkeypatch.setitem(sys.modules, "library_app", SimpleNamespace(flow=Library, other=object()))
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         await Library().run(title="Dune")

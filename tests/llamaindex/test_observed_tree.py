@@ -69,12 +69,12 @@ def test_a_hand_off_can_be_read(seen: tuple[Path, Path], capsys: pytest.CaptureF
     assert "< Agent writer is now handling the request" in shown
 
 
-@pytest.mark.parametrize("verb", ["show", "show --timeline"])
-def test_ticks_are_left_out(verb: str, seen: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("subcommand", ["show", "show --timeline"])
+def test_ticks_are_left_out(subcommand: str, seen: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     """The ticks of a workflow do not stand between its steps."""
-    shown = _printed(capsys, *verb.split(), str(seen[0]))
+    shown = _printed(capsys, *subcommand.split(), str(seen[0]))
     assert "checkpoint AgentWorkflow" not in shown
-    assert ("checkpoints, shown one by one by --step N" in shown) is (verb == "show")
+    assert ("checkpoints, shown one by one by --step N" in shown) is (subcommand == "show")
 
 
 def test_what_was_not_seen_is_named(seen: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,12 +85,12 @@ def main() -> int:
     return 0 if good else 1
 
 
-def served(verb: str, folder: Path, port: int, extra: dict[str, str]) -> tuple[int, bytes, str]:
-    """Run the server under a verb, with a client; return its exit code, what the client got, and what was reported."""
+def served(subcommand: str, folder: Path, port: int, extra: dict[str, str]) -> tuple[int, bytes, str]:
+    """Run the server under a command, with a client; return its exit code, the client's answer, and the report."""
     tools = Path(sys.executable).parent
-    words = [tools / "agenttape", verb, "--cassette", "dev", "--", tools / "langgraph", "dev", "--no-reload"]
+    words = [tools / "agenttape", subcommand, "--cassette", "dev", "--", tools / "langgraph", "dev", "--no-reload"]
     words += ["--no-browser", "--port", str(port)]
-    with (folder / f"{verb}.log").open("w+") as log:
+    with (folder / f"{subcommand}.log").open("w+") as log:
         server = subprocess.Popen(
             words, cwd=folder, env={**os.environ, **extra}, stdout=log, stderr=log, start_new_session=True
         )
@@ -98,7 +98,7 @@ def served(verb: str, folder: Path, port: int, extra: dict[str, str]) -> tuple[i
         try:
             got = conversations(port)
         except (OSError, ValueError, KeyError) as error:
-            sys.stdout.write(f"the client of {verb}: {error!r}\n")
+            sys.stdout.write(f"the client of {subcommand}: {error!r}\n")
         finally:
             os.killpg(server.pid, signal.SIGINT)
             code = server.wait(PATIENCE)

@@ -1,7 +1,7 @@
 """Run other people's suites plainly, recorded and replayed, and compare what passes: `make suites`.
 
 The tests are those in the source distributions of packages around LangChain and LlamaIndex, in given versions. pip
-downloads them into the environment of the verb; they are never committed. Each test gets a cassette around it by a
+downloads them into the environment of the command; they are never committed. Each test gets a cassette around it by a
 plugin. A test that passes plainly has to pass while it is recorded, and when that is replayed. Tests that fail
 plainly, as the packages that they were written for have moved on, are left out.
 

@@ -59,20 +59,26 @@ def _command(group: click.Command | None, words: list[str]) -> click.Command | N
 def _options() -> dict[str, int]:
     """Return how many options you can give: in code, in settings, to the command and to pytest."""
     from agenttape_core import use_cassette
-    from agenttape_core.cli.app import VERBS, agenttape
+    from agenttape_core.cli.app import COMMANDS, agenttape
     from agenttape_core.cli.labs import EXPERIMENTS
     from agenttape_core.pytest_plugin import pytest_addoption
     from agenttape_core.settings import Settings
 
-    commands = [_command(agenttape, name.split()) for name in (*VERBS, *(f"lab {name}" for name in EXPERIMENTS))]
-    given = [each.name for verb in commands if verb for each in verb.params if isinstance(each, click.Option)]
+    commands = [_command(agenttape, name.split()) for name in (*COMMANDS, *(f"lab {name}" for name in EXPERIMENTS))]
+    given = [
+        each.name
+        for subcommand in commands
+        if subcommand
+        for each in subcommand.params
+        if isinstance(each, click.Option)
+    ]
     parser = pytest.Parser(_ispytest=True)
     pytest_addoption(parser)
     return {
         "use_cassette": sum(each.kind is each.KEYWORD_ONLY for each in signature(use_cassette).parameters.values()),
         "settings": len(Settings.model_fields),
-        "verbs": len(VERBS),
-        "options of verbs": sum(name != "as_json" for name in given),  # all have --json
+        "commands": len(COMMANDS),
+        "options of commands": sum(name != "as_json" for name in given),  # all have --json
         "pytest": sum(len(group.options) for group in parser._groups),
     }
 

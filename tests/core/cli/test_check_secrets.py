@@ -205,7 +205,7 @@ def test_hostile_keys(command: Any, folder: Path) -> None:
         outcome=Outcome(status="returned"),
     )
     write_cassette(folder / "evil.yaml", Header.model_validate({"name": "e", "redaction": {"key": "ab" * 32}}), [item])
-    for verb in ("check", "cassette redact"):
-        out = command(*verb.split(), "evil.yaml").out
+    for subcommand in ("check", "cassette redact"):
+        out = command(*subcommand.split(), "evil.yaml").out
         assert "openai at request.\\x1b[2J\\x07.[bold]" in out
         assert "\x1b" not in out

@@ -49,7 +49,7 @@ def aged(
 
 @pytest.fixture
 def stale(command: Any, folder: Path) -> Any:
-    """Run the verb on cassettes; returns its exit code and what it found: cassette, check, text."""
+    """Run the command on cassettes; returns its exit code and what it found: cassette, check, text."""
 
     def stale(*words: object) -> tuple[int, list[tuple[str, str, str]]]:
         words = (*words, *(() if "--only" in words else ("--only", "stale")))

@@ -40,7 +40,7 @@ def completion(shell: str) -> ShellComplete:
     ],
 )
 def test_words(words: Sequence[str], told: list[tuple[str, str]]) -> None:
-    """Verbs, options and their choices are completed; where a cassette is to be named, files are."""
+    """Commands, options and their choices are completed; where a cassette is to be named, files are."""
     items = completion("bash").get_completions([*words[:-1]], words[-1])
     assert [(item.type, item.value) for item in items] == told
 
@@ -63,11 +63,11 @@ def test_the_installed_command() -> None:
 
 
 def test_it_is_quick() -> None:
-    """Verbs are completed without importing any of them."""
+    """Commands are completed without importing any of them."""
     code = (
         "import sys; from agenttape_core.cli.app import agenttape; import click\n"
         "context = click.Context(agenttape)\n"
         "assert len(agenttape.shell_complete(context, '')) > 5\n"
-        "sys.exit(any(name.startswith('agenttape_core.cli.verbs.') for name in sys.modules))"
+        "sys.exit(any(name.startswith('agenttape_core.cli.commands.') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core.cli.verbs import doctor as verb
+from agenttape_core.cli.commands import doctor
 
 
 def wrong(result: Any) -> list[str]:
@@ -37,7 +37,7 @@ def test_planted_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPa
     (cassettes / ".lost.yaml.1-ab.journal").write_text("")
     (cassettes / "gone.polite.judge.yaml").write_text(text)
     point = EntryPoint("house", "house_tape:integration", "agenttape.integrations")
-    monkeypatch.setattr(verb, "entry_points", lambda group: [point])
+    monkeypatch.setattr(doctor, "entry_points", lambda group: [point])
     result = command("doctor", "--json")
     assert result.code == 1
     assert wrong(result) == [
@@ -66,7 +66,7 @@ def test_frameworks_that_nothing_records(
 ) -> None:
     """A framework without its package is wrong; LangGraph is not where only LangChain has brought it."""
     there = [SimpleNamespace(name=name, version="1") for name in ("agenttape-core", *installed)]
-    monkeypatch.setattr(verb, "distributions", lambda: there)
+    monkeypatch.setattr(doctor, "distributions", lambda: there)
     assert wrong(command("doctor", "--json")) == found
 
 

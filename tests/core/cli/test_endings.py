@@ -1,4 +1,4 @@
-"""What the command ends with where it is stopped, misused, or given what cannot be read, verb by verb."""
+"""What the command ends with where it is stopped, misused, or given what cannot be read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def broken(folder: Path) -> Path:
     ids=" ".join,
 )
 def test_misused(command: Any, folder: Path, words: list[str]) -> None:
-    """A verb that is used wrongly ends with 2, and says so in words of the command, not of this machine."""
+    """A command that is used wrongly ends with 2, and says so in words of the command, not of this machine."""
     (folder / "second.yaml").write_bytes((folder / WEATHER).read_bytes())
     ended = command(*words)
     assert (ended.code, ended.out) == (2, "")

@@ -1,4 +1,4 @@
-"""Verbs that run a program in their own process run it with the hash seed of its recording."""
+"""Commands that run a program in their own process run it with the hash seed of its recording."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(folder: Path, *command: str, **environment: str) -> subprocess.Completed
 
 
 def test_a_program_is_run_with_the_recorded_seed(tmp_path: Path) -> None:
-    """The order of its sets is the recorded one, so the verb finds its calls; its folder holds none of our modules."""
+    """Its sets have the recorded order, so the command finds its calls; its folder holds none of our modules."""
     (tmp_path / "desk.py").write_text(PROGRAM, encoding="utf-8")
     recording = run(
         tmp_path, sys.executable, "-c", "from desk import answer; answer()", AGENTTAPE_MODE="once", PYTHONHASHSEED="7"

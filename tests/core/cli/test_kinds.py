@@ -1,4 +1,4 @@
-"""The verbs that read cassettes, on one of each kind: plain functions, LangChain, LangGraph and LlamaIndex."""
+"""The commands that read cassettes, on one of each kind: plain functions, LangChain, LangGraph and LlamaIndex."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def cut(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("verb", READING)
-def test_as_text(command: Any, recorded: Path, verb: str) -> None:
-    """Each verb says something of it, and ends with 0."""
-    ended = command(*verb.split(), recorded)
+@pytest.mark.parametrize("subcommand", READING)
+def test_as_text(command: Any, recorded: Path, subcommand: str) -> None:
+    """Each command says something of it, and ends with 0."""
+    ended = command(*subcommand.split(), recorded)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.strip()
 
 
-@pytest.mark.parametrize("verb", [*READING, "check --stale"])
+@pytest.mark.parametrize("subcommand", [*READING, "check --stale"])
 @pytest.mark.parametrize("words", [[], ["--json"]])
-def test_one_that_is_cut_off(command: Any, recorded: Path, verb: str, words: list[str]) -> None:
+def test_one_that_is_cut_off(command: Any, recorded: Path, subcommand: str, words: list[str]) -> None:
     """One that is cut off ends with 3 and is named, also beside others that are whole."""
-    ended = command(*verb.split(), cut(recorded), *words)
+    ended = command(*subcommand.split(), cut(recorded), *words)
     assert ended.code == 3
     assert str(recorded) in ended.out + ended.err
 

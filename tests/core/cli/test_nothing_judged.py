@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agenttape_core import use_cassette
-from agenttape_core.cli.app import VERBS, run
+from agenttape_core.cli.app import COMMANDS, run
 from agenttape_core.cli.labs import EXPERIMENTS
 
 PROGRAM = """
@@ -65,15 +65,15 @@ WITHOUT_VERDICT = {
 def test_each_command_is_listed() -> None:
     """A new command says here what it does where there is nothing to judge."""
     experiments = [f"lab {name}" for name in EXPERIMENTS]
-    assert sorted([*{verb.partition(" --")[0] for verb in REFUSED}, *WITHOUT_VERDICT]) == sorted(
-        [*(set(VERBS) - {"lab"}), *experiments]
+    assert sorted([*{subcommand.partition(" --")[0] for subcommand in REFUSED}, *WITHOUT_VERDICT]) == sorted(
+        [*(set(COMMANDS) - {"lab"}), *experiments]
     )
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("verb", sorted(REFUSED))
+@pytest.mark.parametrize("subcommand", sorted(REFUSED))
 def test_nothing_judged(
-    verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    subcommand: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A command that gives a verdict on nothing fails, and says so."""
     Path("program.py").write_text(PROGRAM, encoding="utf-8")
@@ -85,7 +85,7 @@ def test_nothing_judged(
         subprocess.run(["git", *words], check=True)
     with use_cassette(NOTHING, mode="all"):
         pass
-    words, code, sentence = REFUSED[verb]
-    ended = run([*verb.split(), *words])
+    words, code, sentence = REFUSED[subcommand]
+    ended = run([*subcommand.split(), *words])
     told = capfd.readouterr()
     assert (ended, sentence in told.out + told.err) == (code, True), told

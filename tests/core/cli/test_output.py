@@ -1,4 +1,4 @@
-"""How verbs speak: nothing of a cassette acts on a terminal, long work shows how far it is, and settings count."""
+"""How commands speak: nothing of a cassette acts on a terminal, long work shows how far it is, and settings count."""
 
 from __future__ import annotations
 
@@ -69,25 +69,27 @@ def test_progress(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, w
         assert (label in told.getvalue()) is (is_terminal and not added)
 
 
-@pytest.mark.parametrize("verb", ["ls", "show --stats", "show --html=page.html"])
+@pytest.mark.parametrize("subcommand", ["ls", "show --stats", "show --html=page.html"])
 @pytest.mark.process
-def test_prices_of_the_project(command: Any, folder: Path, kinds: Mapping[str, Path], verb: str) -> None:
+def test_prices_of_the_project(command: Any, folder: Path, kinds: Mapping[str, Path], subcommand: str) -> None:
     """What calls cost follows the table that the settings name."""
     (folder / "priced.yaml").write_bytes(kinds["langchain"].read_bytes())
     (folder / "prices.json").write_text('{"gpt-5-mini": {"input": 1000000, "output": 1000000}}')
     (folder / "pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n')
-    told = command(*verb.split(), "priced.yaml", "--json").json
-    (total,) = command("ls", "priced.yaml", "--json").json if "html" in verb else told if verb == "ls" else [told]
+    told = command(*subcommand.split(), "priced.yaml", "--json").json
+    (total,) = (
+        command("ls", "priced.yaml", "--json").json if "html" in subcommand else told if subcommand == "ls" else [told]
+    )
     assert total["dollars"] == total["input_tokens"] + total["output_tokens"] > 0
-    if "html" in verb:
+    if "html" in subcommand:
         assert f'"dollars":{total["dollars"]}' in Path(told["written"]).read_text("utf-8")
 
 
-@pytest.mark.parametrize("verb", ["ls", "show --stats"])
-def test_without_prices(command: Any, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no prices are installed, verbs that show costs say how to get some; tokens are counted all the same."""
+@pytest.mark.parametrize("subcommand", ["ls", "show --stats"])
+def test_without_prices(command: Any, subcommand: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no prices are installed, commands that show costs say how to get some; tokens are counted all the same."""
     monkeypatch.setattr(prices, "_installed", prices.NoPrices)
-    assert "pip install 'agenttape-core[prices]'" in command(*verb.split(), "cassettes").out
+    assert "pip install 'agenttape-core[prices]'" in command(*subcommand.split(), "cassettes").out
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])

@@ -1,4 +1,4 @@
-"""No verb prints the key that the pseudonyms of a cassette were made with, nor writes it where no cassette is."""
+"""No command prints the key that the pseudonyms of a cassette were made with, nor writes it where no cassette is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import open_cassette
-from agenttape_core.cli.app import VERBS
+from agenttape_core.cli.app import COMMANDS
 
 from .conftest import record
 
@@ -64,7 +64,7 @@ ELSEWHERE = {
     "verify",
     "serve",
 }
-"""Verbs that run programs: `test_programs_keep_the_key` has them, or their own tests. What `serve` answers is what
+"""Commands that run programs: `test_programs_keep_the_key` has them, or their own tests. What `serve` answers is what
 `export` writes."""
 
 
@@ -97,13 +97,13 @@ def _key(path: Path) -> str:
 
 
 def test_every_verb_is_in_the_table() -> None:
-    """A verb that is new comes into this table, or runs programs."""
-    assert {" ".join(words[: 1 + (words[0] == "cassette")]) for words in TABLE} | ELSEWHERE == set(VERBS)
+    """A command that is new comes into this table, or runs programs."""
+    assert {" ".join(words[: 1 + (words[0] == "cassette")]) for words in TABLE} | ELSEWHERE == set(COMMANDS)
 
 
 @pytest.mark.parametrize("words", TABLE, ids=" ".join)
 def test_no_verb_prints_the_key(command: Any, folder: Path, keys: list[str], words: list[str]) -> None:
-    """Whatever a verb prints or complains of, and each file that it writes beside cassettes, is without the key."""
+    """Whatever a command prints or complains of, and each file that it writes beside cassettes, is without the key."""
     before = set(folder.rglob("*"))
     ended = [command(*words), command(*words, "--json")]
     assert 2 not in {one.code for one in ended} or words[0] == "import"
@@ -120,7 +120,7 @@ def _has_key(path: Path) -> bool:
 
 @pytest.mark.process
 def test_programs_keep_the_key(command: Any, folder: Path) -> None:
-    """Nor does a verb that runs a program print the key, nor the session of the program, also where it fails."""
+    """Nor does a command that runs a program print the key, nor the session of the program, also where it fails."""
     (folder / "app.py").write_text(
         "from agenttape_core import boundary\n\n@boundary('tool')\ndef ask(question):\n    return 'yes'\n\n"
         "def main():\n    ask('mail ann@nordwind-mail.com')\n\nif __name__ == '__main__':\n    main()\n"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import open_cassette, use_cassette
-from agenttape_core.cli.verbs.review import walked
+from agenttape_core.cli.commands.review import walked
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.review import pending_of
 from agenttape_core.tools.review.deciding import decide
@@ -119,7 +119,7 @@ def test_keys_that_mean_nothing(waiting: Path, command: Any, words: tuple[str, .
 
 
 def test_other_verbs_leave_it_out(waiting: Path, command: Any) -> None:
-    """Verbs that look through a folder see no recording that waits; named, it is shown as any other."""
+    """Commands that look through a folder see no recording that waits; named, it is shown as any other."""
     assert "pending" not in command("check", "--only", "files").out + command("ls").out + command("show", "--stats").out
     assert command("show", str(WAITING)).code == 0
     assert command("cassette", "prune", "cassettes").out.count("pending") == 0
@@ -157,7 +157,7 @@ def test_a_walk(
 
 
 def test_without_a_terminal(waiting: Path, command: Any) -> None:
-    """Without a terminal, the verbs are named that do it."""
+    """Without a terminal, the commands are named that do it."""
     ended = command("review")
     assert ended.code == 2
     assert "agenttape review accept KEY" in ended.err
@@ -185,7 +185,7 @@ def test_keys_of_several_characters(waiting: Path) -> None:
 
 
 def in_terminal(keys: Sequence[str], most_seconds: float = 60) -> tuple[int, str]:
-    """Run the verb in a pseudo-terminal, press each key when it waits for one, and return its exit code and output."""
+    """Run the command in a pseudo-terminal, press a key whenever it waits, and return its exit code and output."""
     import pty
 
     ours, theirs = pty.openpty()
@@ -219,4 +219,4 @@ def until_closed(terminal: int, end: float) -> Iterator[str]:
         if not piece:
             return
         yield piece.decode(errors="replace")
-    raise TimeoutError("the verb has not ended")
+    raise TimeoutError("the command has not ended")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
-from agenttape_core.cli.verbs.show import bar_of
+from agenttape_core.cli.commands.show import bar_of
 from agenttape_core.integration import Boundary
 from agenttape_core.lifecycle.imported import CallFacts, Importing
 from agenttape_core.schema import Header, Interaction, Outcome, Step, StepTiming, Timing, Volatile

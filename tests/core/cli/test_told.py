@@ -68,7 +68,7 @@ def pictured() -> Path:
     ],
 )
 def test_a_lost_asset_hides_one_value(words: list[str], pictured: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Verbs that show a cassette show all but the value that is lost."""
+    """Commands that show a cassette show all but the value that is lost."""
     assert run(words) == 0, capsys.readouterr()
 
 

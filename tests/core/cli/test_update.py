@@ -88,10 +88,10 @@ def test_no_tests(edited: Path, command: Any) -> None:
     assert "nothing_like_it" in ended.err
 
 
-@pytest.mark.parametrize("verb", ["update", "replay", "record"])
-def test_a_cassette_is_no_command(edited: Path, command: Any, verb: str) -> None:
+@pytest.mark.parametrize("subcommand", ["update", "replay", "record"])
+def test_a_cassette_is_no_command(edited: Path, command: Any, subcommand: str) -> None:
     """A cassette before the command is told to belong to its option, with the command line that does it."""
-    ended: Ended = command(verb, "cassettes/test_it/test_a.yaml", "--", "python", "app.py")
+    ended: Ended = command(subcommand, "cassettes/test_it/test_a.yaml", "--", "python", "app.py")
     assert ended.code == 2
     assert "cassettes/test_it/test_a.yaml is a cassette, and no command" in ended.err
     assert "--cassette cassettes/test_it/test_a.yaml -- python app.py" in ended.err

@@ -1,4 +1,4 @@
-"""`tape`: one verb for everything that can be taped."""
+"""`tape`: one function for everything that can be taped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tape`: one verb for every object of a LangGraph project that can be taped."""
+"""`tape`: one function for every object of a LangGraph project that can be taped."""
 
 from __future__ import annotations
 

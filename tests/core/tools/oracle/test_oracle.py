@@ -319,8 +319,8 @@ def test_concurrent_clients() -> None:
     assert len(oracle.drift) == 20
 
 
-def test_export_and_serve_are_verbs(cassette: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The verb writes the file that `read_oracle` reads; several runs have no one oracle; a port in use is an error."""
+def test_export_and_serve_are_commands(cassette: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`export` writes the file that `read_oracle` reads; several runs have no single oracle; a port in use fails."""
     assert run(["export", str(cassette), "--format", "oracle", "-o", "oracle.json"]) == 0
     assert capsys.readouterr().out == "1 cassette, 5 answers exported to oracle.json\n"
     assert [each.plain() for each in read_oracle("oracle.json")] == [

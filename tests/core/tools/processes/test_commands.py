@@ -142,7 +142,10 @@ def test_spans_of_a_replay_are_marked(program: Program, agenttape: Agenttape, mo
     )
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=desk")
     monkeypatch.setenv("AGENTTAPE_EVENTS", "events.jsonl")
-    attributes = {verb: agenttape(verb, "--cassette", "run", "--", "python", told).err for verb in ("record", "replay")}
+    attributes = {
+        subcommand: agenttape(subcommand, "--cassette", "run", "--", "python", told).err
+        for subcommand in ("record", "replay")
+    }
     events = [json.loads(line) for line in Path("events.jsonl").read_text().splitlines()]
     assert [event["event"] for event in events if "call" in event["event"]] == ["call.executed", "call.served"]
     assert "service.name=desk\n" in attributes["record"]
@@ -171,8 +174,8 @@ def test_spans_that_a_program_sends(program: Program, agenttape: Agenttape, monk
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         monkeypatch.setenv("AGENTTAPE_ALLOW_HOSTS", "127.0.0.1")
         found = []
-        for verb in ("record", "replay"):
-            ended = agenttape(verb, "--cassette", "run", "--", "python", traced)
+        for subcommand in ("record", "replay"):
+            ended = agenttape(subcommand, "--cassette", "run", "--", "python", traced)
             assert ended.code == 0, ended.err
             found.append(([span.name for span in collector.spans], collector.resources("replay_run_id")))
             collector.requests.clear()

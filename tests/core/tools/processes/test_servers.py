@@ -102,7 +102,7 @@ def fetched(port: int, path: str) -> bytes:
 
 
 def served(
-    agenttape: Agenttape, verb: str, script: str, ending: int, client: Callable[[int], list[bytes]]
+    agenttape: Agenttape, subcommand: str, script: str, ending: int, client: Callable[[int], list[bytes]]
 ) -> tuple[Ended, list[bytes]]:
     """Run a server under AgentTape, let a client ask it, and send it a signal."""
     told = Path("told")
@@ -118,7 +118,7 @@ def served(
 
     with ThreadPoolExecutor(1) as pool:
         answers = pool.submit(ask)
-        ended = agenttape(verb, "--cassette", "run", "--", "python", script, str(told))
+        ended = agenttape(subcommand, "--cassette", "run", "--", "python", script, str(told))
         return ended, answers.result()
 
 

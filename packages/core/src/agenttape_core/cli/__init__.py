@@ -10,7 +10,7 @@ from typing import NoReturn
 EXTRA = "the command agenttape needs click and rich\n  pip install 'agenttape-core[cli]'"
 
 _SELDOM = (50_000, 20, 100)
-"""The thresholds of collections: a verb keeps what it has read until it ends, and most of it is no garbage."""
+"""The thresholds of collections: a command keeps what it has read until it ends, and most of it is no garbage."""
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:

@@ -20,14 +20,14 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, 
 OK, FINDINGS, USAGE, CASSETTE = 0, 1, 2, 3
 INTERRUPTED = 130
 
-VERBS = (
+COMMANDS = (
     *(name for group in GROUPS.values() for name in group if name != "cassette"),
     *(f"cassette {name}" for name in OF_CASSETTES),
 )
 """The commands as they are typed."""
 
 
-class Verbs(click.Group):
+class Commands(click.Group):
     """Commands that are imported when they are used.
 
     Args:
@@ -39,7 +39,7 @@ class Verbs(click.Group):
         self,
         *args: Any,
         groups: Mapping[str, Mapping[str, str]],
-        package: str = "agenttape_core.cli.verbs",
+        package: str = "agenttape_core.cli.commands",
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -85,7 +85,7 @@ class Verbs(click.Group):
                 formatter.write_dl([(name.ljust(width), said) for name, said in group.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb. If its reader has gone, as after `head`, it ends without an error."""
+        """Run the command. If its reader has gone, as after `head`, it ends without an error."""
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
@@ -103,7 +103,7 @@ class Verbs(click.Group):
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(cls=Verbs, groups=GROUPS, context_settings=_SETTINGS)
+@click.group(cls=Commands, groups=GROUPS, context_settings=_SETTINGS)
 @click.version_option(package_name="agenttape-core", prog_name="agenttape")
 def agenttape() -> None:
     """Record, replay, look at, compare and check the calls of agents.
@@ -116,7 +116,7 @@ def agenttape() -> None:
     """  # noqa: D301 - click wants the character itself
 
 
-@agenttape.group("cassette", cls=Verbs, groups={"Commands": OF_CASSETTES}, context_settings=_SETTINGS)
+@agenttape.group("cassette", cls=Commands, groups={"Commands": OF_CASSETTES}, context_settings=_SETTINGS)
 def _cassette() -> None:
     """Convert, migrate, redact, recover, clean up or checksum files."""
 

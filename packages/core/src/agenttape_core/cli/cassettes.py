@@ -147,7 +147,7 @@ def _opened(path: str) -> Cassette:
 
 
 def _hides(file: Path) -> bool:
-    """Return whether a file in a folder for cassettes cannot be read: a verb says so instead of passing it over."""
+    """Return whether a file in a folder for cassettes cannot be read: a command says so instead of passing it over."""
     try:
         file.open("rb").close()
     except OSError:

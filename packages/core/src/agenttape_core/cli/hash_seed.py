@@ -1,4 +1,4 @@
-"""The hash seed of a verb that runs a program in its own process: that of the recording.
+"""The hash seed of a command that runs a program in its own process: that of the recording.
 
 Python draws it at its start (https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED), so a process that has
 another one ends, and the command begins anew in its place.
@@ -50,7 +50,7 @@ def pin_hash_seed(cassette: str | Path) -> None:
     """
     if not _Process.begins_anew:
         return
-    from agenttape_core.session import hash_seed  # most verbs need none of it
+    from agenttape_core.session import hash_seed  # most commands need none of it
     from agenttape_core.storage import open_cassette
 
     recorded = open_cassette(cassette).preface.volatile.hash_seed

@@ -1,4 +1,4 @@
-"""The output of verbs: text for people, JSON for programs."""
+"""The output of commands: text for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _PLAIN = str.maketrans("━─◆•…", "=-*..")
 """Replacements for an encoding that lacks these characters."""
 
 
-def verb(example: str, cls: type[click.Command] = click.Command) -> Callable[[Function], click.Command]:
-    """Make a verb from a function, with the option `--json` and an example below its help.
+def cli_command(example: str, cls: type[click.Command] = click.Command) -> Callable[[Function], click.Command]:
+    """Make a command from a function, with the option `--json` and an example below its help.
 
     Args:
         example: An example command line.
-        cls: The class of the verb.
+        cls: The class of the command.
     """
 
     def made(function: Function) -> click.Command:

@@ -1,4 +1,4 @@
-"""The program that a verb replays: a function, or a test."""
+"""The program that a command replays: a function, or a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The option of the verbs that look for secrets."""
+"""The option of the commands that look for secrets."""
 
 from __future__ import annotations
 

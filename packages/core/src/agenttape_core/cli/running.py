@@ -1,4 +1,4 @@
-"""The parts that verbs share which run programs: the options of `record` and `replay`, how a command ended, pytest."""
+"""Shared by commands that run programs: the options of `record` and `replay`, exit codes, pytest."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _SEVERAL = {
 
 
 def running(function: Function) -> Function:
-    """Add the argument and the options that both verbs have."""
+    """Add the argument and the options that both commands have."""
     words = click.argument("words", nargs=-1, required=True, metavar="[--] WORDS...")
     return words(with_options(function))
 
 
 def with_options(function: Function) -> Function:
-    """Add the options that both verbs have."""
+    """Add the options that both commands have."""
     for name, text in reversed(_SEVERAL.items()):
         option = f"--{name.replace('_', '-')}"
         function = click.option(option, name, multiple=True, metavar="WORD", help=f"{text} Repeatable.")(function)
@@ -67,7 +67,7 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def before_command(command: click.Command) -> click.Command:
-    """End the options of a verb at the first word of the command that it runs, whose own options follow."""
+    """End the options of a command at the first word of the command that it runs, whose own options follow."""
     command.context_settings["allow_interspersed_args"] = False
     return command
 

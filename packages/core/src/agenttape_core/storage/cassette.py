@@ -356,7 +356,7 @@ class Cassette:
     def show_lost(self) -> Cassette:
         """Let a sentence replace each asset that is missing or changed from now on, and return this.
 
-        For verbs that show a cassette to a person: one lost asset hides one value. What replays, checks or validates
+        For commands that show a cassette to a person: one lost asset hides one value. What replays, checks or validates
         must not call it.
         """
         self._shows_lost = True

@@ -1,4 +1,4 @@
-"""The place where the files of a cassette are kept: a folder, behind a few verbs. This one is on the local disk."""
+"""The place where the files of a cassette are kept: a folder, behind a few methods. This one is on the local disk."""
 
 from __future__ import annotations
 

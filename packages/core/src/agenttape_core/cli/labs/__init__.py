@@ -11,7 +11,7 @@ import click
 
 from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.cassettes import STDIN, found_one
-from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress_bar
 from agenttape_core.cli.programs import with_program
 from agenttape_core.tools.reporting.forms import WRITTEN, write_report
 
@@ -59,7 +59,7 @@ def experiment(example: str, *options: Option) -> Callable[[Function], click.Com
         around: list[Option] = [click.argument("target"), with_cassette, *options, with_report]
         for option in reversed(around):
             command = option(command)
-        return verb(example)(command)
+        return cli_command(example)(command)
 
     return made
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from agenttape_core.cli.labs import finished, recording_of, with_report
-from agenttape_core.cli.output import progress_bar, verb
+from agenttape_core.cli.output import cli_command, progress_bar
 from agenttape_core.experiments.strategies.change import change as run_change
 
 
-@verb("agenttape lab change tests/test_desk.py::test_answer --base main")
+@cli_command("agenttape lab change tests/test_desk.py::test_answer --base main")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--cassette", "cassettes", multiple=True, metavar="NAME", help="A recording of the function. Repeatable.")
 @click.option("--base", required=True, metavar="REV", help="The revision to compare with, such as main.")

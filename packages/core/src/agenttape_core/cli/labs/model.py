@@ -14,7 +14,7 @@ import click
 from agenttape_core.cli.app import OK
 from agenttape_core.cli.cassettes import runs_in
 from agenttape_core.cli.labs import finished, with_report, with_resume
-from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress_bar
 from agenttape_core.cli.programs import from_here
 from agenttape_core.cli.running import run_pytest
 from agenttape_core.errors import BudgetExceededError
@@ -33,7 +33,7 @@ _OF_PYTEST = {
 
 
 class _BeforeCommand(click.Command):
-    """A verb whose arguments may be followed by `--` and a command, whose options are its own."""
+    """A command whose arguments may be followed by `--` and a command, whose options are its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Set the command apart."""
@@ -42,7 +42,7 @@ class _BeforeCommand(click.Command):
         return super().parse_args(ctx, args[:place])
 
 
-@verb("agenttape lab model openai:gpt-5-mini desk.py:answer --run runs/ --jobs 4", cls=_BeforeCommand)
+@cli_command("agenttape lab model openai:gpt-5-mini desk.py:answer --run runs/ --jobs 4", cls=_BeforeCommand)
 @click.argument("candidate", metavar="MODEL")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @click.option("--run", "recordings", multiple=True, metavar="PATH", help="A recording: file, folder, glob. Repeatable.")

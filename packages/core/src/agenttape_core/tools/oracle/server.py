@@ -127,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK, found.plain())
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name for it
-        """Print nothing: standard error is the verb's."""
+        """Print nothing: standard error is the command's."""
 
     def _is_foreign(self) -> bool:
         """Refuse what a page of another site can send. An agent sends no Origin, which a page cannot leave out."""

@@ -43,10 +43,10 @@ class Command(NamedTuple):
         label = label_of(self.given) if program.startswith(_PYTHONS) else program
         return label.removesuffix(".py")
 
-    def told(self, verb: str, cassette: str) -> str:
-        """Return the command line that runs it under a verb of `agenttape`, as a message shows it."""
+    def told(self, subcommand: str, cassette: str) -> str:
+        """Return the command line that runs it under a command of `agenttape`, as a message shows it."""
         between = "" if self.given != self.words else "-- "
-        return f"agenttape {verb} --cassette {shlex.quote(cassette)} {between}{shown_command(self.given)}"
+        return f"agenttape {subcommand} --cassette {shlex.quote(cassette)} {between}{shown_command(self.given)}"
 
 
 def refuse_cassette(words: Sequence[str]) -> None:

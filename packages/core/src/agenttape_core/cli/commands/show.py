@@ -11,6 +11,7 @@ from rich.cells import cell_len, set_cell_size
 
 from agenttape_core.cli.cassettes import Found, found_one, paths_argument, runs_in
 from agenttape_core.cli.output import (
+    cli_command,
     console,
     print_json,
     print_lines,
@@ -18,7 +19,6 @@ from agenttape_core.cli.output import (
     print_text,
     printable,
     progress,
-    verb,
 )
 from agenttape_core.errors import CassetteNotFoundError
 from agenttape_core.format.yaml_text import dump_mapping
@@ -42,7 +42,7 @@ _CALL, _STEP, _FIRST, _CHUNK = "━", "─", "◆", "•"
 _LEGEND = f"{_CALL} a call   {_STEP} a step   {_FIRST} its first chunk   {_CHUNK} more chunks   ! it raised"
 
 
-@verb("agenttape show cassettes/weather.yaml --call 2")
+@cli_command("agenttape show cassettes/weather.yaml --call 2")
 @paths_argument
 @click.option("--call", type=int, metavar="N", help="Show one call in full.")
 @click.option("--step", type=int, metavar="N", help="Show one step in full.")
@@ -122,7 +122,7 @@ def _print_all(cassette: Cassette) -> None:
 
 
 def _show_stats(paths: Sequence[str], by: str | None, *, as_json: bool) -> None:
-    from agenttape_core.cli.verbs.ls import money, tell_missing_prices
+    from agenttape_core.cli.commands.ls import money, tell_missing_prices
     from agenttape_core.tools.reading.prices import load_prices
     from agenttape_core.tools.reading.summary import overview_of
 
@@ -154,7 +154,7 @@ def _groups(by: str, paths: Sequence[str], prices: Prices) -> list[Group]:
 
 
 def _print_groups(by: str, groups: Sequence[Group], prices: Prices, *, as_json: bool) -> None:
-    from agenttape_core.cli.verbs.ls import money, tell_missing_prices
+    from agenttape_core.cli.commands.ls import money, tell_missing_prices
 
     if as_json:
         print_json({"by": by, "groups": [group.to_dict() for group in groups]})

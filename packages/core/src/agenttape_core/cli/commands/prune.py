@@ -10,7 +10,7 @@ import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, paths_argument
-from agenttape_core.cli.output import print_json, print_text, progress, size_of, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress, size_of
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, counted, shown_path
 from agenttape_core.storage import recording_process
 from agenttape_core.tools.upkeep.garbage import (
@@ -24,7 +24,7 @@ from agenttape_core.tools.upkeep.garbage import (
 from agenttape_core.tools.upkeep.orphans import cassettes_of_no_test
 
 
-@verb("agenttape cassette prune tests --dry-run")
+@cli_command("agenttape cassette prune tests --dry-run")
 @paths_argument
 @click.option("--dry-run", is_flag=True, help="Only list the files; exit with 1 if there is any.")
 @click.option(

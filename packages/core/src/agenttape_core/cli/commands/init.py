@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from agenttape_core.cli.app import FINDINGS, OK
-from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import shown_path
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.git.origin import advice, installed_origins
@@ -38,7 +38,7 @@ edit PROMPT in support.py, and:
   pytest --rerecord=changed     records only what changed"""
 
 
-@verb("agenttape init --ci")
+@cli_command("agenttape init --ci")
 @click.option("--ci", "automated", is_flag=True, help="Also write a GitHub Actions workflow and pre-commit hooks.")
 @click.option(
     "--generated", is_flag=True, help="Also mark cassettes as generated, so that GitHub folds them in a review."

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from agenttape_core.cli.output import verb
+from agenttape_core.cli.output import cli_command
 from agenttape_core.cli.running import before_command, given, replayed_with, report, running
 
 
 @before_command
-@verb("agenttape record --cassette weather -- python agent.py")
+@cli_command("agenttape record --cassette weather -- python agent.py")
 @running
 @click.option(
     "--mode",
@@ -51,7 +51,7 @@ def record(
     writes to standard error only, as it does while it is proved.
     """
     from agenttape_core.cli.cassettes import found_one
-    from agenttape_core.cli.verbs.export import write_trace
+    from agenttape_core.cli.commands.export import write_trace
     from agenttape_core.errors import shown_path
     from agenttape_core.storage import is_pending
     from agenttape_core.tools.processes.run import run

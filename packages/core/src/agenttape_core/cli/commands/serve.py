@@ -10,12 +10,12 @@ import click
 
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_one
-from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import counted
 from agenttape_core.tools.oracle import OracleServer, ToolOracle, oracle_of, read_oracle
 
 
-@verb("agenttape serve cassettes/weather.yaml --port 8765")
+@cli_command("agenttape serve cassettes/weather.yaml --port 8765")
 @click.argument("path")
 @click.option(
     "--port", default=0, type=click.IntRange(0, 65535), help="Listen on this port; by default on one that is free."

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from agenttape_core.cli.cassettes import Found, found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import counted
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.upkeep.checksums import FILE, checksums_of, read_checksums, write_checksums
 
 
-@verb("agenttape cassette checksum tests")
+@cli_command("agenttape cassette checksum tests")
 @paths_argument
 @click.option(
     "-o", "--output", "file", default=FILE, show_default=True, type=click.Path(path_type=Path), metavar="FILE"

@@ -24,7 +24,7 @@ from agenttape_core.cli.cassettes import Found, paths_argument
 from agenttape_core.cli.findings import Paths, files_in
 from agenttape_core.cli.labs import with_report
 from agenttape_core.cli.measures import Measure, covered, scored
-from agenttape_core.cli.output import print_json, print_text, printable, progress, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, printable, progress
 from agenttape_core.cli.redacting import redacting_settings, redaction_off_option
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.project import project_settings
@@ -46,7 +46,7 @@ _PARTS = ("files", "secrets", "checksums", "rules", "stale", *ALL_CHECKS, "cover
 Source = tuple[str, Callable[[], Run]]
 
 
-@verb("agenttape check tests --checks checks.yaml --report report.xml")
+@cli_command("agenttape check tests --checks checks.yaml --report report.xml")
 @paths_argument
 @click.option("--checks", multiple=True, metavar="FILE", help="A YAML file of rules for runs. Repeatable.")
 @click.option("--trace", multiple=True, metavar="FILE", help="A JSONL trace to check by the rules. Repeatable.")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from agenttape_core.cli.app import Verbs
+from agenttape_core.cli.app import Commands
 from agenttape_core.cli.labs import EXPERIMENTS
 
 
 @click.group(
-    cls=Verbs,
+    cls=Commands,
     groups={"Experiments": EXPERIMENTS},
     package="agenttape_core.cli.labs",
     epilog="Example: agenttape lab faults tests/test_support.py",

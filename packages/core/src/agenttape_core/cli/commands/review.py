@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from agenttape_core.cli.app import OK, USAGE
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
@@ -41,7 +41,7 @@ _TRAJECTORY = 20
 _LONGEST = 400
 
 
-@verb("agenttape review accept --all")
+@cli_command("agenttape review accept --all")
 @click.argument("words", nargs=-1, metavar="[list|accept|reject] [PATH|KEY]...", type=click.Path(readable=False))
 @click.option("--all", "everything", is_flag=True, help="Accept or reject all that waits below this folder.")
 def review(words: tuple[str, ...], *, everything: bool, as_json: bool) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import click
 
 from agenttape_core.cli.app import FINDINGS, OK
-from agenttape_core.cli.output import print_json, print_text, printable, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, printable
 from agenttape_core.cli.running import NO_TESTS, run_pytest
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.matching import Ignored
@@ -22,7 +22,7 @@ from agenttape_core.tools.update.plans import Plan, total_of
 from agenttape_core.tools.update.updating import refuse_dear
 
 
-@verb("agenttape update tests/test_support.py")
+@cli_command("agenttape update tests/test_support.py")
 @click.argument("words", nargs=-1, metavar="[TESTS...] | [--] COMMAND...")
 @click.option("--dry-run", is_flag=True, help="Only show what would be executed; exit with 1 if there is anything.")
 @click.option("--max-usd", type=float, metavar="DOLLARS", help="Execute nothing if it may cost more than this.")

@@ -1,4 +1,4 @@
-"""The verbs of the command, with good and bad input, as text and as JSON, and what each ends with."""
+"""Commands, with good and bad input, as text and as JSON, and what each ends with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import convert, use_cassette
-from agenttape_core.cli.app import VERBS
+from agenttape_core.cli.app import COMMANDS
 from agenttape_core.cli.labs import EXPERIMENTS
 from agenttape_core.cli.summaries import GROUPS, MEANT, OF_CASSETTES
 
@@ -23,13 +23,13 @@ from .conftest import look_up, record
 WEATHER = "cassettes/weather.yaml"
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_help(command: Any, verb: str) -> None:
-    """Each verb says what it does, takes --json and shows an example."""
-    ended = command(*verb.split(), "--help")
+@pytest.mark.parametrize("subcommand", COMMANDS)
+def test_help(command: Any, subcommand: str) -> None:
+    """Each command says what it does, takes --json and shows an example."""
+    ended = command(*subcommand.split(), "--help")
     assert ended.code == 0
-    assert "--json" in ended.out or verb == "lab"
-    assert f"Example: agenttape {verb}" in ended.out
+    assert "--json" in ended.out or subcommand == "lab"
+    assert f"Example: agenttape {subcommand}" in ended.out
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -43,13 +43,13 @@ def test_help_of_experiments(command: Any, name: str) -> None:
     assert f"Example: agenttape lab {name}" in ended.out
 
 
-def test_the_list_of_verbs(command: Any) -> None:
+def test_the_list_of_commands(command: Any) -> None:
     """The help lists the commands in groups, each with its first sentence, whole on a line of 80 columns."""
     summaries = {name: said for group in (*GROUPS.values(), OF_CASSETTES) for name, said in group.items()}
-    for verb in VERBS:
-        word = verb.rpartition(" ")[2]
+    for subcommand in COMMANDS:
+        word = subcommand.rpartition(" ")[2]
         name = f"{word}_" if iskeyword(word) else word
-        said = getattr(import_module(f"agenttape_core.cli.verbs.{name}"), name).help
+        said = getattr(import_module(f"agenttape_core.cli.commands.{name}"), name).help
         assert " ".join(said.split("\n\n")[0].split()) == summaries[word]
     shown = (command("--help").out + command("cassette", "--help").out).splitlines()
     for name, said in summaries.items():
@@ -83,7 +83,7 @@ def test_words_of_other_tools(command: Any, word: str) -> None:
     assert ended.code == 2
     assert WORDS[word] in ended.err
     meant = {command.partition(" --")[0] for command in MEANT.values() if not command.startswith("review ")}
-    assert meant <= {*VERBS, *(f"lab {name}" for name in EXPERIMENTS)}
+    assert meant <= {*COMMANDS, *(f"lab {name}" for name in EXPERIMENTS)}
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_wrong_usage(command: Any, words: list[str]) -> None:
     assert "Error: " in ended.err
 
 
-@pytest.mark.parametrize("verb", ["check", "ls", "show --stats", "show"])
+@pytest.mark.parametrize("subcommand", ["check", "ls", "show --stats", "show"])
 @pytest.mark.parametrize("path", ["gone.yaml", "empty", "docker.yaml"])
-def test_no_cassette(command: Any, folder: Path, verb: str, path: str) -> None:
+def test_no_cassette(command: Any, folder: Path, subcommand: str, path: str) -> None:
     """A path that is no cassette ends with 3 and names it."""
     (folder / "empty").mkdir()
-    ended = command(*verb.split(), path)
+    ended = command(*subcommand.split(), path)
     assert ended.code == 3
     assert path in ended.out + ended.err
 
@@ -338,15 +338,15 @@ def test_json_does_nothing_to_a_terminal(command: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "said"),
+    ("subcommand", "said"),
     [
         ("check", "2 runs, 3 checks: 1 run failed"),
         ("cassette redact", "nothing to redact, 1 cassette could not be redacted"),
     ],
 )
-def test_a_summary_tells_what_it_does_not_speak_for(command: Any, verb: str, said: str) -> None:
+def test_a_summary_tells_what_it_does_not_speak_for(command: Any, subcommand: str, said: str) -> None:
     """A cassette that cannot be read is not summed up as one that is fine, and is named as on the command line."""
-    ended = command(*verb.split(), WEATHER, "gone.yaml")
+    ended = command(*subcommand.split(), WEATHER, "gone.yaml")
     assert (ended.code, ended.out.splitlines()[-1]) == (3, said)
     assert "gone.yaml: " in ended.out
     assert "there is no such cassette" in ended.out
@@ -369,8 +369,8 @@ def test_convert_over_another(command: Any) -> None:
     assert command("cassette", "convert", WEATHER, "w.jsonl", "--overwrite").code == 0
 
 
-def test_a_mistyped_verb(command: Any) -> None:
-    """A mistyped verb is refused with the one that was most likely meant; else all are named."""
+def test_a_mistyped_command(command: Any) -> None:
+    """A mistyped command is refused with the one that was most likely meant; else all are named."""
     ended = command("shwo")
     assert ended.code == 2
     assert "there is no command 'shwo'; did you mean: agenttape show?" in ended.err
@@ -400,11 +400,11 @@ def test_a_name_is_found_wherever_it_is(folder: Path, command: Any) -> None:
     assert "did you mean:  tests/cassettes/test_desk/test_hi[a-b].yaml" in command("show", "--stats", "test_hi").err
     assert "did you mean:  tests/cassettes/test_desk/test_hi[a-b].yaml" in command("cassette", "recover", "a-b").err
     assert command("cassette", "convert", WEATHER, "tests/cassettes/test_desk/test_bye.yaml").code == 0
-    for verb in ("show", "cassette recover", "show --stats"):
-        ended = command(*verb.split(), "test_bye")
+    for subcommand in ("show", "cassette recover", "show --stats"):
+        ended = command(*subcommand.split(), "test_bye")
         assert ended.code == 2
         assert "test_bye is the name of 2 cassettes; name one by its path:\n  tests/cassettes/test_desk/" in ended.err
-        assert command(*verb.split(), "test_shop/test_bye").code == 0
+        assert command(*subcommand.split(), "test_shop/test_bye").code == 0
     assert command("cassette", "convert", WEATHER, "cassettes/test_bye.yaml").code == 0
     assert command("cassette", "recover", "test_bye").code == 0  # the folder of the settings comes first
 

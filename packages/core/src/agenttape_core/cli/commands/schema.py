@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agenttape_core.cli.output import print_json, verb
+from agenttape_core.cli.output import cli_command, print_json
 from agenttape_core.format.json_schema import json_schema
 
 
-@verb("agenttape cassette schema > cassette.schema.json")
+@cli_command("agenttape cassette schema > cassette.schema.json")
 def schema(*, as_json: bool) -> None:  # noqa: ARG001 - it is JSON anyway
     """Print the JSON Schema of a record.
 

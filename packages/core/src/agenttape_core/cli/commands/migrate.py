@@ -8,7 +8,7 @@ import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import CassetteError
 from agenttape_core.storage import location_of
 from agenttape_core.tools.rewrite.migrating import Migration, migration_of
@@ -21,7 +21,7 @@ class _Done(NamedTuple):
     problem: str = ""
 
 
-@verb("agenttape cassette migrate tests --dry-run")
+@cli_command("agenttape cassette migrate tests --dry-run")
 @paths_argument
 @click.option("--dry-run", is_flag=True, help="Only list the cassettes to migrate; exit with 1 if there is any.")
 def migrate(paths: tuple[str, ...], *, dry_run: bool, as_json: bool) -> int:

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import CassetteWriteError, counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import is_cassette
@@ -34,7 +34,7 @@ _Line = str | Iterator[str]
 """A line, or the parts of one that is long."""
 
 
-@verb("agenttape export cassettes --format otel --endpoint http://localhost:4318")
+@cli_command("agenttape export cassettes --format otel --endpoint http://localhost:4318")
 @paths_argument
 @click.option(
     "--format",

@@ -9,13 +9,13 @@ import click
 
 from agenttape_core import storage
 from agenttape_core.cli.cassettes import found_one
-from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import shown_path
 from agenttape_core.storage import Location, stem_of
 from agenttape_core.storage.asset_files import assets_of
 
 
-@verb("agenttape cassette convert cassettes/weather.yaml cassettes/weather.jsonl.gz")
+@cli_command("agenttape cassette convert cassettes/weather.yaml cassettes/weather.jsonl.gz")
 @click.argument("source", type=click.Path(readable=False))
 @click.argument("target", type=click.Path(readable=False))
 @click.option("--overwrite", is_flag=True, help="Replace an existing cassette.")

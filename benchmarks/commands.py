@@ -1,4 +1,4 @@
-"""The verbs of the command line on large cassettes, each in a process of its own, as people run them."""
+"""Commands on large cassettes, each in its own process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
 _SIZES = (5_000, 20_000)
-_VERBS = (
+_COMMANDS = (
     *(
         "show",
         "show --stats",
@@ -49,16 +49,16 @@ main(sys.argv[1:])
 """
 
 
-def verbs(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
-    """Measure the processor's time and the memory of each verb, and of closing the recording."""
+def commands(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Measure the processor's time and the memory of each command, and of closing the recording."""
     for size in _SIZES if scale is FULL else scale.sizes:
         path = folder / f"calls{size}.yaml"
         closed = _recorded(path, size)
         yield Row(f"close a recording of {size} calls", f"{closed:.1f} s", "linear")
-        for verb in _VERBS if scale is FULL else _VERBS[:1]:
-            seconds, megabytes = _measured(verb, path, folder)
+        for subcommand in _COMMANDS if scale is FULL else _COMMANDS[:1]:
+            seconds, megabytes = _measured(subcommand, path, folder)
             found = f"{seconds:.1f} s, {megabytes:.0f} MB"
-            yield Row(f"`agenttape {verb}`, {size} calls", found, "<= 2 s" if size == _SIZES[0] else "linear")
+            yield Row(f"`agenttape {subcommand}`, {size} calls", found, "<= 2 s" if size == _SIZES[0] else "linear")
 
 
 def gate(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
@@ -87,15 +87,15 @@ def _recorded(path: Path, size: int) -> float:
     return time.process_time() - began
 
 
-def _measured(verb: str, path: Path, folder: Path) -> tuple[float, float]:
-    """The seconds of the processor and the greatest memory in MB that a verb takes."""
+def _measured(subcommand: str, path: Path, folder: Path) -> tuple[float, float]:
+    """The seconds of the processor and the greatest memory in MB that a command takes."""
     words = {
         "diff": [str(path), str(path)],
         "show --html": [str(folder / "page.html"), str(path)],
         "cassette convert": [str(path), str(folder / f"{path.stem}.jsonl")],
         "cassette checksum": [str(path), "-o", str(folder / "checksums.json")],
-    }.get(verb, [str(path)])
-    return _spent([*verb.split(), *words])
+    }.get(subcommand, [str(path)])
+    return _spent([*subcommand.split(), *words])
 
 
 def _spent(words: list[str]) -> tuple[float, float]:

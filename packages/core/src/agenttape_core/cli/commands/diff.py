@@ -12,7 +12,7 @@ import click
 
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_in, found_one, paths_argument
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.matching import Ignored
@@ -22,7 +22,7 @@ from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.report import Change, Totals, change_of, comment, markdown
 
 
-@verb("agenttape diff --base main tests")
+@cli_command("agenttape diff --base main tests")
 @paths_argument
 @click.option("--base", metavar="REV", help="Compare with this git revision, not two paths with each other.")
 @click.option(

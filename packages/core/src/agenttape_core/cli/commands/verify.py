@@ -11,12 +11,12 @@ import click
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_one, records_of
 from agenttape_core.cli.labs import with_cassette
-from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress_bar
 from agenttape_core.experiments.verify import EVERY_FACTOR
 from agenttape_core.experiments.verify import verify as run_verify
 
 
-@verb("agenttape verify tests/agent.py:run --cassette weather")
+@cli_command("agenttape verify tests/agent.py:run --cassette weather")
 @click.argument("target")
 @with_cassette
 @click.option("--runs", type=click.IntRange(2), default=5, show_default=True, metavar="N", help="Replay N times.")

@@ -9,12 +9,12 @@ import click
 from agenttape_core import storage
 from agenttape_core.cli.app import CASSETTE, OK
 from agenttape_core.cli.named import alike, named
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
 from agenttape_core.tools.rewrite.scanning import journals_in
 
 
-@verb("agenttape cassette recover cassettes")
+@cli_command("agenttape cassette recover cassettes")
 @click.argument("path", default=".", type=click.Path(readable=False, path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only list what can be recovered.")
 def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from agenttape_core.cli.output import verb
+from agenttape_core.cli.output import cli_command
 from agenttape_core.cli.running import before_command, given, report, with_options
 
 
 @before_command
-@verb("agenttape replay --cassette weather -- python agent.py")
+@cli_command("agenttape replay --cassette weather -- python agent.py")
 @click.argument("words", nargs=-1, metavar="[--] WORDS...")
 @with_options
 @click.option(

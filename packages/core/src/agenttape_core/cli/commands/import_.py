@@ -10,7 +10,7 @@ import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK, USAGE
 from agenttape_core.cli.cassettes import STDIN
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import CassetteError, ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.imported import Importer, ImportReport
 from agenttape_core.settings import load_settings
@@ -34,7 +34,7 @@ class _Imported(NamedTuple):
     problem: Exception | None = None
 
 
-@verb("agenttape import old/greetings.yaml -o cassettes/greetings.yaml")
+@cli_command("agenttape import old/greetings.yaml -o cassettes/greetings.yaml")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--from",

@@ -13,7 +13,7 @@ from agenttape_core.checks.judges import JUDGE
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import Found, found_in, paths_argument
 from agenttape_core.cli.findings import checksums, damage_of
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import CassetteNotFoundError, NetworkBlockedError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
@@ -34,7 +34,7 @@ class _Fact(NamedTuple):
     is_wrong: bool = False
 
 
-@verb("agenttape doctor")
+@cli_command("agenttape doctor")
 @paths_argument
 def doctor(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Find problems in this project.

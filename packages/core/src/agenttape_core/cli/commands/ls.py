@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from agenttape_core.cli.app import CASSETTE, OK
 from agenttape_core.cli.cassettes import Found, paths_argument, runs_in
-from agenttape_core.cli.output import print_json, print_table, print_text, progress, size_of, verb
+from agenttape_core.cli.output import cli_command, print_json, print_table, print_text, progress, size_of
 from agenttape_core.errors import CassetteError
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.reading.prices import INSTALL, Prices, load_prices
@@ -17,7 +17,7 @@ _NUMBERS = frozenset({"age", "calls", "tokens", "money", "size"})
 _HOUR, _DAY = 3600, 86400
 
 
-@verb("agenttape ls tests")
+@cli_command("agenttape ls tests")
 @paths_argument
 def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
     """List cassettes with their age, calls, tokens, cost and size.

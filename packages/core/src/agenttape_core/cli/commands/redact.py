@@ -10,7 +10,7 @@ import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress, unread
 from agenttape_core.cli.redacting import redacting_settings, redaction_off_option
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.settings import Settings
@@ -32,7 +32,7 @@ class _Done(NamedTuple):
     problem: str
 
 
-@verb("agenttape cassette redact tests --dry-run")
+@cli_command("agenttape cassette redact tests --dry-run")
 @paths_argument
 @click.option("--dry-run", is_flag=True, help="Only list the secrets; exit with 1 if there is any.")
 @click.option(

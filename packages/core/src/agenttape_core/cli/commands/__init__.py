@@ -1,0 +1,1 @@
+"""The commands of the `agenttape` command, a module each."""

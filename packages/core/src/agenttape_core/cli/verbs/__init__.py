@@ -1,1 +1,0 @@
-"""The verbs of the `agenttape` command, a module each."""
