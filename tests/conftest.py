@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from agenttape_core.lifecycle import surroundings
+from agenttape_core.lifecycle import session_stack
 
 from .kit.fixtures import interruptible, often, prices, project, uncollected
 
@@ -115,7 +115,7 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_replay_left_open() -> Iterator[None]:
     """Take down what surrounded replays that pytest's own reports of a test in a test still hold."""
     yield
-    surroundings.let_all_go()
+    session_stack.let_all_go()
 
 
 @pytest.fixture(autouse=True, scope="module")

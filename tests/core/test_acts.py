@@ -27,7 +27,7 @@ from agenttape_core import boundary, open_cassette, record_call, use_cassette
 from agenttape_core.acts import INTERFACES, Interface, Unseen
 from agenttape_core.integration import holding_in_memory
 from agenttape_core.session import current_session, executing
-from agenttape_core.session.acting import watching_acts
+from agenttape_core.session.side_effects import watching_acts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

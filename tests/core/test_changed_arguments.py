@@ -308,7 +308,7 @@ def test_a_tool_that_is_stepped_into_changes_its_argument_itself() -> None:
 
     recorded, replayed, report = twice(program)
     assert recorded == replayed == ["X"]
-    assert len(report.ran_through) == 1
+    assert len(report.stepped_into) == 1
     before = Path("cassettes/c.yaml").read_bytes()
     with use_cassette("c", mode="new_episodes"):
         program()

@@ -72,7 +72,7 @@ def judged(write: Callable[..., Any]) -> tuple[bool, list[str]]:
     with use_cassette("c") as cassette:
         assert pay("yes") == "YES"
     (tool,) = [item for item in open_cassette("cassettes/c.yaml").interactions() if item.kind == "tool"]
-    return bool(cassette.report.ran_through), [act.what for act in tool.acts or ()]
+    return bool(cassette.report.stepped_into), [act.what for act in tool.acts or ()]
 
 
 class Holder:

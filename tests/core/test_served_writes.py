@@ -12,7 +12,7 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import IncompleteObjectError
-from agenttape_core.session import served_writes
+from agenttape_core.session import stale_objects
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,25 +156,25 @@ def test_objects_are_told_apart_by_identity(cls: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("cls", [Cart, Weak])
 def test_objects_are_not_kept(cls: Any, tmp_path: Path) -> None:
     """The note lives as long as the object."""
-    before = set(served_writes._others._notes)
+    before = set(stale_objects._others._notes)
     value = served_add(tmp_path / "c.yaml", cls)
     seen = ref(value)
     del value
     gc.collect()
     assert seen() is None
-    assert set(served_writes._others._notes) <= before
+    assert set(stale_objects._others._notes) <= before
 
 
 def test_objects_without_weak_references_are_kept_until_nobody_else_does(tmp_path: Path) -> None:
     """They are let go when the next one is noted, so they do not pile up."""
     kept = [served_add(tmp_path / f"{n}.yaml", Slotted) for n in range(4)]
-    assert len(served_writes._others._notes) == 4
+    assert len(stale_objects._others._notes) == 4
     del kept[2:]
     kept.append(served_add(tmp_path / "last.yaml", Slotted))
-    assert len(served_writes._others._notes) == 3
+    assert len(stale_objects._others._notes) == 3
     kept.clear()
     served_add(tmp_path / "again.yaml", Slotted)
-    assert len(served_writes._others._notes) == 1
+    assert len(stale_objects._others._notes) == 1
 
 
 def test_a_copy_lacks_the_write_too(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ PAGES = [
 LOADED = (
     *("pydantic", "pytest", "rich.table", "yaml", "langchain.agents", "langchain_openai"),
     *("llama_index.core.agent.workflow", "genai_prices.data", "httpcore2", "langgraph.graph", "openai.resources.chat"),
-    *("agenttape_core.cli.app", "agenttape_core.lifecycle.cassette_in_use", "agenttape_core.pytest_plugin.running"),
+    *("agenttape_core.cli.app", "agenttape_core.lifecycle.open_cassette", "agenttape_core.pytest_plugin.running"),
     *("agenttape_core.tools.reading", "agenttape_core.tools.compare"),
     *("agenttape_langchain.ambient", "agenttape_langgraph.ambient", "agenttape_llamaindex.ambient"),
 )

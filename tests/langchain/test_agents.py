@@ -97,7 +97,7 @@ async def test_ten_turns(recorded_async: bool, way: str, world: World, tmp_path:
         with use_cassette(path, auto=ambient) as replay:
             replayed = await run(agent, is_async=is_async)
         assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
-        assert {served.rung for served in replay.report.replayed} == {"exact"}
+        assert {served.match_rule for served in replay.report.replayed} == {"exact"}
         assert replayed == recorded
 
 

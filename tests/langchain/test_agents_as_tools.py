@@ -94,9 +94,9 @@ async def test_supervisor_replays(supervised: tuple[Path, Any], world: World) ->
     path, recorded = supervised
     with use_cassette(path) as replay:
         assert await supervisor(world).ainvoke(QUESTION) == recorded
-    assert {crossed.name for crossed in replay.report.ran_through} == {"ask_researcher", "ask_writer"}
+    assert {crossed.name for crossed in replay.report.stepped_into} == {"ask_researcher", "ask_writer"}
     assert len(replay.report.replayed) == 6
-    assert [str(one) for one in replay.report.served_not_run] == ["search (calls nothing that is recorded)"]
+    assert [str(one) for one in replay.report.not_run] == ["search (calls nothing that is recorded)"]
 
 
 async def test_edited_prompt_of_a_sub_agent_is_a_miss(supervised: tuple[Path, Any], world: World) -> None:
@@ -121,7 +121,7 @@ async def test_frozen_serves_sub_agents_as_blocks(supervised: tuple[Path, Any], 
     with use_cassette(path, replay_only={"tool"}) as replay:
         found = await supervisor(world, researcher="You are a pirate.").ainvoke(QUESTION)
     assert found == recorded
-    assert [str(one) for one in replay.report.served_not_run] == [
+    assert [str(one) for one in replay.report.not_run] == [
         "ask_researcher (replay-only)",
         "ask_writer (replay-only)",
     ]
@@ -170,7 +170,7 @@ def test_retriever_tool_is_run_through(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert finder("").invoke({"query": "a"}) == recorded == "a 1"
-        assert [crossed.name for crossed in replay.report.ran_through] == ["find"]
+        assert [crossed.name for crossed in replay.report.stepped_into] == ["find"]
 
 
 class Rows(VectorStore):
@@ -246,13 +246,13 @@ def test_boundaries_over_native_clients_are_no_acts(world: World, tmp_path: Path
     world.gone = True
     with use_cassette(path) as replay:
         assert run() == recorded
-    assert [crossed.name for crossed in replay.report.ran_through] == [
+    assert [crossed.name for crossed in replay.report.stepped_into] == [
         "found",
         "VectorStoreRetriever",
         "looked",
         "asked",
     ]
-    assert {str(one).partition(",")[0] for one in replay.report.served_not_run} == {
+    assert {str(one).partition(",")[0] for one in replay.report.not_run} == {
         "dropped (uses psycopg",
         "saved (uses psycopg",
     }
@@ -304,7 +304,7 @@ def test_results_of_every_sort(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert run() == recorded
-    assert [crossed.name for crossed in replay.report.ran_through] == ["look", "note"]
+    assert [crossed.name for crossed in replay.report.stepped_into] == ["look", "note"]
     assert sum(mode == "custom" for mode, _ in recorded) == 1
     assert len(replay.report.replayed) == 5
 
@@ -332,7 +332,7 @@ def test_tool_that_asks_a_human(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert run() == recorded
-    assert [crossed.name for crossed in replay.report.ran_through] == ["publish", "publish"]
+    assert [crossed.name for crossed in replay.report.stepped_into] == ["publish", "publish"]
 
 
 def test_call_left_out_is_unused(world: World, tmp_path: Path) -> None:

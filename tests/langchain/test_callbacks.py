@@ -241,7 +241,7 @@ def test_observed_run_replays(name: str, way: str, world: World, handler: TapeCa
     with use_cassette(handler.path) as replay:
         replayed = WAYS[way](run, None)
     assert outcome(replayed) == outcome(observed)
-    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
+    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
     assert replay.report.recorded == replay.report.unused == ()
 
 
@@ -390,7 +390,7 @@ def test_runs_are_added_to_the_file(world: World, handler: TapeCallbackHandler) 
     world.gone = True
     with use_cassette(handler.path) as replay:
         assert told([agent.invoke(QUESTION) for _ in observed]) == told(observed)
-    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
+    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
 
 
 def test_old_file_is_replaced(world: World, handler: TapeCallbackHandler) -> None:

@@ -408,7 +408,7 @@ async def test_chain_across_sync_and_async(recorded_async: bool, world: World, t
     world.gone = True
     with use_cassette(path) as replay:
         assert await run(is_async=not recorded_async) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 @each_way

@@ -89,7 +89,7 @@ async def test_compressor_replays(cls: Any, way: str, world: World, tmp_path: Pa
     world.gone = True
     with use_cassette(path, auto=ambient) as replay:
         assert await run() == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 async def test_sync_serves_async_and_back(world: World, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_parallel_equal_calls_find_their_own(cls: Any, world: World, tmp_p
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(reranker.acompress_documents(DOCUMENTS, "a") for _ in range(6))) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_parts_of_a_pipeline_are_its_children(world: World, tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ async def test_identical_calls(shape: str, order: str, way: str, world: World, t
     model.turnstile = Turnstile(None)
     with use_cassette(path, auto=ambient) as replay:
         assert await run() == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 PAIRS = [("batch", "abatch"), ("abatch", "batch"), ("gather", "abatch"), ("batch", "gather")]
@@ -286,7 +286,7 @@ async def test_sends(is_async: bool, world: World, tmp_path: Path) -> None:
     model.turnstile = Turnstile(None)
     with use_cassette(path) as replay:
         assert await run() == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 @pytest.mark.parametrize("depth", ["at the root", "in a chain"])
@@ -358,7 +358,7 @@ async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp
     held[0] = Turnstile(None)
     with use_cassette(path) as replay:
         assert await run() == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def _around(node: Any) -> Any:

@@ -171,7 +171,7 @@ def test_observed_decision_is_replayed(tmp_path: Path, how: str) -> None:
     assert handler.errors == []
     with use_cassette(path) as replay:
         assert decide(decider, how) == recorded
-    assert [call.rung for call in replay.report.replayed] == ["exact"]
+    assert [call.match_rule for call in replay.report.replayed] == ["exact"]
 
 
 def test_observed_failure_of_a_decision_model(tmp_path: Path) -> None:

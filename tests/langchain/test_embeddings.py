@@ -145,7 +145,7 @@ async def test_embeddings_replay(cls: type[Any], way: str, world: World, tmp_pat
     for _ in range(2):
         with use_cassette(path, auto=ambient) as replay:
             assert await every_call(model) == recorded
-        assert [served.rung for served in replay.report.replayed] == ["exact"] * 5
+        assert [served.match_rule for served in replay.report.replayed] == ["exact"] * 5
 
 
 def test_request_says_what_the_provider_is_asked(world: World, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ async def test_parallel_equal_calls_find_their_own(world: World, tmp_path: Path)
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(Slow(world).aembed_query("a") for _ in range(4))) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 class Backwards(ThreadPoolExecutor):
@@ -261,7 +261,7 @@ async def test_parallel_calls_that_go_on_in_threads_find_their_own(world: World,
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(model.aembed_query("a") for _ in range(4))) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_branches_of_a_chain_find_their_own(world: World, tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_branches_of_a_chain_find_their_own(world: World, tmp_path: Path) -> Non
     world.gone = True
     with use_cassette(path) as replay:
         assert chain.invoke("a") == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_threads(world: World, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ async def test_history_replays(cls: Any, way: str, world: World, tmp_path: Path)
     for _ in range(2):
         with use_cassette(path, auto=ambient) as replay:
             assert await every_call(history()) == recorded
-        assert {served.rung for served in replay.report.replayed} == {"exact"}
+        assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_request_names_method_messages_and_conversation(world: World, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_conversation_replays(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert run() == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_errors_are_recorded(world: World, tmp_path: Path) -> None:

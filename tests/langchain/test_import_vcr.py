@@ -592,5 +592,5 @@ def test_a_program_records_itself_with_vcrpy_for_the_network(
         assert seen_of(program(base_url)) == live
     with use_cassette(tmp_path / "new.yaml") as replay:
         assert seen_of(program(base_url)) == live
-    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
+    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
     assert loopback.calls == calls

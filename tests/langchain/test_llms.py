@@ -176,7 +176,7 @@ async def test_text_model_replays(cls: Any, shape: Any, way: str, world: World, 
     world.gone = True
     with use_cassette(path, auto=ambient) as replay:
         assert await shape(model) == recorded
-    assert [served.rung for served in replay.report.replayed] == ["exact"]
+    assert [served.match_rule for served in replay.report.replayed] == ["exact"]
 
 
 def test_model_that_takes_no_run_manager(world: World, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ async def test_parallel_equal_calls_find_their_own(cls: Any, world: World, tmp_p
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(model.ainvoke(QUESTION) for _ in range(6))) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 class Tokens(BaseCallbackHandler):

@@ -300,4 +300,4 @@ def test_tools_in_any_spelling(spelling: str, world: World, handler: TapeCallbac
     world.gone = True
     with use_cassette(handler.path) as replay:
         assert model.invoke("Hi") == observed
-    assert [served.rung for served in replay.report.replayed] == ["exact"]
+    assert [served.match_rule for served in replay.report.replayed] == ["exact"]

@@ -75,7 +75,7 @@ def test_recorded_calls_replay_without_the_service(
         replayed = CALLS[name](chat)
     assert seen(replayed) == seen(recorded)
     served = [crossed for crossed in replay.report.replayed if crossed.kind == "chat"]
-    assert [crossed.rung for crossed in served] == ["exact"] * len(service.exchanges)
+    assert [crossed.match_rule for crossed in served] == ["exact"] * len(service.exchanges)
     assert replay.report.recorded == replay.report.unused == ()
 
 
@@ -91,7 +91,7 @@ def test_observed_calls_replay_without_the_service(name: str, real_exchanges: St
     with use_cassette(handler.path) as replay:
         replayed = calls.invoke({})
     assert seen(replayed) == seen(observed)
-    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
+    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
     assert replay.report.recorded == replay.report.unused == ()
 
     models = {version: ReplayChatModel(handler.path, output_version=version) for version in (None, "v1")}

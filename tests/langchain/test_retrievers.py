@@ -116,7 +116,7 @@ async def test_retriever_replays(cls: Any, way: str, world: World, tmp_path: Pat
     for _ in range(2):
         with use_cassette(path, auto=ambient) as replay:
             assert await every_call(retriever) == recorded
-        assert {served.rung for served in replay.report.replayed} == {"exact"}
+        assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_request_is_query_settings_and_arguments(world: World, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_parallel_equal_calls_find_their_own(cls: Any, world: World, tmp_p
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(retriever.ainvoke("a") for _ in range(6))) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_retriever_inside_a_retriever_is_its_child(world: World, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ async def test_whole_runnable_replays(name: str, world: World, tmp_path: Path) -
     world.gone = True
     with use_cassette(path, auto=False) as replay:
         assert await every_call(taped, value) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 @pytest.mark.parametrize("name", RUNNABLES)
@@ -131,7 +131,7 @@ def test_runnable_that_begins_no_run(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert [taped.invoke("a") for _ in range(3)] == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_calls_inside_are_children(world: World, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ async def test_parallel_equal_calls_find_their_own(is_async: bool, world: World,
     world.gone = True
     with use_cassette(path) as replay:
         assert await run() == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_errors_are_recorded_attempt_by_attempt(world: World, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_replay_steps_into_a_retriever(tmp_path: Path, how: str) -> None:
     with use_cassette(path) as replay:
         assert search(how=how) == recorded
     assert len(recorded[1]) == 3
-    assert [call.name for call in replay.report.ran_through] == ["Rewriting"]
+    assert [call.name for call in replay.report.stepped_into] == ["Rewriting"]
     assert not replay.report.recorded
 
 
@@ -125,7 +125,7 @@ def test_retriever_with_a_side_effect_is_replayed_whole(tmp_path: Path) -> None:
     with use_cassette(path) as replay:
         assert search(log=str(log))[0] == recorded
     assert not log.exists()
-    assert [str(one) for one in replay.report.served_not_run] == ["Rewriting (wrote log.txt)"]
+    assert [str(one) for one in replay.report.not_run] == ["Rewriting (wrote log.txt)"]
 
 
 def test_recording_without_side_effects_noted_is_replayed_whole(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_recording_without_side_effects_noted_is_replayed_whole(tmp_path: Path) 
     path.write_text(older)
     with use_cassette(path) as replay:
         assert search("ANOTHER: ")[0] == recorded
-    assert not replay.report.ran_through
+    assert not replay.report.stepped_into
 
 
 def test_taped_retriever_of_parts_that_are_not_is_replayed_whole(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_replay_steps_into_a_compressor(tmp_path: Path) -> None:
         assert run("Which of them? ") == ["cats", "dogs"]
     with use_cassette(path) as replay:
         assert run("Which of them? ") == ["cats", "dogs"]
-    assert [call.name for call in replay.report.ran_through] == ["Choosing"]
+    assert [call.name for call in replay.report.stepped_into] == ["Choosing"]
     with pytest.raises(CassetteMissError), use_cassette(path):
         run("Which of them, in a rude voice? ")
 
@@ -242,6 +242,6 @@ def test_a_replay_steps_into_an_embedding_model_that_asks_a_model(tmp_path: Path
     assert len(recording.report.recorded) == 4, "one that only embeds by another model is one call"
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert embed() == recorded
-    assert [call.name for call in replay.report.ran_through] == ["Imagining"]
+    assert [call.name for call in replay.report.stepped_into] == ["Imagining"]
     with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
         embed("Be rude:")

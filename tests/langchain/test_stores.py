@@ -82,7 +82,7 @@ async def test_store_replays(cls: Any, way: str, world: World, tmp_path: Path) -
     world.gone = True
     with use_cassette(path, auto=ambient) as replay:
         assert await every_call(store) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 async def test_request_names_method_arguments_and_namespace(world: World, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_parallel_equal_reads_find_their_own(cls: Any, world: World, tmp_p
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(store.amget(["a"]) for _ in range(6))) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_other_namespace_or_value_misses(world: World, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ async def test_store_replays(cls: Any, way: str, world: World, tmp_path: Path) -
     for _ in range(2):
         with use_cassette(path, auto=ambient) as replay:
             assert await every_call(store) == recorded
-        assert {served.rung for served in replay.report.replayed} == {"exact"}
+        assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 async def test_taped_store_works_outside_sessions(world: World) -> None:
@@ -368,7 +368,7 @@ async def test_parallel_equal_searches_find_their_own(world: World, tmp_path: Pa
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(store.asimilarity_search("q") for _ in range(6))) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_errors_are_recorded(world: World, tmp_path: Path) -> None:

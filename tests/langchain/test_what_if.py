@@ -76,7 +76,7 @@ async def test_a_retry_gets_the_recording(recorded: dict[str, Path], number: int
         what_if(recorded["plain"], lambda: final(retrying.invoke(QUESTION)["messages"]), changes),
         await awhat_if(recorded["plain"], lambda: retrying.ainvoke(QUESTION), changes),
     ):
-        assert ([one.number for one in found.landed], found.raised, found.is_same) == ([number], None, True)
+        assert ([one.number for one in found.reached], found.raised, found.is_same) == ([number], None, True)
         assert [one.number for one in found.retried] == [number]
     failed = what_if(recorded["plain"], lambda: agent().invoke(QUESTION), changes)
     assert isinstance(failed.raised, TimeoutError)
@@ -111,7 +111,7 @@ def test_answers_of_models(recorded: dict[str, Path], change: Any, expected: str
 def test_answers_of_tools(recorded: dict[str, Path], change: Any, content: str) -> None:
     """A tool returns what its function would, with an artifact or without; the next model call has moved by that."""
     found = what_if(recorded["plain"], lambda: agent().invoke(QUESTION)["messages"], change, beyond="address")
-    (landed,) = found.landed
+    (landed,) = found.reached
     answer = next(one for one in found.result if isinstance(one, ToolMessage) and one.name == landed.name and one.text)
     assert (answer.text, answer.tool_call_id) == (content, f"call_{landed.number // 2 - 1}_0")
     assert {one.kind for one in found.moved} == {"chat"}

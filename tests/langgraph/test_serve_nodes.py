@@ -327,7 +327,7 @@ def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
     given: Any = {"n": 0, "messages": [AIMessage("x", id="1")]}
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", lambda _: build().invoke(given))
     assert replayed.facts == recorded.facts
-    assert [crossed.rung for crossed in replayed.session.report.replayed] == ["exact"] * 4
+    assert [crossed.match_rule for crossed in replayed.session.report.replayed] == ["exact"] * 4
 
 
 def test_taping_again_keeps_what_is_served(world: World, tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_an_event_loop_that_is_older_than_the_session(world: World, tmp_path: Pa
             answer = runner.run(taped.ainvoke(GIVEN, context=Context()), context=before.copy())
             seen.append(answer["notes"])
     assert seen[1] == seen[0]
-    assert [crossed.rung for crossed in session.report.replayed] == ["exact"] * 6
+    assert [crossed.match_rule for crossed in session.report.replayed] == ["exact"] * 6
     records = {record.address: record for record in open_cassette(tmp_path / "c.yaml").interactions()}
     leaves = [record for address, record in records.items() if address.startswith("LangGraph/leaf@")]
     assert [record.parent for record in leaves] == [None] * 3

@@ -85,7 +85,7 @@ def test_one_recording_serves_every_form(tmp_path: Path, world: World, recorded:
         second = done(CALLS[asked](llm))
     ends = [value[-1] if isinstance(value, list) else value for value in (first, second)]
     assert ends[0].message == ends[1].message
-    assert [served.rung for served in replay.report.replayed] == ["exact"]
+    assert [served.match_rule for served in replay.report.replayed] == ["exact"]
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_concurrent_calls_find_their_own(tmp_path: Path, world: World) -> None:
     world.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert asyncio.run(ask(llm)) == recorded
-    assert {served.rung for served in replay.report.replayed} == {"exact"}
+    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
 
 
 def test_secrets_are_redacted_and_come_back(tmp_path: Path) -> None:

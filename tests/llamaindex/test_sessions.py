@@ -41,7 +41,7 @@ def test_matching_by_address(recorded: Path) -> None:
     """With `match_on` a changed request is served the recording at its address."""
     with use_cassette(recorded, match_on="address", on_unused="ignore") as replay:
         assert LeafLLM(World()).chat(OTHER).raw["id"] == "chatcmpl-1"
-    assert [served.rung for served in replay.report.replayed] == ["address"]
+    assert [served.match_rule for served in replay.report.replayed] == ["address"]
 
 
 def test_miss_is_returned_where_asked(recorded: Path) -> None:

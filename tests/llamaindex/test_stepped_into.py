@@ -73,7 +73,7 @@ async def test_a_replay_steps_into_retrievers_and_rerankers(how: str, tmp_path: 
     gone.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert await ask(gone, how=how) == recorded
-    assert {call.name for call in replay.report.ran_through} == {"Rewriting", "Choosing"}
+    assert {call.name for call in replay.report.stepped_into} == {"Rewriting", "Choosing"}
 
 
 @pytest.mark.parametrize("changed", [{"rewrite": "Be rude:"}, {"rerank": "Reverse"}, {"top": 3}], ids=str)
@@ -94,7 +94,7 @@ async def test_a_retriever_with_side_effects_is_replayed_whole(tmp_path: Path) -
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert await ask(World(), log=log) == recorded
     assert not log.exists()
-    assert "Rewriting" not in {call.name for call in replay.report.ran_through}
+    assert "Rewriting" not in {call.name for call in replay.report.stepped_into}
 
 
 def ask_framework(
@@ -188,7 +188,7 @@ async def test_a_replay_steps_into_an_embedding_model_that_asks_an_llm(how: str,
     gone.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert await embed(gone, how) == recorded
-    assert [call.name for call in replay.report.ran_through] == ["Imagining"]
+    assert [call.name for call in replay.report.stepped_into] == ["Imagining"]
     with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
         await embed(gone, how, prompt="Be rude:")
 
@@ -201,5 +201,5 @@ async def test_an_embedding_model_that_embeds_first_is_replayed_whole(tmp_path: 
     gone.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert await embed(gone, embeds_first=True) == recorded
-    assert replay.report.ran_through == ()
+    assert replay.report.stepped_into == ()
     assert "embedded by ScriptedEmbedding" in (tmp_path / "c.yaml").read_text()

@@ -83,7 +83,7 @@ def _a_session_counts_as_open_while_it_opens() -> None:
 
 DEFECTS: dict[str, Defect] = {
     "ids of observed runs stay": Defect(
-        _put("agenttape_core.session.ids_of_run", "counterparts", lambda _, recorded: list(recorded)),
+        _put("agenttape_core.session.id_mapping", "counterparts", lambda _, recorded: list(recorded)),
         "tests/langgraph/test_observed.py",
         "swarm",
     ),

@@ -20,7 +20,7 @@ import anyio
 import pytest
 
 from agenttape_core import boundary, use_cassette
-from agenttape_core.freeze import Frozen, spinning, waiting
+from agenttape_core.freeze import Frozen, spinning, timed_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def _condition() -> bool:
 
 def _got(waiting: Any) -> bool:
     try:
-        waiting.get(timeout=LONGER)
+        timed_waits.get(timeout=LONGER)
     except queue.Empty:
         return False
     return True
@@ -375,7 +375,7 @@ def test_a_call_that_is_over_before_the_wait_counts_too(session: OpenSession) ->
     """As one that is served: it takes less time than the program waits before it looks again."""
     with session() as frozen:
         for calls, passed in ((1, 0), (0, 1.0001)):
-            wait = waiting.wait_of(1.0)
+            wait = timed_waits.wait_of(1.0)
             assert wait is not None
             for _ in range(calls):
                 frozen.progressed()

@@ -33,9 +33,9 @@ def world() -> World:
 pytestmark = pytest.mark.usefixtures("project")
 
 
-def rungs(session: Any) -> list[str]:
+def match_rules(session: Any) -> list[str]:
     """Return how each served call found its recording."""
-    return [crossed.rung for crossed in session.report.replayed]
+    return [crossed.match_rule for crossed in session.report.replayed]
 
 
 # -- match_on --------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_same_address(world: World) -> None:
         recorded = [world.tool("t", q=q) for q in "ab"]
     with use_cassette("c", match_on=("exact", "address")) as session:
         assert [world.tool("t", q=q) for q in "xb"] == recorded
-    assert rungs(session) == ["address", "exact"]
+    assert match_rules(session) == ["address", "exact"]
 
 
 def test_ordered(world: World) -> None:
@@ -73,7 +73,7 @@ def test_ordered(world: World) -> None:
         recorded = [world.tool(name, q=q) for name, q in ("ta", "ub", "tc")]
     with use_cassette("c", match_on="ordered") as session:
         assert [world.tool(name, q="new") for name in "utt"] == [recorded[1], recorded[0], recorded[2]]
-    assert rungs(session) == ["ordered"] * 3
+    assert match_rules(session) == ["ordered"] * 3
 
 
 def test_a_matcher(world: World) -> None:
@@ -86,7 +86,7 @@ def test_a_matcher(world: World) -> None:
         recorded = [world.tool("t", q=q) for q in ("Alpha", "Beta")]
     with use_cassette("c", match_on=("exact", "request", ignoring_case)) as session:
         assert [world.tool("t", q=q) for q in ("BETA", "Alpha")] == [recorded[1], recorded[0]]
-    assert rungs(session) == ["matcher", "request"]
+    assert match_rules(session) == ["matcher", "request"]
     with pytest.raises(CassetteMissError), use_cassette("c", match_on=ignoring_case):
         world.tool("t", q="gamma")
 
@@ -133,7 +133,7 @@ def test_a_matcher_that_waits_for_another_thread(world: World) -> None:
     with use_cassette("c", match_on=("exact", similar)) as session:
         assert world.tool("t", q="b") == expected[1]
     assert compared == expected[:1]
-    assert rungs(session) == ["exact", "matcher"]
+    assert match_rules(session) == ["exact", "matcher"]
 
 
 def test_ids_of_the_call_in_another_request(world: World) -> None:
@@ -165,7 +165,7 @@ def test_ignored_while_recording(world: World) -> None:
         recorded = world.tool("t", arguments={"now": 1, "q": "a"})
     with use_cassette("c") as session:
         assert world.tool("t", arguments={"now": 2, "q": "a"}) == recorded
-    assert rungs(session) == ["exact"]
+    assert match_rules(session) == ["exact"]
     cassette = open_cassette(CASSETTE)
     assert cassette.header.ignore == ["arguments.now"]
     assert next(iter(cassette.interactions())).request == {"arguments": {"now": 1, "q": "a"}}
@@ -178,7 +178,7 @@ def test_ignored_afterwards(world: World) -> None:
     before = CASSETTE.read_bytes()
     with use_cassette("c", ignore=["**.now"]) as session:
         assert [world.tool("t", arguments={"now": n, "q": "a"}) for n in (8, 9)] == recorded
-    assert rungs(session) == ["exact", "exact"]
+    assert match_rules(session) == ["exact", "exact"]
     assert CASSETTE.read_bytes() == before
 
 
@@ -224,7 +224,7 @@ def test_added_under_other_paths(world: World) -> None:
         world.tool("t", now=3, q="b")
     with use_cassette("c") as session:
         assert [world.tool("t", now=4, q=q) for q in "ab"] == ["t 1", "t 2"]
-    assert rungs(session) == ["exact", "exact"]
+    assert match_rules(session) == ["exact", "exact"]
 
 
 def test_not_a_path() -> None:

@@ -250,7 +250,7 @@ def test_exhausted(world: World, on_repeat: Any, expected: list[str]) -> None:
         assert [world.tool("t") for _ in range(2)] == expected[:2]
     with use_cassette("c", on_repeat=on_repeat) as session:
         assert [world.tool("t") for _ in range(4)] == expected
-    assert [crossed.rung for crossed in session.report.replayed] == ["exact", "exact", "repeated", "repeated"]
+    assert [crossed.match_rule for crossed in session.report.replayed] == ["exact", "exact", "repeated", "repeated"]
 
 
 def test_exhausted_fails_by_default(world: World) -> None:

@@ -93,7 +93,9 @@ def test_as_the_model_says(
     recordings, model = RecordingIndex(rows, match_on), Model(rows, match_on)
     for fingerprint, address, name in asked:
         found = take(recordings, request(fingerprint, name), address, on_repeat)
-        assert ((found.number, found.rung) if found else None) == model.take(fingerprint, address, name, on_repeat)
+        assert ((found.number, found.match_rule) if found else None) == model.take(
+            fingerprint, address, name, on_repeat
+        )
         assert found is None or found.same is (rows[found.number - 1].fingerprint == fingerprint)
     assert recordings.unused(row.number for row in rows) == [row.number for row in model.free]
     assert [recordings.left(f) for f in "fgh"] == [sum(r.fingerprint == f for r in model.free) for f in "fgh"]
@@ -230,11 +232,11 @@ def test_a_lossy_candidate() -> None:
 def test_only_one_call_uses_what_two_have_found() -> None:
     """Of two calls that find the same recording, or the same turn of a cycle, the second one has to look again."""
     index = RecordingIndex([row(1, "f"), row(2, "f")])
-    for number, rung in [(1, "request"), (2, "request"), (1, "repeated"), (2, "repeated"), (1, "repeated")]:
+    for number, match_rule in [(1, "request"), (2, "request"), (1, "repeated"), (2, "repeated"), (1, "repeated")]:
         one, other = (index.find(request("f"), "a", "cycle") for _ in range(2))
         assert one is not None
         assert other is not None
-        assert (one.number, one.rung) == (number, rung)
+        assert (one.number, one.match_rule) == (number, match_rule)
         assert index.use(one)
         assert not index.use(other)
 

@@ -8,7 +8,7 @@ import pytest
 
 for each in (  # runs in this process forget what only they have imported
     "_pytest.stepwise",
-    "agenttape_core.lifecycle.cassette_in_use",
+    "agenttape_core.lifecycle.open_cassette",
     "agenttape_core.lifecycle.judgement",
     "agenttape_core.lifecycle.missing",
     "agenttape_core.lifecycle.proof",

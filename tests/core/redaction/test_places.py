@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttape_core.redaction import PSEUDONYM, Redactor, Rule
-from agenttape_core.redaction.places import can_be_place
+from agenttape_core.redaction.path_placeholders import can_be_place
 
 KEY = "k"
 

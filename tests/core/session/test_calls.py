@@ -144,7 +144,7 @@ def test_children_of_a_live_one(world: World) -> None:
         call("outer", lambda: world.tool("inner"))
     with use_cassette("c", live={"outer"}) as session:
         assert call("outer", lambda: world.tool("inner")) == "inner 1"
-    assert [(c.name, c.rung) for c in session.report.replayed] == [("inner", "exact")]
+    assert [(c.name, c.match_rule) for c in session.report.replayed] == [("inner", "exact")]
     assert [c.name for c in session.report.recorded] == ["outer"]
 
 
@@ -321,7 +321,7 @@ async def test_parallel_tasks_find_their_own(world: World) -> None:
     before = open_cassette("cassettes/c.yaml")
     async with use_cassette("c") as session:
         assert await run([0, 1, 2]) == recorded
-    assert {crossed.rung for crossed in session.report.replayed} == {"exact"}
+    assert {crossed.match_rule for crossed in session.report.replayed} == {"exact"}
     async with use_cassette("c", mode="all"):
         await run([1, 0, 2])
     after = open_cassette("cassettes/c.yaml")

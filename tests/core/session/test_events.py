@@ -50,7 +50,7 @@ def test_recordings_and_replays_are_told_apart() -> None:
     assert {event["subject"] for event in replayed} == {"replayEvent"}
     assert len({event["run_id"] for event in [*recorded, *replayed]}) == 2
     assert [event["seq"] for event in replayed] == [1, 2, 3, 4]
-    assert replayed[1]["rung"] == "exact"
+    assert replayed[1]["match_rule"] == "exact"
     assert {key: replayed[2][key] for key in ("kind", "name", "number")} == {
         "kind": "tool",
         "name": "look",

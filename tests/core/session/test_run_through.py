@@ -17,7 +17,7 @@ import pytest
 from agenttape_core import boundary, open_cassette, returns, use_cassette
 from agenttape_core.errors import CassetteMissError, NetworkBlockedError, UnusedInteractionsError
 from agenttape_core.integration.cassettes import deriving
-from agenttape_core.session import served_not_run
+from agenttape_core.session import side_effects_skipped
 
 RAN: list[str] = []
 """The calls whose code really ran."""
@@ -86,12 +86,12 @@ def test_code_runs_and_calls_inside_are_served() -> None:
     with use_cassette("c") as session:
         assert expert("why?") == result
     assert RAN == ["expert"]
-    assert [(crossed.kind, crossed.name, crossed.number) for crossed in session.report.ran_through] == [
+    assert [(crossed.kind, crossed.name, crossed.number) for crossed in session.report.stepped_into] == [
         ("tool", "expert", 1)
     ]
     assert [crossed.kind for crossed in session.report.replayed] == ["chat"]
     assert str(session.report) == "1 replayed, 0 recorded, 1 run through"
-    assert session.report.served_not_run == ()
+    assert session.report.not_run == ()
 
 
 def test_changed_call_inside_is_a_miss(edited: Callable[[str, str], None]) -> None:
@@ -126,13 +126,13 @@ def test_what_is_served_and_why() -> None:
         assert work() == result
     assert RAN == ["expert"]
     assert not Path("report.md").exists()
-    assert [str(tool) for tool in session.report.served_not_run] == [
+    assert [str(tool) for tool in session.report.not_run] == [
         "add (calls nothing that is recorded)",
         "report (wrote report.md)",
     ]
     with use_cassette("c") as other:  # tools that run beside each other may be called in any order
         assert [expert("why?"), report("sum"), add(1, 2)] == result[::-1]
-    assert other.report.served_not_run == session.report.served_not_run
+    assert other.report.not_run == session.report.not_run
 
 
 def test_through_by_name() -> None:
@@ -145,10 +145,10 @@ def test_through_by_name() -> None:
     with use_cassette("c", step_into={"report"}, replay_only={"tool"}) as session:
         report("sum")
     assert RAN == ["report"]
-    assert [str(tool) for tool in session.report.served_not_run] == ["report (replay-only)"]
+    assert [str(tool) for tool in session.report.not_run] == ["report (replay-only)"]
     with use_cassette("c", step_into={"report"}, live={"report"}) as session:
         report("sum")
-    assert (len(session.report.recorded), len(session.report.ran_through)) == (1, 0)
+    assert (len(session.report.recorded), len(session.report.stepped_into)) == (1, 0)
 
 
 def test_nested_tools_are_decided_on_one_by_one() -> None:
@@ -162,7 +162,7 @@ def test_nested_tools_are_decided_on_one_by_one() -> None:
     with use_cassette("c") as session:
         assert chief("why?") == result
     assert RAN == ["expert"]
-    assert [crossed.name for crossed in session.report.ran_through] == ["chief", "expert"]
+    assert [crossed.name for crossed in session.report.stepped_into] == ["chief", "expert"]
 
 
 @pytest.mark.parametrize("options", [{}, {"live": {"chat"}}, {"step_into": {"tool"}}])
@@ -219,7 +219,7 @@ def test_every_shape() -> None:
     with use_cassette("c") as session:
         assert asyncio.run(every()) == result
     assert RAN == ["aexpert", "words", "awords"]
-    assert [crossed.name for crossed in session.report.ran_through] == RAN
+    assert [crossed.name for crossed in session.report.stepped_into] == RAN
     assert len(session.report.replayed) == 3
 
 
@@ -340,7 +340,7 @@ def test_derived_cassette_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     with use_cassette("cassettes/c.derived.yaml") as session:
         assert worldly("a") == drawn
         assert expert("why?") == result
-    assert [crossed.name for crossed in session.report.ran_through] == ["worldly", "expert"]
+    assert [crossed.name for crossed in session.report.stepped_into] == ["worldly", "expert"]
 
 
 @pytest.mark.parametrize(
@@ -375,5 +375,6 @@ def test_departure_inside_a_tool() -> None:
 def test_each_reason_is_named_once() -> None:
     """The line about tools that were not run names those of one reason together, and keeps reasons apart."""
     tools = ["find (recorded unwatched)", "book (wrote b.txt)", "look (recorded unwatched)", "and 2 more"]
-    assert served_not_run(tools) == "replayed, not run: find, look (recorded unwatched); book (wrote b.txt); and 2 more"
-    assert served_not_run(tools[:1]) == "replayed, not run: find (recorded unwatched)"
+    shown = "replayed, not run: find, look (recorded unwatched); book (wrote b.txt); and 2 more"
+    assert side_effects_skipped(tools) == shown
+    assert side_effects_skipped(tools[:1]) == "replayed, not run: find (recorded unwatched)"

@@ -6,13 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core.format import shelf, stamps
-from agenttape_core.format.shelf import Shelf
+from agenttape_core.format import packed_records, volatile_values
+from agenttape_core.format.packed_records import Shelf
 from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.storage import convert
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-FILES = ["v1/weather.yaml", "v1/weather.jsonl", "v2/picture.yaml", "v2/stamps.yaml", "v2/stamps.jsonl", "v2/steps.yaml"]
+FILES = [
+    "v1/weather.yaml",
+    "v1/weather.jsonl",
+    "v2/picture.yaml",
+    "v2/stamps.yaml",
+    "v2/stamps.jsonl",
+    "v2/steps.yaml",
+]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -21,11 +28,11 @@ def test_packed_records_give_the_same_file(
     name: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All records packed or none: the file, its stamps and its assets are the same, also where there are too many."""
-    monkeypatch.setattr(stamps, "MAX_TEXT", most)
+    monkeypatch.setattr(volatile_values, "MAX_TEXT", most)
     written = []
     for first in (1_000, 0):
-        monkeypatch.setattr(shelf, "_AS_THEY_ARE", first)
-        monkeypatch.setattr(stamps, "_MANY", first)
+        monkeypatch.setattr(packed_records, "_AS_THEY_ARE", first)
+        monkeypatch.setattr(volatile_values, "_MANY", first)
         target = tmp_path / str(first) / Path(name).name
         convert(GOLDEN / name, target)
         files = [path for path in target.parent.rglob("*") if path.is_file()]
@@ -36,8 +43,8 @@ def test_packed_records_give_the_same_file(
 @pytest.mark.parametrize("together", [1, 2, 200])
 def test_what_is_packed_comes_back(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record of a class of its own, and a step as it was written, come back as they were, and in their order."""
-    monkeypatch.setattr(shelf, "_AS_THEY_ARE", 1)
-    monkeypatch.setattr(shelf, "_TOGETHER", together)
+    monkeypatch.setattr(packed_records, "_AS_THEY_ARE", 1)
+    monkeypatch.setattr(packed_records, "_TOGETHER", together)
     odd = {"value": type("Text", (str,), {})("text")}
     step = WrittenStep(1, "a", '"text"}')
     records: list[Stored] = [{"first": 1}, {"second": [1.5, None, "x"]}, step, odd, step.numbered(2)]

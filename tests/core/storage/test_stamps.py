@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agenttape_core.errors import CassetteFormatError
-from agenttape_core.format import stamps as stamps_module
-from agenttape_core.format.stamps import stamped
+from agenttape_core.format import volatile_values as stamps_module
 from agenttape_core.format.timings import dump_step_timings, dump_timings, load_step_timings, load_timings
+from agenttape_core.format.volatile_values import stamped
 from agenttape_core.schema import Header, Interaction, Outcome, Step, StepTiming, Timing, Usage, Volatile
 from agenttape_core.storage import convert, open_cassette, write_cassette
 
@@ -88,7 +88,10 @@ def test_the_golden_files_are_read_and_written(tmp_path: Path, name: str) -> Non
 
 def test_layouts_convert_into_each_other(tmp_path: Path) -> None:
     """Converting there and back gives the same bytes."""
-    for name, other in (("stamps.yaml", "stamps.jsonl"), ("stamps.jsonl", "stamps.yaml")):
+    for name, other in (
+        ("stamps.yaml", "stamps.jsonl"),
+        ("stamps.jsonl", "stamps.yaml"),
+    ):
         converted = convert(GOLDEN / name, tmp_path / other)
         assert Path(str(converted)).read_bytes() == (GOLDEN / other).read_bytes()
 

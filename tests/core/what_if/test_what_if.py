@@ -115,7 +115,7 @@ def _nothing_is_done() -> Iterator[None]:
 def ends(found: WhatIf) -> tuple[Any, ...]:
     """Return the account in numbers, and the end of the run."""
     numbers = [
-        [one.number for one in part] for part in (found.landed, found.retried, found.moved, found.new, found.unused)
+        [one.number for one in part] for part in (found.reached, found.retried, found.moved, found.new, found.unused)
     ]
     return (*numbers, type(found.raised) if found.raised else found.result)
 
@@ -150,15 +150,15 @@ def test_account(
     if expected[-1] is None:
         expected = (*expected[:-1], type(found.raised) if found.raised else found.result)
     assert ends(found) == expected
-    assert found.unlanded == tuple(number for number in found.changes if number not in expected[0])
+    assert found.unreached == tuple(number for number in found.changes if number not in expected[0])
     assert (path.read_bytes(), [file.name for file in path.parent.iterdir()]) == (before, ["desk.yaml"])
     plain = found.to_dict()
-    assert [one["number"] for one in plain["landed"]] == expected[0]
+    assert [one["number"] for one in plain["reached"]] == expected[0]
     assert (plain["raised"] is None) == (found.raised is None)
 
 
 def test_without_a_change_it_is_the_strict_replay(path: Path) -> None:
-    """The same calls are served by the same rungs, and a derived cassette has the records of the cassette."""
+    """The same calls are served by the same match_rules, and a derived cassette has the records of the cassette."""
     with use_cassette(path) as strict:
         agent()
     found = what_if(path, agent, {}, beyond="address", to=path.with_name("same.yaml"))
@@ -176,7 +176,7 @@ def test_readable(path: Path) -> None:
     found = what_if(path, agent, {"search#2": returns("fact about eve")}, beyond="address")
     moved = "fact about ann, fact about [-bob-] → fact about ann, fact about {+eve+}"
     assert str(found).splitlines()[1:] == [
-        "  landed        2  tool search at search#2: returns 'fact about eve'",
+        "  reached       2  tool search at search#2: returns 'fact about eve'",
         f"  moved         3  chat model at model: arguments.prompt: {moved}",
         f"  returned   {TEXT!r}",
     ]
@@ -216,7 +216,7 @@ def test_a_program_that_never_gives_up_is_stopped(path: Path) -> None:
     """A change of each attempt ends in a miss after many of them."""
     found = what_if(path, lambda: agent(attempts=1000), {2: always(raises(ConnectionError))})
     assert type(found.raised) is CassetteMissError
-    assert len(found.landed) == 33
+    assert len(found.reached) == 33
 
 
 def test_calls_around_a_retry_are_answered_again(path: Path) -> None:
@@ -227,9 +227,9 @@ def test_calls_around_a_retry_are_answered_again(path: Path) -> None:
 
     found = what_if(path, retrying, {3: raises(ConnectionError)}, beyond="address")
     assert ends(found) == ([3], [1, 2, 3], [], [], [], TEXT)
-    assert [one.rung for one in found.report.replayed if one.number == 1] == ["exact", "repeated"]
+    assert [one.match_rule for one in found.report.replayed if one.number == 1] == ["exact", "repeated"]
     endless = what_if(path, lambda: [search("ann") for _ in range(1000)], {1: edits(str)})
-    assert (type(endless.raised), len(endless.landed)) == (CassetteMissError, 1)
+    assert (type(endless.raised), len(endless.reached)) == (CassetteMissError, 1)
     assert len(endless.report.replayed) < 100
     assert type(what_if(path, lambda: agent() + agent(), {}).raised) is CassetteMissError
 
@@ -298,7 +298,7 @@ def test_as_an_option(path: Path) -> None:
         with pytest.raises(ConnectionError):
             search("ann")
         assert search("ann") == "fact about ann"
-    assert [one.number for one in session.report.landed] == [1]
+    assert [one.number for one in session.report.reached] == [1]
     message = "1 change did not land, as the run did not make the call"
     with (
         pytest.raises(ChangeNotReachedError, match=message),

@@ -208,7 +208,7 @@ async def test_replays_without_the_service(
     service.stop()
     with use_cassette(tmp_path / "a.yaml", auto=ambient) as replay:
         assert seen(await call(model, provider)) == seen(recorded)
-    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
+    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
     assert replay.report.recorded == replay.report.unused == ()
 
 
@@ -227,7 +227,7 @@ async def test_observed_calls_replay(provider: Provider, call: Any, service: Loo
     service.stop()
     with use_cassette(handler.path) as replay:
         assert provider.shown(await calls.ainvoke({})) == provider.shown(observed)
-    assert {crossed.rung for crossed in replay.report.replayed} == {"exact"}
+    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
     stand_in = ReplayChatModel(handler.path)
     assert provider.shown(await call(stand_in, provider)) == provider.shown(observed)
     assert len(stand_in.report.replayed) == len(service.requests)

@@ -103,7 +103,7 @@ def test_an_added_run_replays_alone(path: Path) -> None:
         values = chat(world, saver).invoke(MORE, CONFIG)
     with use_cassette(path, on_unused="ignore") as session:
         assert chat(GONE, before).invoke(MORE, CONFIG) == values
-    assert [crossed.rung for crossed in session.report.replayed] == ["exact", "exact"]
+    assert [crossed.match_rule for crossed in session.report.replayed] == ["exact", "exact"]
 
 
 def test_runs_without_a_thread(path: Path) -> None:
@@ -118,7 +118,7 @@ def test_runs_without_a_thread(path: Path) -> None:
         with use_cassette(path) as session:
             values = [chat(GONE).invoke(given) for given in order]
         assert sorted(values, key=str) == sorted((hello, more), key=str)
-        assert {crossed.rung for crossed in session.report.replayed} == {"exact"}
+        assert {crossed.match_rule for crossed in session.report.replayed} == {"exact"}
 
 
 def test_added_runs_can_be_forked(path: Path, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_edited_answer_inside_a_tool(world: World, path: Path) -> None:
     world.gone = True
     replayed = replay_thread(fork.cassette, chief(world))
     assert replayed.values == fork.values
-    assert [crossed.name for crossed in replayed.report.ran_through] == ["ask_expert"]
+    assert [crossed.name for crossed in replayed.report.stepped_into] == ["ask_expert"]
 
 
 @pytest.mark.parametrize("step", [4, 5, 7])

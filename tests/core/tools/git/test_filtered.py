@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core.format import stamps
+from agenttape_core.format import volatile_values
 from agenttape_core.schema.installed import published
 from agenttape_core.storage import open_cassette, write_cassette
 from agenttape_core.tools.git.filtered import filtered
@@ -86,7 +86,7 @@ def test_recorded_before_there_were_stamps(cassette: Path, tmp_path: Path, monke
     """A cassette whose ids stand in its records has the text that it has after it was migrated."""
     read, old = open_cassette(cassette), tmp_path / "old.yaml"
     with monkeypatch.context() as before:
-        before.setattr(stamps, "MAX_TEXT", 0)
+        before.setattr(volatile_values, "MAX_TEXT", 0)
         write_cassette(old, read.header, list(read.records()))
     assert b"chatcmpl-" in old.read_bytes().split(b"---\n", 1)[1]
     assert filtered(old.read_bytes()) is None

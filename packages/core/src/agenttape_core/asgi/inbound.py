@@ -23,9 +23,9 @@ from agenttape_core.asgi.server_side import in_context
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.lifecycle.observed import RECORDS_NO_MORE, Pause, is_of_disk
 from agenttape_core.lifecycle.request import SessionRequest
+from agenttape_core.lifecycle.shape_only import Payload
 from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
-from agenttape_core.lifecycle.without_content import Payload
 from agenttape_core.locks import Lock
 from agenttape_core.redaction import Rule
 from agenttape_core.session import Session, StepEvent, current_session, record_step

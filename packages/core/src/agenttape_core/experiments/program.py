@@ -216,10 +216,10 @@ class Run:
 
     @property
     def calls(self) -> list[tuple[int, str, str | None]]:
-        """The served calls in the order of their numbers: the number, the address, and the rung."""
+        """The served calls in the order of their numbers: the number, the address, and the match_rule."""
         report = self.session.report
-        crossed = (*report.replayed, *report.ran_through)
-        return sorted((one.number, one.address, str(one.rung) if one.rung else None) for one in crossed)
+        crossed = (*report.replayed, *report.stepped_into)
+        return sorted((one.number, one.address, str(one.match_rule) if one.match_rule else None) for one in crossed)
 
 
 class Program(Protocol):
@@ -381,7 +381,7 @@ class _Running:
 def _elsewhere(run: Run) -> int:
     """Return how many calls of a replay found no recording, or that of another place."""
     report = run.session.report
-    return sum(one.rung == "request" for one in report.replayed) + len(report.missed)
+    return sum(one.match_rule == "request" for one in report.replayed) + len(report.missed)
 
 
 def program_of(function: Callable[[], Any] | str, **options: Any) -> Program:

@@ -13,7 +13,7 @@ from agenttape_core.experiments.program import FunctionProgram, Run
 from agenttape_core.interventions import Beyond, Changes
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import PURE_KINDS
-from agenttape_core.session import Crossed, Departure, Landed, Report
+from agenttape_core.session import CallRecord, Divergence, ReachedChange, Report
 
 _SHOWN = 10
 _LONG = 200
@@ -27,7 +27,7 @@ class WhatIf:
         cassette: The cassette.
         changes: The changes in words, by the number of the recorded call.
         report: The report of the session: the fate of each call.
-        landed: The attempts that were served otherwise, in the order of the run.
+        reached: The attempts that were served otherwise, in the order of the run.
         moved: The calls that asked for something else than was recorded at their place, and got that recording.
         new: The calls that had no recording: they were stopped (`missed`) or `executed`.
         unused: The recordings that were not asked for, and need not be inside of what was served.
@@ -41,34 +41,34 @@ class WhatIf:
     cassette: Path | str
     changes: Mapping[int, str]
     report: Report
-    landed: tuple[Landed, ...]
-    moved: tuple[Departure, ...]
-    new: tuple[Departure, ...]
-    unused: tuple[Crossed, ...]
-    retried: tuple[Crossed, ...]
+    reached: tuple[ReachedChange, ...]
+    moved: tuple[Divergence, ...]
+    new: tuple[Divergence, ...]
+    unused: tuple[CallRecord, ...]
+    retried: tuple[CallRecord, ...]
     written: Path | str | None = None
     result: Any = None
     raised: BaseException | None = None
     failed: tuple[str, ...] = ()
 
     @property
-    def unlanded(self) -> tuple[int, ...]:
+    def unreached(self) -> tuple[int, ...]:
         """The numbers of the calls that were to be changed, and were not made: the run shows nothing about those."""
-        landed = {one.number for one in self.landed}
-        return tuple(number for number in self.changes if number not in landed)
+        reached = {one.number for one in self.reached}
+        return tuple(number for number in self.changes if number not in reached)
 
     @property
-    def first_divergence(self) -> Departure | None:
+    def first_divergence(self) -> Divergence | None:
         """The first call of the run that was not as recorded; `None` if all calls that it made were.
 
         A run that ends early, or is answered otherwise, diverges nowhere if it asks for nothing else.
         """
-        return next(iter(self.report.departed), None)
+        return next(iter(self.report.divergences), None)
 
     @property
     def is_same(self) -> bool:
         """True if the run made the calls that were recorded, no other and all of them, besides further attempts."""
-        return not (self.report.departed or self.unused or self.failed)
+        return not (self.report.divergences or self.unused or self.failed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain data; the result and the error as texts."""
@@ -78,8 +78,8 @@ class WhatIf:
             "changes": {str(number): words for number, words in self.changes.items()},
             "result": None if self.raised is not None else _text(self.result),
             "raised": None if self.raised is None else _error(self.raised),
-            "landed": [_plain(one) for one in self.landed],
-            "did_not_land": list(self.unlanded),
+            "reached": [_plain(one) for one in self.reached],
+            "did_not_land": list(self.unreached),
             "moved": [_departure(one) for one in self.moved],
             "new": [_departure(one) for one in self.new],
             "unused": [_plain(one) for one in self.unused],
@@ -90,7 +90,7 @@ class WhatIf:
         }
 
     def __str__(self) -> str:
-        counts = [f"{len(self.landed)} landed"]
+        counts = [f"{len(self.reached)} reached"]
         named: Sequence[tuple[str, Sequence[object]]] = (
             ("retried", self.retried),
             ("moved", self.moved),
@@ -100,8 +100,8 @@ class WhatIf:
         )
         counts += [f"{len(items)} {word}" for word, items in named if items]
         end = f"raised     {_error(self.raised)}" if self.raised is not None else f"returned   {_text(self.result)}"
-        lines = [f"{shown_path(self.cassette)}: {', '.join(counts)}", *_lines("landed", self.landed)]
-        lines += [f"no landing {number:>4}  {self.changes[number]}" for number in islice(self.unlanded, _SHOWN)]
+        lines = [f"{shown_path(self.cassette)}: {', '.join(counts)}", *_lines("reached", self.reached)]
+        lines += [f"no landing {number:>4}  {self.changes[number]}" for number in islice(self.unreached, _SHOWN)]
         for word, items in named:
             lines += _lines(word, items)
         return "\n  ".join([*lines, end])
@@ -124,9 +124,9 @@ def account_of(run: Run) -> WhatIf:
         cassette=run.session.path,
         changes=dict(sorted(run.changes.items())),
         report=report,
-        landed=report.landed,
-        moved=tuple(one for one in report.departed if one.what == "moved"),
-        new=tuple(one for one in report.departed if one.what != "moved"),
+        reached=report.reached,
+        moved=tuple(one for one in report.divergences if one.what == "moved"),
+        new=tuple(one for one in report.divergences if one.what != "moved"),
         unused=report.judged,
         retried=tuple(retried),
         written=run.session.written,
@@ -141,12 +141,12 @@ def _lines(word: str, items: Sequence[object]) -> list[str]:
     return [*(f"{word:<10} {item}" for item in items[:_SHOWN]), *more]
 
 
-def _plain(one: Crossed | Landed) -> dict[str, Any]:
+def _plain(one: CallRecord | ReachedChange) -> dict[str, Any]:
     plain = {"number": one.number, "kind": one.kind, "name": one.name, "address": one.address}
-    return {**plain, "change": one.change} if isinstance(one, Landed) else plain
+    return {**plain, "change": one.change} if isinstance(one, ReachedChange) else plain
 
 
-def _departure(one: Departure) -> dict[str, Any]:
+def _departure(one: Divergence) -> dict[str, Any]:
     differences = [{"path": path, "recorded": old, "asked": new} for path, old, new in one.differences]
     plain = {"what": one.what, "kind": one.kind, "name": one.name, "address": one.address, "number": one.number}
     return {**plain, "differences": differences}
@@ -181,7 +181,7 @@ def what_if(
         cassette: The recorded run, as `use_cassette` takes it.
         function: Makes the run again, without arguments; a coroutine function is run to its end.
         changes: What comes of recorded calls, by the number, address, kind or name of the call, or a pattern of places.
-        beyond: What a call without a recording gets once a change has landed: a stop, the recording at its address
+        beyond: What a call without a recording gets once a change has reached: a stop, the recording at its address
             (`"address"`), or a real call, if its kind or name is among those that are given.
         to: The derived cassette to write; by default one is written only if something may be executed.
         options: More options of `use_cassette`.

@@ -36,11 +36,11 @@ Limits. C code that asks the system cannot be reached, such as pydantic's `PastD
 from agenttape_core.freeze.backoff import is_sleep_ordered, register_backoff
 from agenttape_core.freeze.branches import BegunWork, begun_scope
 from agenttape_core.freeze.callers import is_drawn_by_program, is_drawn_for_run
-from agenttape_core.freeze.collecting import is_collecting
-from agenttape_core.freeze.drawers import drawer, register_run_ids
+from agenttape_core.freeze.entropy_sources import drawer, register_run_ids
 from agenttape_core.freeze.environment import Environment
 from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.frozen_function import Replacement, current, register_real_draws
+from agenttape_core.freeze.gc_state import is_collecting
 from agenttape_core.freeze.install import freezing, register_seam
 from agenttape_core.schema.freeze_kinds import DEFAULT_KINDS, KINDS, TICKING, Kind, check_kinds
 

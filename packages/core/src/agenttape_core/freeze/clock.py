@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agenttape_core.freeze.backoff import is_backing_off
 from agenttape_core.freeze.callers import calling_module
 from agenttape_core.freeze.frozen_function import FrozenFunction, Replacement
-from agenttape_core.freeze.waiting import really_sleep
+from agenttape_core.freeze.timed_waits import really_sleep
 
 if TYPE_CHECKING:
     from agenttape_core.freeze.frozen import Frozen

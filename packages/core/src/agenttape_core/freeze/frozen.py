@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze.branches import BegunWork, Branch, Branches, begun_scope, label_of
 from agenttape_core.freeze.callers import calling_frame, imports_under_way
+from agenttape_core.freeze.other_clock_tools import travelled_time
 from agenttape_core.freeze.readings import ReadingLog
-from agenttape_core.freeze.reentrancy import ask
 from agenttape_core.freeze.spinning import Spinning
 from agenttape_core.freeze.streams import Stream
-from agenttape_core.freeze.struct_time import TIME_ORDERED, VERSIONS, uuid_from
-from agenttape_core.freeze.time_machine import travelled_time
+from agenttape_core.freeze.unfrozen import ask
+from agenttape_core.freeze.uuid_layout import TIME_ORDERED, VERSIONS, uuid_from
 from agenttape_core.locks import RLock
 from agenttape_core.schema.freeze_kinds import TICKING, families
 
@@ -38,7 +38,7 @@ _PASSING = frozenset(
 )
 
 
-class Begun(NamedTuple):
+class RunInput(NamedTuple):
     """The beginning of a wait.
 
     Args:
@@ -241,12 +241,12 @@ class Frozen:
         """The frozen moment in nanoseconds since the epoch, exact to the microsecond, as `datetime` is."""
         return _nanoseconds(self.clock)
 
-    def begin_wait(self) -> Begun:
+    def begin_wait(self) -> RunInput:
         """Begin a wait of the session's own code."""
         branch = self._branches.touch()
-        return Begun(self._passed, branch, self._branches.switches, self.calls, self.is_under_way())
+        return RunInput(self._passed, branch, self._branches.switches, self.calls, self.is_under_way())
 
-    def end_wait(self, begun: Begun, seconds: float, *, is_own: bool = True) -> None:
+    def end_wait(self, begun: RunInput, seconds: float, *, is_own: bool = True) -> None:
         """Move the standing clock on, as a wait has ended. One of no time only lets others have their turn.
 
         Args:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from agenttape_core.freeze.callers import MAKERS, calling_frame
-from agenttape_core.freeze.collecting import COLLECTING, is_collecting
 from agenttape_core.freeze.frozen import Frozen, Lookup
-from agenttape_core.freeze.reentrancy import ASKING, ask
+from agenttape_core.freeze.gc_state import COLLECTING, is_collecting
 from agenttape_core.freeze.references import unexchanged
+from agenttape_core.freeze.unfrozen import ASKING, ask
 from agenttape_core.guard import is_tracer
 
 Replacement = Callable[[Frozen, Callable[..., Any]], Callable[..., Any]]
@@ -52,7 +52,7 @@ def active(kind: str) -> Frozen | None:
     """Give what the caller's session keeps fixed, if it freezes this kind.
 
     Not for a tracer: its spans have real times, and ids of their own; and what the program draws must be the same
-    whether it is traced or not. Nor for what the garbage collector deletes: see `collecting`.
+    whether it is traced or not. Nor for what the garbage collector deletes: see `gc_state`.
     """
     frozen = current()
     if frozen is None or (kind in _DRAWN and (frozen.was_observed or (COLLECTING and is_collecting()))):

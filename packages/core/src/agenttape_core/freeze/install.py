@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from agenttape_core.errors import SessionStateError
 from agenttape_core.freeze import (
     arrays,
-    collecting,
     dates,
+    gc_state,
     ids,
     modules,
+    other_clock_tools,
     randomness,
     sleeping,
-    time_machine,
+    timed_waits,
     variables,
-    waiting,
 )
 from agenttape_core.freeze.frozen import Lookup
 from agenttape_core.freeze.frozen_function import Replacement, installed
@@ -34,7 +34,7 @@ _LATE = frozenset({*ids.MODULES, arrays.MODULE})
 """The modules that are covered when someone else imports them."""
 _IN_C = frozenset({"_time_machine"})
 """Modules in C that take the functions apart which they find when they are imported: they must find the real ones."""
-_SWAPPED = (collecting, dates, ids, sleeping, waiting, randomness, modules.references)
+_SWAPPED = (gc_state, dates, ids, sleeping, timed_waits, randomness, modules.references)
 """The modules whose functions and classes are replaced from inside, without a search."""
 
 
@@ -99,7 +99,7 @@ class _Installation:
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         self._put_back(self._seams.clear())
-        time_machine.refresh()
+        other_clock_tools.refresh()
         installed.lookup = None
 
     def _put_in(self) -> None:

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from agenttape_core.freeze import clock, randomness, real_sources, waiting
+from agenttape_core.freeze import clock, randomness, real_sources, timed_waits
 from agenttape_core.freeze.references import FunctionReference, References
 from agenttape_core.guard.caller import is_library
 
@@ -47,7 +47,7 @@ def _table(*pairs: tuple[Any, Any]) -> dict[int, tuple[Any, Any]]:
     return {id(thing): pair for pair in pairs for thing in pair}
 
 
-_STAND_INS = (*clock.STAND_INS, *waiting.STAND_INS, *randomness.STAND_INS)
+_STAND_INS = (*clock.STAND_INS, *timed_waits.STAND_INS, *randomness.STAND_INS)
 _EVERYWHERE = _table(
     *((stand_in.__wrapped__, stand_in) for stand_in in _STAND_INS),
     *((stand_in.__wrapped__, stand_in) for stand_in in real_sources.STAND_INS),

@@ -19,9 +19,9 @@ session of its own (`lifecycle.children`); any other is its own process, which i
 answer for an allowed name is not remembered.
 """
 
+from agenttape_core.guard.after_session import how_to_end, note_after_replay, warn_of_late
+from agenttape_core.guard.exempt_threads import let_through
 from agenttape_core.guard.hosts import LOOPBACK, OF_PROGRAM, SUBPROCESS, check_hosts, of_program
-from agenttape_core.guard.late import how_to_end, note_after_replay, warn_of_late
-from agenttape_core.guard.let_through import let_through
 from agenttape_core.guard.policy import Guard
 from agenttape_core.guard.process import guarding
 from agenttape_core.guard.tracers import in_telemetry, is_tracer, register_tracer, tracer_hosts

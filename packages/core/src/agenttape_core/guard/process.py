@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import NetworkBlockedError, shown_path
+from agenttape_core.guard.after_session import how_to_end
 from agenttape_core.guard.attempts import (
     EVENTS,
     NEW_INTERPRETER,
@@ -25,10 +26,9 @@ from agenttape_core.guard.attempts import (
     start_of,
 )
 from agenttape_core.guard.caller import caller
+from agenttape_core.guard.exempt_threads import is_let_through
 from agenttape_core.guard.handovers import HANDOVERS, Handover
 from agenttape_core.guard.hosts import is_loopback, normal, text
-from agenttape_core.guard.late import how_to_end
-from agenttape_core.guard.let_through import is_let_through
 from agenttape_core.guard.listeners import is_own_server
 from agenttape_core.guard.lookups import LOOKUPS
 from agenttape_core.guard.patching import Wrappers

@@ -16,13 +16,13 @@ from agenttape_core.matching import (
 )
 from agenttape_core.redaction import Redactor
 from agenttape_core.redaction.recognition import holds_pseudonym
-from agenttape_core.session import Crossed, why_not_run
+from agenttape_core.session import CallRecord, why_not_run
 from agenttape_core.storage import Cassette, Location, write_cassette
 
 __all__ = [
     "Asked",
+    "CallRecord",
     "Cassette",
-    "Crossed",
     "IdMap",
     "Ignored",
     "Location",

@@ -53,7 +53,7 @@ def unlanded_error(session: Session, changes: Mapping[int, Placed], shown: Locat
         changes: Its changes.
         shown: The cassette as a message shows it.
     """
-    reached = {changes[one.number].key for one in session.report.landed}
+    reached = {changes[one.number].key for one in session.report.reached}
     left = {number: one.change for number, one in changes.items() if one.key not in reached}
     if not left:
         return None

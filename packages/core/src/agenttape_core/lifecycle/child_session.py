@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
-from agenttape_core.lifecycle.draws_of_children import watch_draws
+from agenttape_core.lifecycle.entropy_of_children import watch_draws
 from agenttape_core.lifecycle.failures_of_children import FAILURES, FailuresOfChildren
+from agenttape_core.lifecycle.open_cassette import CassetteInUse
 from agenttape_core.lifecycle.open_session import open_session
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.request import SessionRequest

@@ -120,7 +120,7 @@ def _keeps_first(opened: Opened, failed: BaseException) -> bool:
 
 def _has_nothing_to_write(opened: Opened, journal: Journal) -> bool:
     session, request = opened.session, opened.prepared.request
-    if request.leaves_empty and journal.is_empty and not (session.report.replayed or session.report.ran_through):
+    if request.leaves_empty and journal.is_empty and not (session.report.replayed or session.report.stepped_into):
         return not (session.policy.replaces and request.has_others())
     if request.derivation is not None or session.report.recorded or session.policy.replaces:
         return False
@@ -157,7 +157,7 @@ def _has_new_runs(session: Session, before: Cassette) -> bool:
     addresses = {row.number: row.address for row in before.entries}
     new = session.ledger.runs - {_run(address) for address in (*before.step_addresses(), *addresses.values())}
     ended = {step.address for step in before.outermost_steps() if step.status != "open"} if new else set()
-    served = (*session.report.replayed, *session.report.ran_through)
+    served = (*session.report.replayed, *session.report.stepped_into)
     return bool(new - {_run(one.address) for one in served if _run(addresses[one.number]) in ended})
 
 

@@ -11,7 +11,7 @@ from agenttape_core.lifecycle.project import replaying_only
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
 
 if TYPE_CHECKING:
-    from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+    from agenttape_core.lifecycle.open_cassette import CassetteInUse
     from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.lifecycle.running_test import FailedBlock
     from agenttape_core.lifecycle.start_session import Opened
@@ -50,7 +50,7 @@ class ContainedBlock(CassetteBlock):
         self._around.close()
         used = super()._end()
         report = used.session.report
-        self.has_calls = bool(report.replayed or report.ran_through)
+        self.has_calls = bool(report.replayed or report.stepped_into)
         return used
 
     def _note(self, block: FailedBlock) -> None:

@@ -11,7 +11,7 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import TICKING
 from agenttape_core.lifecycle.packages import package_versions
 from agenttape_core.redaction import Redactor, Rule, new_key
-from agenttape_core.redaction.places import Places
+from agenttape_core.redaction.path_placeholders import Places
 from agenttape_core.scheduling import Order
 from agenttape_core.schema import (
     Freeze,
@@ -22,7 +22,7 @@ from agenttape_core.schema import (
     Timing,
     Volatile,
 )
-from agenttape_core.session import Begun, hash_seed, zone_at
+from agenttape_core.session import RunInput, hash_seed, zone_at
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Location, stem_of
 
@@ -158,7 +158,7 @@ def with_environment(header: Header, learned: Mapping[str, str | None], redactor
     return header.model_copy(update={"freeze": freeze})
 
 
-def with_beginning(header: Header, run_id: str, begun: Begun | None, redactor: Redactor, *, anew: bool) -> Header:
+def with_beginning(header: Header, run_id: str, begun: RunInput | None, redactor: Redactor, *, anew: bool) -> Header:
     """Return a header that holds which run was recorded, and its input.
 
     Args:

@@ -22,9 +22,9 @@ from agenttape_core.lifecycle.header import finished_header, with_beginning, wit
 from agenttape_core.lifecycle.open_session import prepare
 from agenttape_core.lifecycle.presence import end
 from agenttape_core.lifecycle.request import SessionRequest
+from agenttape_core.lifecycle.shape_only import Payload
 from agenttape_core.lifecycle.sinks import EventsOption, sink_of
 from agenttape_core.lifecycle.start_session import Opened, start
-from agenttape_core.lifecycle.without_content import Payload
 from agenttape_core.locks import Lock
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Header, Interaction, Plain, Scheduled, Step

@@ -19,7 +19,7 @@ from agenttape_core.storage import Location
 
 if TYPE_CHECKING:  # most sessions change nothing
     from agenttape_core.interventions import Changes
-    from agenttape_core.lifecycle.ordering import Imposing, Order
+    from agenttape_core.lifecycle.chosen_order import Imposing, Order
 
 
 SELECTING = frozenset({"live", "replay_only", "step_into"})

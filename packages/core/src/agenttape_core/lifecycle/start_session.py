@@ -13,25 +13,25 @@ from agenttape_core.errors import (
     shown_path,
 )
 from agenttape_core.freeze import Environment, Frozen
+from agenttape_core.lifecycle.chosen_order import choices_of
 from agenttape_core.lifecycle.header import with_beginning
 from agenttape_core.lifecycle.http import TapedHosts
-from agenttape_core.lifecycle.ordering import choices_of
 from agenttape_core.lifecycle.pace import tempo_of
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import unchanged
 from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.lifecycle.shape_only import WithoutContent
 from agenttape_core.lifecycle.sinks import sink_of
-from agenttape_core.lifecycle.without_content import WithoutContent
 from agenttape_core.matching import Ignored, Position
 from agenttape_core.scheduling import Choices, Order, Scheduler, Times
 from agenttape_core.schema import GAP
 from agenttape_core.session import (
     EMPTY,
-    Begun,
     Edited,
     Events,
     Extended,
+    RunInput,
     Session,
     Setup,
     Sink,
@@ -121,7 +121,7 @@ def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None)
     return opened
 
 
-def _note_beginning(prepared: Prepared, session: Session, journal: Journal, begun: Begun) -> None:
+def _note_beginning(prepared: Prepared, session: Session, journal: Journal, begun: RunInput) -> None:
     run_id, anew = session.report.run_id, session.policy.updates
     journal.note_header(with_beginning(prepared.header, run_id, begun, prepared.redactor, anew=anew))
 

@@ -16,7 +16,7 @@ from agenttape_core.garbage import collecting_late_before
 
 if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` stays quick
     from agenttape_core.engine import Mode, OnMiss
-    from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+    from agenttape_core.lifecycle.open_cassette import CassetteInUse
     from agenttape_core.lifecycle.proof import Proof
     from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.lifecycle.sinks import EventsOption
@@ -106,7 +106,7 @@ class CassetteBlock:
         tell_failed(self.request.cassette, None, error)
 
     def _enter(self, opened: Opened) -> Session:
-        from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+        from agenttape_core.lifecycle.open_cassette import CassetteInUse
 
         in_use = CassetteInUse(opened)
         session = in_use.enter()

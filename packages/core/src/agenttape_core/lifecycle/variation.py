@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.interventions import Beyond, checked_beyond
-from agenttape_core.lifecycle.ordering import Imposing, Order
+from agenttape_core.lifecycle.chosen_order import Imposing, Order
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, no_remedy
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.schema import Plain

@@ -23,12 +23,12 @@ same address, or the next one of the same kind and name whatever its request; th
 
 WAYS: tuple[Way, ...] = get_args(Way)
 
-Rung = Literal["exact", "request", "address", "ordered", "matcher", "repeated"]
+MatchRule = Literal["exact", "request", "address", "ordered", "matcher", "repeated"]
 """The way a recording was found: one of the ways above, the user's matcher, or again after exhaustion."""
 
 
-_EXACT: Rung = "exact"
-_REQUEST: Rung = "request"
+_EXACT: MatchRule = "exact"
+_REQUEST: MatchRule = "request"
 
 
 class Asked(NamedTuple):
@@ -61,7 +61,7 @@ class Candidate(NamedTuple):
 
     Args:
         number: The number of the recording.
-        rung: How it was found.
+        match_rule: How it was found.
         same: Whether it is the answer to the same request.
         lossy: Why it is not exactly what came back; empty if it is exact.
         contained: Whether its code did nothing outside of the process by itself, and made calls that are recorded.
@@ -70,7 +70,7 @@ class Candidate(NamedTuple):
     """
 
     number: int
-    rung: Rung
+    match_rule: MatchRule
     same: bool = True
     lossy: str = ""
     contained: bool = False
@@ -210,7 +210,7 @@ class RecordingIndex:
         with self._lock:
             if alone:
                 self._run_through.add(candidate.number)
-            if candidate.rung != "repeated":
+            if candidate.match_rule != "repeated":
                 is_free = candidate.number not in self._used
                 self._used.add(candidate.number)
                 return is_free
@@ -229,7 +229,7 @@ class RecordingIndex:
             request: The request of the call.
             address: Where the call is made.
         """
-        fingerprint, rung = request.fingerprint, _EXACT
+        fingerprint, match_rule = request.fingerprint, _EXACT
         with self._lock:
             if self._match_on != STRICT:
                 return None
@@ -237,13 +237,13 @@ class RecordingIndex:
                 self._cover(fingerprint)
             number = self._exact.first_free((fingerprint, address), self._used)
             if number is None:
-                rung, number = _REQUEST, self._by_fingerprint.first_free(fingerprint, self._used)
+                match_rule, number = _REQUEST, self._by_fingerprint.first_free(fingerprint, self._used)
             if number is None or number in self._with_calls:
                 return None
             if self._fidelity_note is not None and self._fidelity_note(number):
                 return None
             self._used.add(number)
-        return Candidate(number, rung)
+        return Candidate(number, match_rule)
 
     def give_back(self, numbers: Iterable[int]) -> None:
         """Let recordings be found again: the run goes back to before it used them. They count as used."""
@@ -255,11 +255,11 @@ class RecordingIndex:
                 index.start_over()
 
     def _candidate(
-        self, number: int, rung: Rung, request: CanonicalRequest, sequence: Hashable = None, repeats: int = 0
+        self, number: int, match_rule: MatchRule, request: CanonicalRequest, sequence: Hashable = None, repeats: int = 0
     ) -> Candidate:
         lossy = self._fidelity_note(number) if self._fidelity_note is not None else ""
         is_same = self._rows[number].fingerprint == request.fingerprint
-        return Candidate(number, rung, is_same, lossy, self._is_contained(number), sequence, repeats)
+        return Candidate(number, match_rule, is_same, lossy, self._is_contained(number), sequence, repeats)
 
     def _is_contained(self, number: int) -> bool:
         return number in self._with_calls and self._acted is not None and not self._acted(number)

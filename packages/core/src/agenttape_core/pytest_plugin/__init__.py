@@ -204,7 +204,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     finally:
         if RUNNING in item.stash:  # else every session would live as long as the run
             del item.stash[RUNNING]
-        surroundings = sys.modules.get("agenttape_core.lifecycle.surroundings")
+        surroundings = sys.modules.get("agenttape_core.lifecycle.session_stack")
         if surroundings is not None:  # else no session was opened so far
             surroundings.let_go()
 
@@ -222,7 +222,7 @@ def pytest_fixture_setup(
     except BaseException as raised:
         errors = sys.modules.get("agenttape_core.errors")
         if errors is not None and isinstance(raised, errors.AgentTapeHalt):
-            from agenttape_core.pytest_plugin.again import note_halt
+            from agenttape_core.pytest_plugin.rerun import note_halt
 
             note_halt(fixturedef, request, raised)
         raise
@@ -264,8 +264,8 @@ def _end_late(item: pytest.Item, error: BaseException | None) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Run a test again that has passed, if so wanted, between the end of its own fixtures and that of wider ones."""
-    if "agenttape_core.lifecycle.surroundings" in sys.modules:  # else no session was opened so far
-        from agenttape_core.pytest_plugin.again import halts_end_fixtures
+    if "agenttape_core.lifecycle.session_stack" in sys.modules:  # else no session was opened so far
+        from agenttape_core.pytest_plugin.rerun import halts_end_fixtures
 
         halts_end_fixtures(item)
     if (running := item.stash.get(RUNNING, None)) is not None:
@@ -275,7 +275,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     more = more_of(item, nextitem, RUNNING)
     if more is None:
         return (yield)
-    from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
+    from agenttape_core.pytest_plugin.rerun import keeping_wider_fixtures, tear_down_for
 
     try:
         with keeping_wider_fixtures(item):
@@ -290,7 +290,7 @@ def _note_caught(item: pytest.Item, report: pytest.TestReport) -> None:
     """Keep the failures of sessions that a test has caught, if it has passed."""
     test = this_test()
     if report.passed and test is not None and test.failed:
-        from agenttape_core.pytest_plugin.caught import keep_caught
+        from agenttape_core.pytest_plugin.swallowed import keep_caught
 
         keep_caught(item, test.failed)
 
@@ -314,7 +314,7 @@ def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> Non
 
         report.sections.extend(not_run(call))
     if call.excinfo is not None and _may_be_ours(call):
-        from agenttape_core.pytest_plugin.again import note_reported
+        from agenttape_core.pytest_plugin.rerun import note_reported
 
         note_reported(call.excinfo.value)
 

@@ -13,7 +13,7 @@ from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.pytest_plugin.naming import cassette_of, folder_of, named_cassette
-from agenttape_core.redaction.places import BASETEMP, TMP_PATH
+from agenttape_core.redaction.path_placeholders import BASETEMP, TMP_PATH
 from agenttape_core.settings import given_cassette_dir
 from agenttape_core.storage import Location, derived_path, location_of, open_cassette
 from agenttape_core.tools.upkeep.age import age_of, parse_age

@@ -17,11 +17,11 @@ from agenttape_core.experiments.program import Run
 from agenttape_core.experiments.strategies.fault_kinds import FaultKind, chosen_kinds
 from agenttape_core.experiments.strategies.faults import FAILING, FaultMatrix, Known, Verdict, cells_in, experiment
 from agenttape_core.experiments.strategies.orders import Exploring
-from agenttape_core.lifecycle.ordering import cassette_and_order
+from agenttape_core.lifecycle.chosen_order import cassette_and_order
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.pytest_plugin.again import show_progress
 from agenttape_core.pytest_plugin.programs import replays_of
+from agenttape_core.pytest_plugin.rerun import show_progress
 
 Found = TypeVar("Found")
 

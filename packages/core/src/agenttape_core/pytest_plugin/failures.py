@@ -12,7 +12,7 @@ import pytest
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, shown_path
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.session import current_session, not_as_recorded, served_not_run
+from agenttape_core.session import current_session, not_as_recorded, side_effects_skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,8 +97,8 @@ def not_run(call: pytest.CallInfo[None]) -> list[tuple[str, str]]:
 
 def not_run_in(reports: Sequence[Report]) -> list[str]:
     """Return the line that names the tools whose code did not run in some sessions; no line if there are none."""
-    tools = dict.fromkeys(tool for report in reports for tool in report.served_not_run)
-    return [served_not_run(tools)] if tools else []
+    tools = dict.fromkeys(tool for report in reports for tool in report.not_run)
+    return [side_effects_skipped(tools)] if tools else []
 
 
 def _named_shortly(shown: Any, kind: type[BaseException]) -> TerminalRepr:

@@ -17,10 +17,10 @@ from agenttape_core.errors import AgentTapeError, ConfigurationError, UnusedInte
 from agenttape_core.experiments.program import Run, Source
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.variation import Variation, varying
-from agenttape_core.pytest_plugin.again import run_again, tear_down_for
 from agenttape_core.pytest_plugin.cassette_options import chosen_by
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.replayed import REPLAYED
+from agenttape_core.pytest_plugin.rerun import run_again, tear_down_for
 from agenttape_core.session import Session
 
 Result = TypeVar("Result")

@@ -10,8 +10,8 @@ import pytest
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.project import replaying_only
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.pytest_plugin.again import Excinfo, run_again
 from agenttape_core.pytest_plugin.failures import not_run_in, ours_in, place_of
+from agenttape_core.pytest_plugin.rerun import Excinfo, run_again
 
 if TYPE_CHECKING:
     from agenttape_core.session import Report

@@ -30,7 +30,7 @@ from agenttape_core.lifecycle.presence import PRESENCE, Aftermath
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import SELECTING, no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
-from agenttape_core.pytest_plugin.again import AGAIN, caught_by_unittest
+from agenttape_core.pytest_plugin.call_in_session import run_inside
 from agenttape_core.pytest_plugin.cassette_options import (
     Chosen,
     chosen_by,
@@ -44,9 +44,9 @@ from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
-from agenttape_core.pytest_plugin.inside import run_inside
 from agenttape_core.pytest_plugin.naming import FOLDER, safe
 from agenttape_core.pytest_plugin.replayed import REPLAYED
+from agenttape_core.pytest_plugin.rerun import AGAIN, caught_by_unittest
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Report, Session
 from agenttape_core.settings import CheckReplay
@@ -173,7 +173,7 @@ class Running:
         """The failures of sessions that the program opened itself, a line each, if the test was run again."""
         if not isinstance(self._block, ContainedBlock) or not (failed := self._block.failed):
             return []
-        from agenttape_core.pytest_plugin.caught import of_the_program
+        from agenttape_core.pytest_plugin.swallowed import of_the_program
 
         return [block.line for block in of_the_program(self._item, failed)]
 

@@ -30,10 +30,10 @@ from agenttape_core.experiments.strategies.trials.planning import TrialPlan, pla
 from agenttape_core.experiments.strategies.trials.sampling import Case, take_samples
 from agenttape_core.experiments.verdicts import verdict_of
 from agenttape_core.lifecycle.candidates import candidates_of
-from agenttape_core.pytest_plugin.again import Excinfo, run_again
 from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.naming import safe
+from agenttape_core.pytest_plugin.rerun import Excinfo, run_again
 from agenttape_core.schema import MODEL_KINDS, OWN
 from agenttape_core.session import Session
 from agenttape_core.settings import models_by_place

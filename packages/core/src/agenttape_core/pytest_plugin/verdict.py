@@ -110,9 +110,9 @@ class Verdict:
             path=_relative(session.path, root),
             word=_word(counts, session, failed=failed),
             replayed=len(report.replayed),
-            run_through=len(report.ran_through),
+            run_through=len(report.stepped_into),
             otherwise=report.answered_otherwise,
-            not_run="; ".join(map(str, report.served_not_run)),
+            not_run="; ".join(map(str, report.not_run)),
             recorded=len(report.recorded),
             seconds=round(seconds, 3),
             dollars=round(sum(cost for cost in costs if cost is not None), 6),
@@ -181,7 +181,7 @@ def _word(counts: Mapping[str, int], session: Session, *, failed: bool) -> str:
         waits = session.written is not None and is_pending(PurePath(session.written).name)
         kept = "pending" if waits else "updated" if session.policy.updates else "recorded"
         return "discarded" if session.written is None else "kept" if failed else kept
-    return "replayed" if session.report.replayed or session.report.ran_through else "empty"
+    return "replayed" if session.report.replayed or session.report.stepped_into else "empty"
 
 
 def _relative(path: Path | str, root: Path) -> str:

@@ -136,7 +136,7 @@ class WholeRun:
     def _note_further_runs(self, report: pytest.TestReport, names: set[str]) -> None:
         """Collect what came of the further runs of a test that has passed, and what its program caught."""
         if "agenttape.caught" in names:
-            from agenttape_core.pytest_plugin.caught import caught_in
+            from agenttape_core.pytest_plugin.swallowed import caught_in
 
             self._caught.append(caught_in(report))
         if "agenttape.trial" in names:
@@ -296,7 +296,7 @@ class WholeRun:
         if self._misses is not None and (lines := self._misses.lines(self._again)):
             yield "misses by cause", lines
         if self._caught:
-            from agenttape_core.pytest_plugin.caught import lines_of as lines_of_caught
+            from agenttape_core.pytest_plugin.swallowed import lines_of as lines_of_caught
 
             yield "failures that programs caught", lines_of_caught(self._caught)
         differing = [verdict for verdict in verdicts if verdict.difference]
@@ -371,12 +371,12 @@ def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[s
 
 
 def _not_run(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
-    from agenttape_core.session import NO_SIDE_EFFECTS, served_not_run
+    from agenttape_core.session import NO_SIDE_EFFECTS, side_effects_skipped
 
     every = dict.fromkeys(tool for verdict in verdicts for tool in verdict.not_run.split("; ") if tool)
     tools = [tool for tool in every if everything or not tool.endswith(NO_SIDE_EFFECTS)]
     more = [f"and {len(tools) - _SHOWN} more"] if len(tools) > _SHOWN else []
-    return [served_not_run([*tools[:_SHOWN], *more])] if tools else []
+    return [side_effects_skipped([*tools[:_SHOWN], *more])] if tools else []
 
 
 def differences(verdicts: Sequence[Verdict]) -> list[str]:

@@ -19,13 +19,13 @@ from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encode
 from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import EMAIL, MAIL_MARK
-from agenttape_core.redaction.places import KINDS_OF_PLACES, is_in_file_url
+from agenttape_core.redaction.path_placeholders import KINDS_OF_PLACES, is_in_file_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agenttape_core.redaction.forms import Form
-    from agenttape_core.redaction.places import Writing
+    from agenttape_core.redaction.path_placeholders import Writing
 
 MARK = "[REDACTED:"
 IN_URL = "%5BREDACTED%3A"

@@ -23,7 +23,7 @@ from agenttape_core.redaction.memo import PLAIN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from agenttape_core.redaction.places import Places
+    from agenttape_core.redaction.path_placeholders import Places
     from agenttape_core.redaction.rules import Rule
 
 _SHORTEST = 4

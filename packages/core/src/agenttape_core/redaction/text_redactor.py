@@ -17,7 +17,7 @@ from agenttape_core.redaction.detection.views import View
 from agenttape_core.redaction.everywhere import Everywhere, told
 from agenttape_core.redaction.forms import form_of, is_example, is_pseudonym
 from agenttape_core.redaction.memo import PLAIN, Memo
-from agenttape_core.redaction.places import Places, Writing
+from agenttape_core.redaction.path_placeholders import Places, Writing
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of
 from agenttape_core.redaction.recognition import unsparing_scanner
 from agenttape_core.redaction.rehydration import Rehydrator

@@ -23,7 +23,7 @@ Behind the port, *what arrives is admitted when nothing of the program can go on
 - `choices` has an order that somebody chooses. `virtual_time` and `virtual_sleep` let the clock of a loop jump, and
   `skipped_waits` lets it pass to the end of a back-off. `limits` has the longest waits.
 - `scopes` finds the session that a thread, a task or a callback belongs to, `executing` the call whose code runs, and
-  `unread` the streams that begin late.
+  `lazy_streams` the streams that begin late.
 """
 
 from agenttape_core.scheduling.arrivals import Arrivals
@@ -34,12 +34,12 @@ from agenttape_core.scheduling.executing import EXECUTING, PASSED_ON
 from agenttape_core.scheduling.futures_in_order import FuturesInOrder
 from agenttape_core.scheduling.giving_up import Work, submitting
 from agenttape_core.scheduling.handles import Looking, answering, timers_of_ours
+from agenttape_core.scheduling.lazy_streams import UNREAD, Collections, collections, register_lazy_stream
 from agenttape_core.scheduling.scheduler import Order, Scheduler, Times
 from agenttape_core.scheduling.scopes import SCOPES, Membership, Origin, Scopes, takes_part, taking_part
 from agenttape_core.scheduling.steps_in_turn import steps_in_order
 from agenttape_core.scheduling.strands import in_order, is_in_run, is_told_at_once, trio_here, visible
 from agenttape_core.scheduling.thread_starts import REMEMBERED_THREADS, origin_here, session_of_bare_thread
-from agenttape_core.scheduling.unread import UNREAD, Collections, collections, register_lazy_stream
 from agenttape_core.scheduling.virtual_sleep import sleep_in_virtual_time, virtual_loop
 
 __all__ = [

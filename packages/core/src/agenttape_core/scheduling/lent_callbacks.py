@@ -17,14 +17,14 @@ from types import FrameType
 from typing import Any
 
 from agenttape_core.acts import function_of
-from agenttape_core.freeze import waiting
+from agenttape_core.freeze import timed_waits
 from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.scheduling.lent_contexts import become, ours
 from agenttape_core.scheduling.scopes import SCOPES
 
 _OURS = str(Path(__file__).parents[2]) + os.sep
 """The files of this package."""
-_PASSING = {__file__, str(Path(__file__).with_name("loops.py")), waiting.__file__, base_events.__file__}
+_PASSING = {__file__, str(Path(__file__).with_name("loops.py")), timed_waits.__file__, base_events.__file__}
 """The files between the program and a loop."""
 
 
@@ -67,7 +67,7 @@ def lent(callback: Any, context: Context) -> Any:
     """
     if _is_in_session(context) or not _is_in_session(None):
         return callback
-    given = callback.callback if type(callback) is waiting.Timer else callback
+    given = callback.callback if type(callback) is timed_waits.Timer else callback
     if isinstance(getattr(given, "__self__", None), Task):  # its next step
         return callback
     return Lent(callback, copy_context()) if _is_of_program(given) else callback

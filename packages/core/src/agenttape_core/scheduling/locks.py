@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from agenttape_core.freeze.waiting import LOCKS, drop_waits, ordering_waits, use_waits
+from agenttape_core.freeze.timed_waits import LOCKS, drop_waits, ordering_waits, use_waits
 from agenttape_core.guard.immutable import Exchange
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling.executing import runs_outside_program

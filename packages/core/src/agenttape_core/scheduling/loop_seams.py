@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any
 
-from agenttape_core.freeze import collecting
+from agenttape_core.freeze import gc_state
 from agenttape_core.freeze.backoff import register_ordered_sleeps
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling import abandoned, futures_in_order, overdue
@@ -20,6 +20,7 @@ from agenttape_core.scheduling.finalizers import is_in_finalizer, is_left_out
 from agenttape_core.scheduling.futures_in_order import number
 from agenttape_core.scheduling.giving_up import awaited_by_loop, current_work
 from agenttape_core.scheduling.handles import are_timers_ours
+from agenttape_core.scheduling.lazy_streams import UNREAD
 from agenttape_core.scheduling.lent_callbacks import lent
 from agenttape_core.scheduling.lent_contexts import lend
 from agenttape_core.scheduling.loops import UNSEEN, Admitted, Room, Rooms
@@ -27,7 +28,6 @@ from agenttape_core.scheduling.scopes import SCOPES
 from agenttape_core.scheduling.signals import watched
 from agenttape_core.scheduling.skipped_waits import pass_to_end
 from agenttape_core.scheduling.strands import HERE
-from agenttape_core.scheduling.unread import UNREAD
 from agenttape_core.scheduling.unseen_loops import UnseenRoom, counting
 
 _Loop: Any = asyncio.BaseEventLoop
@@ -175,7 +175,7 @@ def _begins(real: Callable[..., Any]) -> Callable[..., Any]:
 def _found(real: Callable[..., Any]) -> Callable[..., Any]:
     def finalizer(self: Any, generator: Any) -> None:
         one = abandoned.found(self, generator)
-        if one is not None and not one.number and collecting.is_collecting():
+        if one is not None and not one.number and gc_state.is_collecting():
             return  # whoever reads it has been found, too, and closes it
         if one is None or not one.number or not one.line.keeps(one):
             real(self, generator)
@@ -278,7 +278,7 @@ def following_loops() -> Iterator[None]:
         _uses.append(None)
         if len(_uses) == 1:
             _follow_uvloop()
-            collecting.swap_in("loops")
+            gc_state.swap_in("loops")
             futures_in_order.swap_in()
             for owner, name, real, seam in _SEAMS:
                 if vars(owner)[name] is real:
@@ -290,7 +290,7 @@ def following_loops() -> Iterator[None]:
         with _lock:
             _uses.pop()
             if not _uses:
-                collecting.swap_out("loops")
+                gc_state.swap_out("loops")
                 futures_in_order.swap_out()
                 for owner, name, real, seam in _SEAMS:
                     if vars(owner)[name] is seam:

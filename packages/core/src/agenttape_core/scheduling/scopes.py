@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakSet, ref
 
 from agenttape_core.locks import Lock
-from agenttape_core.scheduling.unread import UNREAD
+from agenttape_core.scheduling.lazy_streams import UNREAD
 
 
 class Scoped(Protocol):

@@ -18,6 +18,7 @@ from typing import Any
 from agenttape_core.freeze import BegunWork, current
 from agenttape_core.guard.patching import Wrappers
 from agenttape_core.scheduling.executing import EXECUTING
+from agenttape_core.scheduling.lazy_streams import UNREAD
 from agenttape_core.scheduling.older_threads import STRAND, code_of
 from agenttape_core.scheduling.scopes import SCOPES, Origin
 from agenttape_core.scheduling.strands import (
@@ -29,7 +30,6 @@ from agenttape_core.scheduling.strands import (
     is_of_program,
     starting,
 )
-from agenttape_core.scheduling.unread import UNREAD
 
 _POOLS = "concurrent.futures.thread"
 _SERVING = frozenset({"multiprocessing.pool"})

@@ -2,16 +2,16 @@
 
 - A session: `session` is made of what `setup` has, and holds its parts: `recordings`, `ledger`, `latch`, `report`, and
   a scheduler. `ports` and `sources` say what it reads and writes, `slot` is where others keep things with it.
-- The session of a call: `context` finds it; `thread_pools` and `acting` do so for work in pools, and for what is done
+- The session of a call: `context` finds it; `thread_pools` and `side_effects` do so for work in pools, and for effects
   outside the process. `runs` has what has happened in it.
 - A call: `call` has its facts, and `intercept` its four shapes. `boundary` has the families of calls, `positions` and
   `recorded_runs` the places, `crossing` how it begins.
 - It's answered (`answered_call`: from its recording, or by a function), or executed (`executed_call`: for real,
-  or run through). `program_calls` says which calls are none of their own.
-- An answer: `applied_changes`, `ids_of_run`, `recorded_errors`, `validation_errors`, `served_writes` and `pacing` make
+  or run through). `conditional_boundary` says which calls are none of their own.
+- An answer: `applied_changes`, `id_mapping`, `recorded_errors`, `validation_errors`, `stale_objects` and `pacing` make
   of a recording what the program gets; `candidates` ask another model.
-- A record: `recording`, `acts_of_call`, `shared_texts`, `steps` and `began_with` say what is kept, as
-  `codecs` can write it and without what `held_secrets` knows; `ledger` has all records.
+- A record: `recording`, `side_effects_of_call`, `shared_texts`, `steps` and `run_input` say what is kept, as
+  `codecs` can write it and without what `secret_scope` knows; `ledger` has all records.
 - What's rare: `listening` is what may listen to a call, and `listeners` what does.
 - The account: `miss` and `drift` have the words, `report` the fate of each interaction,
   `events` what is told meanwhile, and `hash_seed` why sets come in another order.
@@ -20,9 +20,7 @@ When an answer reaches the program, and which session code belongs to, is decide
 """
 
 from agenttape_core.session import runs
-from agenttape_core.session.acting import note_act, recording_acts
 from agenttape_core.session.answered_call import AnsweredCall
-from agenttape_core.session.began_with import Begun, FirstInput
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import stop_watching, watch_answers, watch_crossings
 from agenttape_core.session.candidates import (
@@ -34,6 +32,7 @@ from agenttape_core.session.candidates import (
     register_candidates,
 )
 from agenttape_core.session.codecs import is_written_in_requests, plain_value, register_codecs, value_codec
+from agenttape_core.session.conditional_boundary import ProgramCall, program_call
 from agenttape_core.session.context import (
     as_observed,
     call_is_under_way,
@@ -72,22 +71,23 @@ from agenttape_core.session.miss import register_address_reader, register_run_re
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.positions import below, current_scope, here, register_position, register_scope, scope_seen
-from agenttape_core.session.program_calls import ProgramCall, program_call
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
 from agenttape_core.session.recording import redacted_effects
 from agenttape_core.session.report import (
     NO_SIDE_EFFECTS,
-    Crossed,
-    Departure,
-    Landed,
+    CallRecord,
+    Divergence,
+    ReachedChange,
     Report,
     not_as_recorded,
-    served_not_run,
+    side_effects_skipped,
     why_not_run,
 )
+from agenttape_core.session.run_input import FirstInput, RunInput
 from agenttape_core.session.session import Session
 from agenttape_core.session.setup import Setup
+from agenttape_core.session.side_effects import note_act, recording_acts
 from agenttape_core.session.slot import Slot
 from agenttape_core.session.sources import EMPTY, Edited, Extended, RecordedCall, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
@@ -101,13 +101,12 @@ __all__ = [
     "NO_SIDE_EFFECTS",
     "RUNNING",
     "AnsweredCall",
-    "Begun",
     "Boundary",
+    "CallRecord",
     "CandidateModel",
     "Candidates",
-    "Crossed",
     "Crossing",
-    "Departure",
+    "Divergence",
     "Edited",
     "Event",
     "EventSink",
@@ -115,12 +114,13 @@ __all__ = [
     "ExecutedCall",
     "Extended",
     "FirstInput",
-    "Landed",
     "LateCalls",
     "ProgramCall",
+    "ReachedChange",
     "RecordedCall",
     "RecordedRuns",
     "Report",
+    "RunInput",
     "Session",
     "Setup",
     "Sink",
@@ -177,7 +177,7 @@ __all__ = [
     "scope_seen",
     "serve",
     "serve_stream",
-    "served_not_run",
+    "side_effects_skipped",
     "stop_watching",
     "told_outside",
     "value_codec",

@@ -15,7 +15,7 @@ from agenttape_core.schema import Outcome, Plain, RecordedError
 from agenttape_core.session.applied_changes import changed_outcome, recorded_value
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import Call
-from agenttape_core.session.ids_of_run import Asked, id_map
+from agenttape_core.session.id_mapping import Asked, id_map
 from agenttape_core.session.miss import miss_of
 from agenttape_core.session.pacing import Paced, Tempo
 from agenttape_core.session.recorded_errors import rebuild_error

@@ -8,7 +8,7 @@ from agenttape_core.errors import ConfigurationError, UnrecordableValueError
 from agenttape_core.schema import Outcome
 from agenttape_core.session.call import Call
 from agenttape_core.session.recorded_errors import record_error
-from agenttape_core.session.report import Landed
+from agenttape_core.session.report import ReachedChange
 from agenttape_core.session.sources import Alteration, Edited, original
 
 
@@ -85,7 +85,7 @@ def changed_outcome(call: Call, number: int, source: Edited, change: Alteration)
         raise ConfigurationError(f"the change of interaction {recorded}, {kind} at {address}: {error}") from error
     outcome = Outcome.model_validate(session.redactor.value(made.model_dump()))
     source.land(number, outcome)
-    session.report.add_landed(Landed(kind, source.interaction(number).name, address, recorded, str(change)))
+    session.report.add_reached(ReachedChange(kind, source.interaction(number).name, address, recorded, str(change)))
     session.recordings.has_changed = True
     session.scheduler.depart()  # the recorded order of threads holds up to here
     session.depart()

@@ -18,7 +18,7 @@ from agenttape_core.session.executed_call import ExecutedCall
 from agenttape_core.session.miss import miss_of, refusal_reason
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recording import keep_answer
-from agenttape_core.session.report import Crossed
+from agenttape_core.session.report import CallRecord
 from agenttape_core.session.sources import original
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ def answered(
     """Begin a call that a recording answers."""
     session, boundary, request, position, number, owner, parent = facts
     if session.only_replays and parent is None:  # nothing listens, and there is nothing to choose
-        crossed = Crossed(request.kind, request.name, position.address, found.number, found.rung, same=found.same)
+        crossed = CallRecord(
+            request.kind, request.name, position.address, found.number, found.match_rule, same=found.same
+        )
     else:
         crossed = _note_answer(facts, found, is_served=True)
         session.scheduler.serves(found.number)
@@ -72,8 +74,8 @@ def run_through(
 ) -> ExecutedCall:
     """Begin a recorded call whose code is run again."""
     session, boundary, request, position, number, owner, parent = facts
-    session.report.add(ran_through=_note_answer(facts, found, is_served=False))
-    session.ledger.ran_through(number, found.number, position.order)
+    session.report.add(stepped_into=_note_answer(facts, found, is_served=False))
+    session.ledger.stepped_into(number, found.number, position.order)
     return ExecutedCall(session, boundary, request, position, number=number, owner=owner, parent=parent, found=found)
 
 
@@ -84,7 +86,7 @@ def executed(
     """Begin a call that is executed for real, by a candidate if one is given."""
     session, boundary, request, position, number, owner, parent = facts
     session.scheduler.depart()
-    session.report.add(executed=Crossed(boundary.kind, request.name, position.address, number))
+    session.report.add(executed=CallRecord(boundary.kind, request.name, position.address, number))
     for listener in session.listeners:
         listener.executed(request, position)
     call = ExecutedCall(session, boundary, request, position, number=number, owner=owner, parent=parent)
@@ -100,7 +102,7 @@ def faked(
 ) -> AnsweredCall:
     """Begin a call without a recording that a function of the user answers, given the request as it was made."""
     session, boundary, request, position, number, owner, parent = facts
-    session.report.add(faked=Crossed(boundary.kind, request.name, position.address, number))
+    session.report.add(faked=CallRecord(boundary.kind, request.name, position.address, number))
     answer = _answer_of(fake, body, parent.number if parent is not None else None)
     return AnsweredCall(session, boundary, request, position, number=number, owner=owner, answer=answer)
 
@@ -129,13 +131,13 @@ def _bar(session: Session, kind: str, name: str, address: str) -> str:
     return "it is replay-only" if session.policy.is_replay_only(kind, name, address) else ""
 
 
-def _note_answer(facts: Facts, found: Match, *, is_served: bool) -> Crossed:
+def _note_answer(facts: Facts, found: Match, *, is_served: bool) -> CallRecord:
     """Note that a recording answers a call, or that its code is run again, and return it as the report has it."""
     session, request, position, parent = facts.session, facts.request, facts.position, facts.parent
     if parent is not None:
         session.ledger.inside[found.number] = parent.number
     recorded = original(session.source, found.number)
-    crossed = Crossed(request.kind, request.name, position.address, recorded, found.rung, same=found.same)
+    crossed = CallRecord(request.kind, request.name, position.address, recorded, found.match_rule, same=found.same)
     for listener in session.listeners:
         listener.answered(request, found, crossed, is_served=is_served)
     return crossed

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from agenttape_core.locks import Lock
 from agenttape_core.schema import Interaction, Timing
-from agenttape_core.session.report import Crossed
+from agenttape_core.session.report import CallRecord
 
 SCHEMA = 1
 """The version of the shape of events; it grows when a key changes its meaning."""
@@ -72,7 +72,7 @@ class Events:
             numbered = {"schema": SCHEMA, "seq": next(self._numbers), "time": round(time(), 6), "event": event}
             self._sink.put({**numbered, **self._same, "thread": threading.current_thread().name, **known})
 
-    def crossed(self, event: str, crossed: Crossed, parent: int | None = None) -> None:
+    def crossed(self, event: str, crossed: CallRecord, parent: int | None = None) -> None:
         """Tell what became of a call.
 
         Args:
@@ -80,8 +80,8 @@ class Events:
             crossed: The call.
             parent: The number of the call that it was made inside of.
         """
-        rung = str(crossed.rung) if crossed.rung is not None else None
-        self.tell(event, **_place(crossed), number=crossed.number, parent=parent, rung=rung)
+        match_rule = str(crossed.match_rule) if crossed.match_rule is not None else None
+        self.tell(event, **_place(crossed), number=crossed.number, parent=parent, match_rule=match_rule)
 
     def executed(self, interaction: Interaction, timing: Timing) -> None:
         """Tell that a call was executed and has ended.
@@ -111,5 +111,5 @@ class Events:
         self._sink.close()
 
 
-def _place(call: Crossed | Interaction) -> dict[str, str]:
+def _place(call: CallRecord | Interaction) -> dict[str, str]:
     return {"kind": call.kind, "name": call.name, "address": call.address}

@@ -25,13 +25,13 @@ from agenttape_core.scheduling import (
 )
 from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
 from agenttape_core.schema.class_names import writing_answers
-from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import Call
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_metadata, plain_tags, plain_value
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recording import interaction_of, kept_ids, redacted_effects
+from agenttape_core.session.side_effects_of_call import ActsOfCall
 from agenttape_core.session.slot import Slot
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ Failure: TypeAlias = Exception | CancelledError
 """An exception that is an outcome. One that ends the program is none."""
 
 WATCHED: ContextVar[ExecutedCall | None] = ContextVar("agenttape_watched", default=None)
-"""The innermost call of a component of the program that runs here and is watched; see `program_calls`."""
+"""The innermost call of a component of the program that runs here and is watched; see `conditional_boundary`."""
 
 
 class ExecutedCall(Call):

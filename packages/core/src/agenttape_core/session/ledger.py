@@ -9,7 +9,7 @@ from agenttape_core.locks import Lock
 from agenttape_core.matching import Order
 from agenttape_core.schema import Interaction, Step, StepTiming, Timing
 from agenttape_core.session.events import Events
-from agenttape_core.session.ids_of_run import Asked
+from agenttape_core.session.id_mapping import Asked
 from agenttape_core.session.ports import Sink
 from agenttape_core.session.shared_texts import SharedTexts
 
@@ -49,7 +49,7 @@ class Ledger:
         self._watched: list[tuple[Order, Step]] | None = None
         self._lock = Lock()
 
-    def ran_through(self, number: int, recorded: int, order: Order) -> None:
+    def stepped_into(self, number: int, recorded: int, order: Order) -> None:
         """Note a call that is run through.
 
         Args:

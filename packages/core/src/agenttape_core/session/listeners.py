@@ -13,11 +13,11 @@ from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, Nearest, Position, Selector, differences
 from agenttape_core.schema import KINDS, IndexRow
 from agenttape_core.session.events import Events
-from agenttape_core.session.held_secrets import HeldSecrets
-from agenttape_core.session.ids_of_run import Asked
+from agenttape_core.session.id_mapping import Asked
 from agenttape_core.session.listening import Listener
 from agenttape_core.session.miss import differing_parts
-from agenttape_core.session.report import Crossed, Departure
+from agenttape_core.session.report import CallRecord, Divergence
+from agenttape_core.session.secret_scope import HeldSecrets
 from agenttape_core.session.session import Session
 from agenttape_core.session.slot import Slot
 
@@ -61,8 +61,8 @@ class Names(Listener):
     def unmatched(self) -> list[str]:
         """Return the selectors in options that select no call, neither of this run nor of the cassette."""
         report, known = self._session.report, {*self._met, *KINDS, IDEMPOTENT}
-        met = [*report.replayed, *report.recorded, *report.ran_through]
-        calls: list[IndexRow | Crossed] = [*self._session.source.entries, *met]
+        met = [*report.replayed, *report.recorded, *report.stepped_into]
+        calls: list[IndexRow | CallRecord] = [*self._session.source.entries, *met]
         return sorted(str(key) for key in self.named - known if not Selector((key,), calls).among(calls))
 
 
@@ -111,7 +111,7 @@ class _Departures(Listener):
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: Crossed, *, is_served: bool) -> None:
+    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_served: bool) -> None:
         del is_served
         if not found.same:
             recorded = self._session.source.interaction(found.number).request
@@ -134,8 +134,8 @@ class _Departures(Listener):
         number: int | None = None,
         differing: tuple[tuple[str, Any, Any], ...] = (),
     ) -> None:
-        departure = Departure(what, request.kind, request.name, address, number, differing)
-        self._session.report.add_departed(departure)
+        departure = Divergence(what, request.kind, request.name, address, number, differing)
+        self._session.report.add_divergence(departure)
 
 
 class _Events(Listener):
@@ -145,7 +145,7 @@ class _Events(Listener):
         self._session = session
         self._events = events
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: Crossed, *, is_served: bool) -> None:
+    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_served: bool) -> None:
         del request, found
         inside = self._session.ledger.inside.get(crossed.number)
         self._events.crossed("call.served" if is_served else "call.run_through", crossed, inside)
@@ -162,7 +162,7 @@ class _Asked(Listener):
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: Crossed, *, is_served: bool) -> None:
+    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_served: bool) -> None:
         del crossed, is_served
         ledger = self._session.ledger
         if request.ids:

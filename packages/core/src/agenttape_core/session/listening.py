@@ -8,7 +8,7 @@ from typing import Any
 from agenttape_core.engine import Decision
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, Nearest, Position
-from agenttape_core.session.report import Crossed
+from agenttape_core.session.report import CallRecord
 
 
 class Listener:
@@ -20,7 +20,7 @@ class Listener:
     def decided(self, position: Position, body: Mapping[str, Any], decision: Decision) -> None:
         """Note what happens on a call, given its request before it was redacted."""
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: Crossed, *, is_served: bool) -> None:
+    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_served: bool) -> None:
         """Note that a recording answers a call, or, if it isn't served, that its code is run again."""
 
     def executed(self, request: CanonicalRequest, position: Position) -> None:

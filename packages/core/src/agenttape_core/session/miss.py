@@ -12,7 +12,7 @@ from agenttape_core.schema import GAP, is_gap_of
 from agenttape_core.session.drift import Drift
 from agenttape_core.session.hash_seed import advice
 from agenttape_core.session.ports import Source
-from agenttape_core.session.report import Crossed
+from agenttape_core.session.report import CallRecord
 from agenttape_core.session.sources import held
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _dates(source: Source, request: CanonicalRequest, near: Nearest) -> list[str
 
 
 def unused_explanation(
-    unused: Sequence[Crossed], served: Sequence[Crossed], remedy: Callable[[], Sequence[str]]
+    unused: Sequence[CallRecord], served: Sequence[CallRecord], remedy: Callable[[], Sequence[str]]
 ) -> list[str]:
     """Return the lines about recordings that a run never asked for, below the first.
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agenttape_core.locks import Lock
-from agenttape_core.matching import Rung
+from agenttape_core.matching import MatchRule
 from agenttape_core.schema import FAKED, PURE_KINDS, Act, Interaction
 from agenttape_core.session.drift import Drift
 
 
 @dataclass(frozen=True, slots=True)
-class Crossed:
+class CallRecord:
     """One interaction and what became of it.
 
     Args:
@@ -23,7 +23,7 @@ class Crossed:
         name: The name of the boundary.
         address: Where it stands in the run.
         number: Its number in the cassette; while recording, the order of its start.
-        rung: How its recording was found; `None` if it was executed or not used at all.
+        match_rule: How its recording was found; `None` if it was executed or not used at all.
         same: Whether the recording is that of the same request.
     """
 
@@ -31,11 +31,11 @@ class Crossed:
     name: str
     address: str
     number: int
-    rung: Rung | None = None
+    match_rule: MatchRule | None = None
     same: bool = True
 
     def __str__(self) -> str:
-        found = f" ({self.rung})" if self.rung is not None else ""
+        found = f" ({self.match_rule})" if self.match_rule is not None else ""
         return f"{self.number:>4}  {self.kind} {self.name} at {self.address}{found}"
 
 
@@ -56,7 +56,7 @@ class ServedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class ReachedChange:
     """A change that landed: a call that was served otherwise than it was recorded.
 
     Args:
@@ -78,7 +78,7 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class Divergence:
     """A call of a run that is not as it was recorded, after something was changed.
 
     Args:
@@ -134,7 +134,7 @@ def answered_without(recorded: Interaction) -> str:
     return "answered by a fake" if FAKED in recorded.tags else ""
 
 
-def served_not_run(tools: Iterable[object]) -> str:
+def side_effects_skipped(tools: Iterable[object]) -> str:
     """Return the line that names the tools whose code did not run in a replay, with each reason once.
 
     Args:
@@ -163,11 +163,11 @@ def not_as_recorded(disorder: Iterable[str], real: Collection[str], unseen: Iter
     return [f"{heading}{between.join(lines)}" for heading, between, lines in said if lines]
 
 
-def _number(crossed: Crossed) -> int:
+def _number(crossed: CallRecord) -> int:
     return crossed.number
 
 
-def _not_known(_: Crossed) -> str:
+def _not_known(_: CallRecord) -> str:
     return "served"
 
 
@@ -175,16 +175,16 @@ def _not_known(_: Crossed) -> str:
 class Report:
     """The interactions that a session served, executed, missed and left unused. Grows while the session is open."""
 
-    _why_served: Callable[[Crossed], str] = _not_known
+    _why_served: Callable[[CallRecord], str] = _not_known
     """Says why the code of a call was not run."""
     run_id: str = field(default="", kw_only=True)
     """The id of this run, which no other run has: one that replays a cassette has another one than the recording."""
-    _served: list[Crossed] = field(default_factory=list)
-    _ran_through: list[Crossed] = field(default_factory=list)
-    _executed: list[Crossed] = field(default_factory=list)
-    _unused: list[Crossed] = field(default_factory=list)
+    _served: list[CallRecord] = field(default_factory=list)
+    _ran_through: list[CallRecord] = field(default_factory=list)
+    _executed: list[CallRecord] = field(default_factory=list)
+    _unused: list[CallRecord] = field(default_factory=list)
     _missed: list[str] = field(default_factory=list)
-    _faked: list[Crossed] = field(default_factory=list)
+    _faked: list[CallRecord] = field(default_factory=list)
     _drift: list[Drift] = field(default_factory=list)
     _blocked: list[str] = field(default_factory=list)
     _outside: dict[str, None] = field(default_factory=dict)
@@ -192,22 +192,22 @@ class Report:
     _real: dict[str, bool] = field(default_factory=dict)
     """The draws and readings that were real, each with whether calls may come in another order for it."""
     _unseen: dict[str, None] = field(default_factory=dict)
-    _landed: list[Landed] = field(default_factory=list)
-    _departed: list[Departure] = field(default_factory=list)
+    _reached: list[ReachedChange] = field(default_factory=list)
+    _divergences: list[Divergence] = field(default_factory=list)
     _lock: LockType = field(default_factory=Lock)
 
     @property
-    def replayed(self) -> tuple[Crossed, ...]:
+    def replayed(self) -> tuple[CallRecord, ...]:
         """The calls that got their recorded answer, in the order of the run."""
         return tuple(self._served)
 
     @property
-    def ran_through(self) -> tuple[Crossed, ...]:
+    def stepped_into(self) -> tuple[CallRecord, ...]:
         """The recorded calls whose code was run, while the calls that it made were served."""
         return tuple(self._ran_through)
 
     @property
-    def served_not_run(self) -> tuple[ServedTool, ...]:
+    def not_run(self) -> tuple[ServedTool, ...]:
         """The tools that were served, each with the reason why its code was not run, in recorded order.
 
         A retriever is one of them if its code had side effects beside the calls that it made.
@@ -217,17 +217,17 @@ class Report:
         return tuple(dict.fromkeys([tool for tool in served if tool.why]))
 
     @property
-    def recorded(self) -> tuple[Crossed, ...]:
+    def recorded(self) -> tuple[CallRecord, ...]:
         """The calls that were made for real, in the order of the run: recorded ones, or live ones in a replay."""
         return tuple(self._executed)
 
     @property
-    def unused(self) -> tuple[Crossed, ...]:
+    def unused(self) -> tuple[CallRecord, ...]:
         """The recorded interactions that were not used; empty until the session has ended, as they may be used yet."""
         return tuple(self._unused)
 
     @property
-    def judged(self) -> tuple[Crossed, ...]:
+    def judged(self) -> tuple[CallRecord, ...]:
         """The unused interactions that a replay fails for: all but those of pure kinds (embeddings)."""
         return tuple([crossed for crossed in self._unused if crossed.kind not in PURE_KINDS])
 
@@ -237,7 +237,7 @@ class Report:
         return tuple(self._missed)
 
     @property
-    def faked(self) -> tuple[Crossed, ...]:
+    def faked(self) -> tuple[CallRecord, ...]:
         """The calls without a recording that a function of the user answered (`fakes=`)."""
         return tuple(self._faked)
 
@@ -284,24 +284,24 @@ class Report:
         return (*self._disorder, *(line for line, moves_calls in self._real.items() if moves_calls))
 
     @property
-    def landed(self) -> tuple[Landed, ...]:
+    def reached(self) -> tuple[ReachedChange, ...]:
         """The changes that landed, in the order of the calls: each attempt that was served otherwise is one."""
-        return tuple(self._landed)
+        return tuple(self._reached)
 
     @property
-    def departed(self) -> tuple[Departure, ...]:
+    def divergences(self) -> tuple[Divergence, ...]:
         """The calls that are not as they were recorded, in the order of the run; empty where nothing was changed."""
-        return tuple(self._departed)
+        return tuple(self._divergences)
 
-    def add_landed(self, landed: Landed) -> None:
+    def add_reached(self, landed: ReachedChange) -> None:
         """Note a change that landed."""
         with self._lock:
-            self._landed.append(landed)
+            self._reached.append(landed)
 
-    def add_departed(self, departure: Departure) -> None:
+    def add_divergence(self, departure: Divergence) -> None:
         """Note a call that is not as it was recorded."""
         with self._lock:
-            self._departed.append(departure)
+            self._divergences.append(departure)
 
     def add_disorder(self, line: str) -> None:
         """Note that a part of the recorded order could not be imposed; without a lock, as a signal may come in here."""
@@ -329,15 +329,15 @@ class Report:
     def add(
         self,
         *,
-        served: Crossed | None = None,
-        executed: Crossed | None = None,
-        ran_through: Crossed | None = None,
-        faked: Crossed | None = None,
+        served: CallRecord | None = None,
+        executed: CallRecord | None = None,
+        stepped_into: CallRecord | None = None,
+        faked: CallRecord | None = None,
     ) -> None:
         """Note an interaction."""
         with self._lock:
-            if ran_through is not None:
-                self._ran_through.append(ran_through)
+            if stepped_into is not None:
+                self._ran_through.append(stepped_into)
             if served is not None:
                 self._served.append(served)
             if faked is not None:
@@ -355,7 +355,7 @@ class Report:
             if blocked is not None:
                 self._blocked.append(blocked)
 
-    def close(self, unused: list[Crossed]) -> None:
+    def close(self, unused: list[CallRecord]) -> None:
         """Note the recordings that were not used."""
         self._unused = unused
 
@@ -372,7 +372,7 @@ class Report:
         Only looser rules than those of `match_on` by default let that happen.
         """
         found = [*self._served, *self._ran_through]
-        ways = Counter(_LOOSE.get(str(one.rung), str(one.rung)) for one in found if not one.same)
+        ways = Counter(_LOOSE.get(str(one.match_rule), str(one.match_rule)) for one in found if not one.same)
         parts = [f"{count} of {len(found)} {way}" for way, count in ways.items()]
         return f"{', '.join(parts)}, to another request" if parts else ""
 

@@ -9,9 +9,9 @@ from agenttape_core.errors import UnusedInteractionsError, shown_path
 from agenttape_core.matching import Order
 from agenttape_core.schema import IndexRow, Interaction, Outcome, Step, Timing
 from agenttape_core.session.boundary import Boundary
-from agenttape_core.session.ids_of_run import as_asked
+from agenttape_core.session.id_mapping import as_asked
 from agenttape_core.session.miss import unused_explanation
-from agenttape_core.session.report import Crossed
+from agenttape_core.session.report import CallRecord
 from agenttape_core.session.session import Session
 from agenttape_core.session.sources import held, spare
 
@@ -131,5 +131,5 @@ def unused_error(session: Session) -> UnusedInteractionsError | None:
     return UnusedInteractionsError("\n  ".join([f"{problem} were never asked for", *lines]))
 
 
-def _crossed(row: IndexRow) -> Crossed:
-    return Crossed(row.kind, row.name, row.address, row.number)
+def _crossed(row: IndexRow) -> CallRecord:
+    return CallRecord(row.kind, row.name, row.address, row.number)

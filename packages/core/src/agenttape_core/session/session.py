@@ -14,23 +14,23 @@ from agenttape_core.matching import CanonicalRequest, Position, task_branch
 from agenttape_core.scheduling import SCOPES as _SCOPES
 from agenttape_core.scheduling import Membership, Scopes, takes_part
 from agenttape_core.schema import MODEL_KINDS, Interaction, ValueCodec
-from agenttape_core.session.began_with import FirstInput
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import WATCHERS, begun
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_value, value_codec
 from agenttape_core.session.crossing import Crossing, Facts, answered, executed, faked, missed, run_through
 from agenttape_core.session.executed_call import ExecutedCall, around, executing
-from agenttape_core.session.held_secrets import HeldSecrets
 from agenttape_core.session.latch import Latch
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.listening import Listener
 from agenttape_core.session.plain_requests import canonicaliser
 from agenttape_core.session.recordings import Recordings, only_replays
-from agenttape_core.session.report import Crossed, Report, answered_without, why_not_run
-from agenttape_core.session.served_writes import ServedWrite, note_served_write, served_write_on
+from agenttape_core.session.report import CallRecord, Report, answered_without, why_not_run
+from agenttape_core.session.run_input import FirstInput
+from agenttape_core.session.secret_scope import HeldSecrets
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.slot import Slot
+from agenttape_core.session.stale_objects import ServedWrite, note_served_write, served_write_on
 
 T = TypeVar("T")
 
@@ -140,7 +140,7 @@ class Session:
         """Return a report with nothing in it."""
         source = self.source  # it is another one when the session has ended
 
-        def why_served(served: Crossed) -> str:
+        def why_served(served: CallRecord) -> str:
             recorded = source.interaction(served.number)
             if served.kind != "tool" and not recorded.acts:
                 return ""  # a search of a remote service has no code that could have run

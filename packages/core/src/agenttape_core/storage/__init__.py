@@ -3,10 +3,8 @@
 A module is imported when something of it is: a command that shows a cassette needs few of them.
 """
 
-import sys
 from typing import TYPE_CHECKING
 
-from agenttape_core.on_demand import LatePackage
 from agenttape_core.schema.late_names import late_names
 
 if TYPE_CHECKING:
@@ -21,8 +19,8 @@ if TYPE_CHECKING:
     )
     from agenttape_core.storage.cassette import Cassette, open_cassette
     from agenttape_core.storage.file_kind import is_cassette, read_cassette
+    from agenttape_core.storage.interrupted import LeftOver, left_over
     from agenttape_core.storage.journal import Carried, Journal
-    from agenttape_core.storage.left_over import LeftOver, left_over
     from agenttape_core.storage.location import CassetteUrl, Location, location_of
     from agenttape_core.storage.lock import real_location, recording_process
     from agenttape_core.storage.names import (
@@ -100,7 +98,7 @@ __getattr__ = late_names(
         ".cassette": ("Cassette", "open_cassette"),
         ".file_kind": ("is_cassette", "read_cassette"),
         ".journal": ("Carried", "Journal"),
-        ".left_over": ("LeftOver", "left_over"),
+        ".interrupted": ("LeftOver", "left_over"),
         ".location": ("CassetteUrl", "Location", "location_of"),
         ".lock": ("real_location", "recording_process"),
         ".names": (
@@ -121,5 +119,3 @@ __getattr__ = late_names(
         ".writer": ("convert", "pieces_of", "write_cassette"),
     },
 )
-
-sys.modules[__name__].__class__ = LatePackage  # `left_over` is a submodule, too

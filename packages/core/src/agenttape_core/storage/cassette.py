@@ -21,8 +21,8 @@ from agenttape_core.format.records import (
     step_from_dict,
     with_timings,
 )
-from agenttape_core.format.stamps import Stamps
 from agenttape_core.format.timings import load_step_timings, load_timings
+from agenttape_core.format.volatile_values import Stamps
 from agenttape_core.format.written_steps import CARRIED
 from agenttape_core.locks import Lock, cached_property
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Plain, Step

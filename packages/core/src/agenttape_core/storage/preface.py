@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.format.records import has_assets, header_from_dict
-from agenttape_core.format.stamps import Stamps
+from agenttape_core.format.volatile_values import Stamps
 
 if TYPE_CHECKING:
     from agenttape_core.format.layout import Layout

@@ -11,10 +11,10 @@ from agenttape_core.format import limits
 from agenttape_core.format.assets import detach, names_assets
 from agenttape_core.format.continuation import Compactor
 from agenttape_core.format.json_text import has_too_many_values
+from agenttape_core.format.packed_records import Shelf
 from agenttape_core.format.plain import check_plain, is_plain
 from agenttape_core.format.records import AnyRecord, header_to_dict, interaction_to_dict, step_to_dict, version_of
-from agenttape_core.format.shelf import Shelf
-from agenttape_core.format.stamps import Stamped, stamped
+from agenttape_core.format.volatile_values import Stamped, stamped
 from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.schema import FORMAT_VERSION, Interaction, Step
 from agenttape_core.storage.asset_files import AssetFolder

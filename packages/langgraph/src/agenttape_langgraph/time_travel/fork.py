@@ -10,7 +10,7 @@ from pathlib import Path
 from agenttape_core import Comparison, Interaction, Session, Step, compare_cassettes, open_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Plain, value_codec
-from agenttape_core.integration.cassettes import Crossed, Selector, deriving, project_settings, why_not_run
+from agenttape_core.integration.cassettes import CallRecord, Selector, deriving, project_settings, why_not_run
 from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.time_travel.answers import edited_answers
 from agenttape_langgraph.time_travel.drivers import adrive, drive
@@ -91,9 +91,9 @@ class Fork(ThreadEnd):
     original: Path | str
     cassette: Path | str
     forked_at: str
-    prefix: tuple[Crossed, ...]
-    replayed: tuple[Crossed, ...]
-    live: tuple[Crossed, ...]
+    prefix: tuple[CallRecord, ...]
+    replayed: tuple[CallRecord, ...]
+    live: tuple[CallRecord, ...]
     left_out: tuple[str, ...] = ()
 
     @cached_property

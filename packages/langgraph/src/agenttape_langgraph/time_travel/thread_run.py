@@ -15,7 +15,7 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 
 from agenttape_core import Session, Step
 from agenttape_core.integration import Plain, class_name, current_session, here, plain_value
-from agenttape_core.integration.cassettes import Crossed
+from agenttape_core.integration.cassettes import CallRecord
 from agenttape_langgraph._compat import saving_to, twin_of
 from agenttape_langgraph.time_travel.initial_checkpoints import copy_checkpoint
 from agenttape_langgraph.time_travel.plan import Edit, Invocation, Plan, Question, answers_readdressed
@@ -302,9 +302,9 @@ class ThreadRun:
             [one.number for one in self._used() if _is_repeated(one.address, stopped)]
         )
 
-    def _used(self) -> tuple[Crossed, ...]:
+    def _used(self) -> tuple[CallRecord, ...]:
         """Return the recordings that were served or run through."""
-        return self._session.report.replayed + self._session.report.ran_through
+        return self._session.report.replayed + self._session.report.stepped_into
 
     def _given(self, invocation: Invocation) -> Script[Any]:
         """Return the input of an invocation, with answers under the ids that the questions have in this run."""

@@ -127,17 +127,17 @@ def verdict_of(run: Run, number: int, *, is_same: bool | None = None) -> Verdict
         is_same: Whether it returned what it returned without a fault; `None` if that isn't known, as of a test.
     """
     report = run.session.report
-    if not any(one.number == number for one in report.landed):
+    if not any(one.number == number for one in report.reached):
         return "not_reached"
     if report.missed or report.drift:
         return "new_call"
     if run.error is not None:
         return "assertion" if run.is_assertion or isinstance(run.error, AssertionError) else "raised"
-    if is_same is False or report.departed or report.judged:
+    if is_same is False or report.divergences or report.judged:
         return "silent"
     # The recorded answer came in a further attempt, or its want changed nothing that the run returned.
     answers = sum(one.number == number for one in report.replayed)
-    landings = sum(one.number == number for one in report.landed)
+    landings = sum(one.number == number for one in report.reached)
     return "recovered" if answers > landings or is_same else "silent"
 
 
@@ -147,7 +147,7 @@ def words_of(run: Run, verdict: Verdict) -> str:
     if verdict == "not_reached":
         return "the run did not make the call again"
     if verdict == "new_call":
-        departed = next((one for one in report.departed if one.what != "moved"), None)
+        departed = next((one for one in report.divergences if one.what != "moved"), None)
         return f"changes the request of {departed.kind} {departed.name} at {departed.address}" if departed else ""
     if verdict == "silent":
         left = len(report.judged)
@@ -400,7 +400,7 @@ def _of_function(
 def _difference(run: Run) -> str:
     """Return how a run of a function differs from its recording; empty if it doesn't."""
     report = run.session.report
-    several = (*report.departed, *report.judged, *run.failed)
+    several = (*report.divergences, *report.judged, *run.failed)
     return first_line(run.error) or str(next(iter(several), ""))
 
 
@@ -428,7 +428,7 @@ def experiment(
     session = before.session
     shown, served = shown_path(session.path), served_by(session)
     control = yield replace(plain, changes=control_of(session.source, served))
-    departed = control.session.report.departed
+    departed = control.session.report.divergences
     if control.error is not None or departed or control.failed:
         why = first_line(control.error) or str((*departed, *control.failed)[0])
         return FaultMatrix(name, shown, excluded=f"it fails when it is run again without a fault: {why}")

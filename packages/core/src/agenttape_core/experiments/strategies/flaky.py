@@ -384,7 +384,7 @@ class _Running:
 
 
 def _sample(ending: Run) -> Sample:
-    moved = any(rung == "address" for _, _, rung in ending.calls)
+    moved = any(match_rule == "address" for _, _, match_rule in ending.calls)
     if ending.left is not None:
         return Sample("left", ending.left, moved)
     failure = ending.failure

@@ -31,8 +31,8 @@ from agenttape_core.experiments.strategies.order_search import (
     overtaken,
     smaller,
 )
-from agenttape_core.experiments.verify.ending import Ending, described, encoded, is_failure
-from agenttape_core.lifecycle.ordering import Imposing, recorded_first
+from agenttape_core.experiments.verify.outcome import Ending, described, encoded, is_failure
+from agenttape_core.lifecycle.chosen_order import Imposing, recorded_first
 from agenttape_core.lifecycle.variation import Variation, varying
 from agenttape_core.matching import differences
 from agenttape_core.scheduling import ChoicePoint, parsed_order
@@ -133,7 +133,7 @@ def ending_of(run: Run) -> Ending:
         lines = ["returned, though a session of its own failed", *sorted(run.failed)]
         return Ending("\n".join(lines), True, encoded(run.result))
     report = run.session.report
-    if not (report.replayed or report.ran_through):
+    if not (report.replayed or report.stepped_into):
         return Ending("returned without a recorded call, so there is no order to try", True, None)
     return Ending("returned", False, encoded(run.result))
 

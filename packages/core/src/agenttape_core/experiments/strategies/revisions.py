@@ -21,7 +21,7 @@ from agenttape_core.experiments.worker import SECONDS, Worker
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.storage import open_cassette
-from agenttape_core.tools.git.asking import Revision
+from agenttape_core.tools.git.requests import Revision
 from agenttape_core.tools.hash_seeds import recorded_seed
 
 How = Literal["same", "moved", "failed", "unjudged"]

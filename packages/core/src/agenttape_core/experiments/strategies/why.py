@@ -314,7 +314,7 @@ class _Tracer:
         """Note what has moved in a run in which a call had another answer."""
         report = ending.session.report
         made = {one for one, _, _ in ending.calls}
-        for departure in report.departed:
+        for departure in report.divergences:
             if departure.what == "moved" and departure.number is not None:
                 self._note(Edge(number, departure.number, "data", tuple(path for path, _, _ in departure.differences)))
         for target in sorted(self._made - made - self._inside(number)):

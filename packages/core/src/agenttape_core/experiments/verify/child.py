@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.experiments.verify.calls import Calls
-from agenttape_core.experiments.verify.ending import Ending, ended
-from agenttape_core.experiments.verify.within import Memory, delay
+from agenttape_core.experiments.verify.outcome import Ending, ended
+from agenttape_core.experiments.verify.variations import Memory, delay
 from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.use_cassette import use_cassette

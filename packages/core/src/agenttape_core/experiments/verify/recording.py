@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agenttape_core.experiments.verify.written import written_otherwise
+from agenttape_core.experiments.verify.state import written_otherwise
 from agenttape_core.scheduling import is_in_run
 from agenttape_core.session import AnsweredCall, Crossing, Session
 

@@ -23,8 +23,8 @@ from agenttape_core.session import as_observed
 if TYPE_CHECKING:
     from agenttape_core.integration.observing.observer import Observer, Unseen
     from agenttape_core.lifecycle.observed import Observation
+    from agenttape_core.lifecycle.shape_only import Payload
     from agenttape_core.lifecycle.sinks import EventsOption
-    from agenttape_core.lifecycle.without_content import Payload
 
 __all__ = [
     "HOLE",

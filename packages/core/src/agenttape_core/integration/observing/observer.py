@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 from agenttape_core.integration.observing.order import Ended, OrderOfEnds, moment_here
 from agenttape_core.integration.observing.runs import ObservedCall, ObservedStream, OpenRun, Unrecorded
 from agenttape_core.lifecycle.observed import RECORDS_NO_MORE, Observation, is_of_disk
+from agenttape_core.lifecycle.shape_only import Payload
 from agenttape_core.lifecycle.sinks import EventsOption
-from agenttape_core.lifecycle.without_content import Payload
 from agenttape_core.locks import RLock
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from agenttape_core.format.malformed import Malformed
-from agenttape_core.format.stamps import Stamps, stamped
+from agenttape_core.format.volatile_values import Stamps, stamped
 from agenttape_core.format.yaml_fast import NotCanonical, load_canonical
 from agenttape_core.format.yaml_text import dump_mapping, inline, quote
 from agenttape_core.tools.git.filtered import HEADING, LEFT_OUT, documents_of, said_of_header

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from agenttape_core.storage import GOLDEN, SUFFIXES, Cassette, is_pending, read_cassette
-from agenttape_core.tools.git.asking import Revision
+from agenttape_core.tools.git.requests import Revision
 
 Opener = Callable[[], Cassette]
 """Opens a cassette. References to its assets stay references, as git shows them."""

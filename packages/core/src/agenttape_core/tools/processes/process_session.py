@@ -20,10 +20,10 @@ from agenttape_core.errors import (
     shown_path,
 )
 from agenttape_core.guard import OF_PROGRAM, SUBPROCESS
-from agenttape_core.lifecycle.cassette_in_use import CassetteInUse, watch_sessions
 from agenttape_core.lifecycle.entry_points import watch_broken
 from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
 from agenttape_core.lifecycle.missing import missing_packages
+from agenttape_core.lifecycle.open_cassette import CassetteInUse, watch_sessions
 from agenttape_core.lifecycle.open_session import open_session
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.request import SessionRequest
@@ -122,7 +122,7 @@ class ProcessSession:
     def _note_own(self, session: Session) -> None:
         """Note a session of the program itself, and not that of a test or of the process."""
         report = session.report
-        is_busy = bool(report.replayed or report.recorded or report.ran_through)
+        is_busy = bool(report.replayed or report.recorded or report.stepped_into)
         is_own = this_test() is None and session is not self._in_use.session
         if is_busy and is_own and len(self._own) < _KNOWN:
             self._own[str(shown_path(session.path))] = None
@@ -145,9 +145,9 @@ class ProcessSession:
             self._report,
             state="ended",
             replayed=[crossed.number for crossed in report.replayed],
-            ran_through=[crossed.number for crossed in report.ran_through],
-            elsewise=[one.number for one in (*report.replayed, *report.ran_through) if one.rung == "address"],
-            not_run=list(map(str, report.served_not_run)),
+            stepped_into=[crossed.number for crossed in report.stepped_into],
+            elsewise=[one.number for one in (*report.replayed, *report.stepped_into) if one.match_rule == "address"],
+            not_run=list(map(str, report.not_run)),
             recorded=len(report.recorded),
             asked=sum(crossed.kind in MODEL_KINDS for crossed in report.recorded),
             unused={crossed.number: str(crossed) for crossed in report.judged},

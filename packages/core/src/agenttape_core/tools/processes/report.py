@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.missing import explain
-from agenttape_core.session import not_as_recorded, served_not_run
+from agenttape_core.session import not_as_recorded, side_effects_skipped
 from agenttape_core.settings import Drifting, OnUnused
 from agenttape_core.storage import is_pending
 from agenttape_core.tools.processes.merge import Merged
@@ -158,8 +158,8 @@ class Outcome:
                     "process": report.address,
                     "cassette": str(self._path(report.address)),
                     "replayed": len(report.replayed),
-                    "ran_through": len(report.ran_through),
-                    "served_not_run": report.not_run,
+                    "stepped_into": len(report.stepped_into),
+                    "not_run": report.not_run,
                     "recorded": report.recorded,
                     "missed": report.missed,
                     "drift": report.drift,
@@ -215,7 +215,7 @@ def _counts(report: ProcessReport) -> str:
     if report.state == "open":
         return "killed, or still running"
     counts = [
-        (len(report.ran_through), "run through"),
+        (len(report.stepped_into), "run through"),
         (len(report.missed), "missed"),
         (len(report.drift), "drifted"),
         (len(report.blocked), "blocked"),
@@ -227,7 +227,7 @@ def _counts(report: ProcessReport) -> str:
 def _details(report: ProcessReport) -> Iterator[str]:
     yield from (f"refused: {line}" for line in report.drift[:_SHOWN])
     if report.not_run:
-        yield served_not_run(report.not_run)
+        yield side_effects_skipped(report.not_run)
     yield from not_as_recorded(report.disorder, report.real, report.unseen)
     if not report.failure:  # else one of them is the failure
         yield from (f"{REFUSED}{line}" for line in list(dict.fromkeys(report.blocked))[:_SHOWN])
@@ -274,7 +274,7 @@ def _unused(reports: Iterable[ProcessReport], rows: Sequence[tuple[int, str, str
     fingerprints = {number: fingerprint for number, fingerprint, _ in rows}
     for report in told:
         left = {number: line for number, line in left.items() if number in report.unused}
-        used = (*report.replayed, *report.ran_through)
+        used = (*report.replayed, *report.stepped_into)
         served.update(fingerprints[number] for number in used if number in fingerprints)
     times = Counter(fingerprints.values())
     return [line for number, line in left.items() if served[fingerprints[number]] < times[fingerprints[number]]]

@@ -63,7 +63,7 @@ class ProcessReport:
         part: The absolute path of its recording, if it made one.
         state: Its progress. A process that was killed did not end.
         replayed: The numbers of the recordings that were served, in the order they were asked for.
-        ran_through: The numbers of the recordings that were run through.
+        stepped_into: The numbers of the recordings that were run through.
         elsewise: The numbers of those recordings whose calls asked for something else.
         not_run: The tools that were served, each with the reason why its code was not run.
         recorded: The number of calls that were really made.
@@ -93,7 +93,7 @@ class ProcessReport:
     part: str
     state: Literal["opening", "open", "ended"] = "opening"
     replayed: list[int] = field(default_factory=list)
-    ran_through: list[int] = field(default_factory=list)
+    stepped_into: list[int] = field(default_factory=list)
     elsewise: list[int] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
     recorded: int = 0
@@ -119,7 +119,7 @@ class ProcessReport:
     @property
     def is_busy(self) -> bool:
         """True if calls were made."""
-        return bool(self.replayed or self.ran_through or self.recorded)
+        return bool(self.replayed or self.stepped_into or self.recorded)
 
     @property
     def is_silent(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare.comparison import Compared
-from agenttape_core.tools.update.cone import are_parallel
+from agenttape_core.tools.update.dependents import are_parallel
 
 Record = Interaction | Step
 

@@ -18,7 +18,7 @@ from agenttape_core.tools.compare.comparison import Compared, Comparison
 from agenttape_core.tools.reading.prices import NoPrices, Prices
 from agenttape_core.tools.report import Change, change_of
 from agenttape_core.tools.review.calls import SORTS, PendingCall, calls_of
-from agenttape_core.tools.review.cones import cones_of, may_come_from
+from agenttape_core.tools.review.dependents import cones_of, may_come_from
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor, Rule
 from agenttape_core.redaction.detection.kinds import SECRET
-from agenttape_core.redaction.places import ALL_PLACES, KINDS_OF_PLACES
+from agenttape_core.redaction.path_placeholders import ALL_PLACES, KINDS_OF_PLACES
 from agenttape_core.redaction.pseudonyms import may_hold
 from agenttape_core.schema import Header, Redaction
 from agenttape_core.settings import Settings

@@ -12,7 +12,7 @@ from agenttape_core.schema import Timing
 from agenttape_core.session import Session, Source
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
-from agenttape_core.tools.update.cone import below
+from agenttape_core.tools.update.dependents import below
 
 PLANNING: Mapping[str, Any] = {
     "mode": "replay",
@@ -152,7 +152,7 @@ def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
         shown: The cassette as a message shows it.
     """
     report = session.report
-    changed = {one.number for one in (*report.replayed, *report.ran_through) if one.rung == "address"}
+    changed = {one.number for one in (*report.replayed, *report.stepped_into) if one.match_rule == "address"}
     unused = [one.number for one in report.judged]
     departed = Departed(changed, report.missed, unused, drops=not session.policy.is_shared)
     where = shown if shown is not None else shown_path(session.path)

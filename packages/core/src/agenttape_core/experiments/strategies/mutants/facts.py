@@ -24,7 +24,7 @@ class Facts:
         how: How it ended.
         words: The first line of what ended it.
         cassettes: The cassettes that it replayed.
-        calls: The calls that were served or run through: the cassette, the number, the address and the rung.
+        calls: The calls that were served or run through: the cassette, the number, the address and the match_rule.
         unused: The recordings that were not used: their addresses.
         drift: The calls that got an error result for want of a recording.
         executed: The number of calls that were executed.
@@ -72,14 +72,14 @@ class Facts:
             words=_first(missed) if error is not None and missed else _said(error),
             cassettes=tuple(dict.fromkeys(str(one.path) for one in replays if one.report.replayed)),
             calls=tuple(
-                (str(one.path), each.number, each.address, str(each.rung or ""))
+                (str(one.path), each.number, each.address, str(each.match_rule or ""))
                 for one in replays
-                for each in sorted((*one.report.replayed, *one.report.ran_through), key=lambda call: call.number)
+                for each in sorted((*one.report.replayed, *one.report.stepped_into), key=lambda call: call.number)
             ),
             unused=tuple(each.address for one in replays for each in one.report.judged),
             drift=tuple(_first([str(each)]) for one in replays for each in one.report.drift),
             executed=sum(len(one.report.recorded) for one in sessions),
-            not_run=tuple(dict.fromkeys(str(tool) for one in replays for tool in one.report.served_not_run)),
+            not_run=tuple(dict.fromkeys(str(tool) for one in replays for tool in one.report.not_run)),
             ignored=tuple(dict.fromkeys(path for one in replays for path in one.setup.ignored.spelled)),
             value=_ADDRESS.sub("0x…", value),
             seconds=round(seconds, 4),

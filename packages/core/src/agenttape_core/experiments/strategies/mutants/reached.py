@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.guard.caller import is_library
-from agenttape_core.tools.git.asking import Revision
+from agenttape_core.tools.git.requests import Revision
 
 _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 

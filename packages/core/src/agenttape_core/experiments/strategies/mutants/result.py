@@ -60,9 +60,9 @@ def _hidden(before: Mapping[str, Facts], reply: Reply) -> list[str]:
         if name not in before:
             continue
         now, then = set(after.calls), set(before[name].calls)
-        rungs = [rung for _, _, _, rung in sorted(now - then) if rung in _LAX]
-        if rungs:
-            found[f"match_on hides it: a request has changed, and was served by {rungs[0]}"] = None
+        match_rules = [match_rule for _, _, _, match_rule in sorted(now - then) if match_rule in _LAX]
+        if match_rules:
+            found[f"match_on hides it: a request has changed, and was served by {match_rules[0]}"] = None
         elif after.drift != before[name].drift:
             found['on_miss="return" hides it: a call had no recording'] = None
         elif set(after.unused) - set(before[name].unused):

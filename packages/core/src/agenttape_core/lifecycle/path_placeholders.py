@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.redaction.places import HOME, PROJECT, WORKING, Places, can_be_place
+from agenttape_core.redaction.path_placeholders import HOME, PROJECT, WORKING, Places, can_be_place
 from agenttape_core.schema import Header
 
 _ROOTS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")

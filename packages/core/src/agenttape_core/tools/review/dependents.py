@@ -17,7 +17,7 @@ from agenttape_core.schema import MODEL_KINDS, IndexRow, Interaction, Timing
 from agenttape_core.schema.plain import leaves
 from agenttape_core.tools.reading.answer import Answer, joined
 from agenttape_core.tools.review.calls import PendingCall
-from agenttape_core.tools.update.cone import may_depend
+from agenttape_core.tools.update.dependents import may_depend
 
 TimingOf = Callable[[int], Timing | None]
 

@@ -28,9 +28,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from agenttape_core.freeze.callers import MACHINERY, calling_module, is_of_a_library
-from agenttape_core.freeze.frozen import Begun, Frozen
+from agenttape_core.freeze.frozen import Frozen, RunInput
 from agenttape_core.freeze.frozen_function import FrozenFunction, current
-from agenttape_core.freeze.reentrancy import ASKING
+from agenttape_core.freeze.unfrozen import ASKING
 from agenttape_core.guard.immutable import Exchange
 
 _SLACK = 1.05
@@ -48,7 +48,7 @@ class Wait(NamedTuple):
     """
 
     frozen: Frozen
-    begun: Begun
+    begun: RunInput
     seconds: float
 
     def timed_out(self, *, is_own: bool = True) -> None:
@@ -274,37 +274,37 @@ def timeout(delay: float | None) -> asyncio.Timeout:
 
 
 def _join_code(self, timeout=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    from agenttape_core.freeze.waiting import join
+    from agenttape_core.freeze.timed_waits import join
 
     return join(self, timeout)
 
 
 def _wait_code(self, timeout):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    from agenttape_core.freeze.waiting import wait_for_process
+    from agenttape_core.freeze.timed_waits import wait_for_process
 
     return wait_for_process(self, timeout)
 
 
 def _communicate_code(self, input=None, timeout=None):  # type: ignore[no-untyped-def] # noqa: A002, ANN001, ANN202
-    from agenttape_core.freeze.waiting import communicate
+    from agenttape_core.freeze.timed_waits import communicate
 
     return communicate(self, input, timeout)
 
 
 def _later_code(self, delay, callback, *args, context=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN002, ANN202
-    from agenttape_core.freeze.waiting import call_later
+    from agenttape_core.freeze.timed_waits import call_later
 
     return call_later(self, delay, callback, args, context)
 
 
 def _at_code(self, when, callback, *args, context=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN002, ANN202
-    from agenttape_core.freeze.waiting import call_at
+    from agenttape_core.freeze.timed_waits import call_at
 
     return call_at(self, when, callback, args, context)
 
 
 def _timeout_code(delay):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    from agenttape_core.freeze.waiting import timeout
+    from agenttape_core.freeze.timed_waits import timeout
 
     return timeout(delay)
 

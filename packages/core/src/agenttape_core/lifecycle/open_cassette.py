@@ -12,12 +12,12 @@ from agenttape_core.lifecycle.commit import settle
 from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.judgement import judged
 from agenttape_core.lifecycle.missing import missing_integration
+from agenttape_core.lifecycle.pseudonym_hint import note_of_unrestored
 from agenttape_core.lifecycle.remedy import note_missing_key
 from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.lifecycle.session_stack import Surroundings
 from agenttape_core.lifecycle.start_session import Opened
-from agenttape_core.lifecycle.surroundings import Surroundings
 from agenttape_core.lifecycle.unreported import is_failure_status, reported, watch_end
-from agenttape_core.lifecycle.unrestored import note_of_unrestored
 from agenttape_core.session import Session, runs
 from agenttape_core.settings import Settings
 

@@ -22,7 +22,7 @@ from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.executed_call import WATCHED, ExecutedCall, executing
 from agenttape_core.session.intercept import Ended, awaited
 from agenttape_core.session.positions import below
-from agenttape_core.session.report import Crossed
+from agenttape_core.session.report import CallRecord
 from agenttape_core.session.session import Session
 from agenttape_core.session.slot import Slot
 
@@ -158,7 +158,7 @@ class ProgramCall:
         if calls.ran:
             crossing.metadata = {**crossing.metadata, _RAN: sorted({*calls.ran})}
         request, address = crossing.request, crossing.position.address
-        crossing.session.report.add(executed=Crossed(request.kind, request.name, address, crossing.number))
+        crossing.session.report.add(executed=CallRecord(request.kind, request.name, address, crossing.number))
         return crossing
 
 

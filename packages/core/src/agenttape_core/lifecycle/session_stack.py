@@ -16,9 +16,9 @@ from weakref import WeakSet
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError, NetworkBlockedError
 from agenttape_core.freeze import Frozen, freezing
 from agenttape_core.guard import Guard, guarding, in_telemetry, tracer_hosts, warn_of_late
-from agenttape_core.lifecycle import real_draws  # noqa: F401 - it names what is drawn in the surroundings
+from agenttape_core.lifecycle import entropy_sources  # noqa: F401 - it names what is drawn in the session_stack
 from agenttape_core.lifecycle.children import inherited
-from agenttape_core.lifecycle.draws_of_children import watch_draws
+from agenttape_core.lifecycle.entropy_of_children import watch_draws
 from agenttape_core.lifecycle.entry_points import http_clients, integrations, watch_broken
 from agenttape_core.lifecycle.failures_of_children import FAILURES
 from agenttape_core.lifecycle.pool_workers import carrying_halts

@@ -11,7 +11,7 @@ from agenttape_core.schema import Entry, Plain
 from agenttape_core.session.codecs import plain_value
 
 
-class Begun(NamedTuple):
+class RunInput(NamedTuple):
     """The beginning of a run.
 
     Args:
@@ -32,13 +32,13 @@ class FirstInput:
 
     def __init__(self, *, is_kept: bool = True) -> None:
         self._is_kept = is_kept
-        self._begun: Begun | None = None
+        self._begun: RunInput | None = None
         self._read: Callable[[], Plain] | None = None
-        self._tell: Callable[[Begun], None] | None = None
+        self._tell: Callable[[RunInput], None] | None = None
         self._inside = False
         self._lock = Lock()
 
-    def tell(self, tell: Callable[[Begun], None]) -> None:
+    def tell(self, tell: Callable[[RunInput], None]) -> None:
         """Tell the beginning of the run when it is known, so that it outlives the process.
 
         Args:
@@ -61,7 +61,7 @@ class FirstInput:
         if not self.is_wanted:
             return
         plain = {str(key): plain_value(item) for key, item in (configurable or {}).items()}
-        begun = Begun(value, Entry(method=method, awaited=_in_loop(), inside=self._inside, configurable=plain))
+        begun = RunInput(value, Entry(method=method, awaited=_in_loop(), inside=self._inside, configurable=plain))
         with self._lock:
             if self._begun is not None:
                 return
@@ -84,9 +84,11 @@ class FirstInput:
         return self._is_kept and self._begun is None and self._read is None
 
     @property
-    def begun(self) -> Begun | None:
+    def begun(self) -> RunInput | None:
         """The beginning of the run, if there was one."""
-        return Begun(self._read(), Entry(awaited=True, inside=self._inside)) if self._read is not None else self._begun
+        return (
+            RunInput(self._read(), Entry(awaited=True, inside=self._inside)) if self._read is not None else self._begun
+        )
 
 
 def _in_loop() -> bool:
