@@ -39,7 +39,7 @@ jobs:
     runs-on: ubuntu-latest
 """
 _CHECKOUT = """\
-      - uses: actions/checkout@v4
+      - uses: actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2
         with:
           persist-credentials: false
           fetch-depth: 0 # with the base of a pull request
@@ -52,7 +52,7 @@ _DIFF = """\
 _SET_UP = f"""\
     steps:
 {_CHECKOUT}\
-      - uses: actions/setup-python@v5
+      - uses: actions/setup-python@a309ff8b426b58ec0e2a45f0f869d46889d02405 # v6.2.0
         with:
           python-version: "3.12"
 """
