@@ -242,6 +242,39 @@ def streams_of_threads(asks: Asks, capture: Capture) -> Any:
     return [queue.get() for _ in range(queue.qsize())]
 
 
+@body(THREADS)
+def loops_in_threads(asks: Asks, capture: Capture) -> Any:
+    """Runs an event loop in each thread of a pool, which all add what comes to one list."""
+    order: list[Any] = []
+
+    async def both(n: int) -> Any:
+        came = await asyncio.gather(asks.aask(f"{n} a"), asks.aask(f"{n} b"))
+        order.append([n, uuid.uuid4(), await asks.aask(f"{n} of {len(order)}")])
+        return came
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        return [list(pool.map(lambda n: asyncio.run(both(n)), range(4))), order]
+
+
+@body(LOOP)
+async def loops_beside_each_other(asks: Asks, capture: Capture) -> Any:
+    """Asks with each item of a queue that a loop in another thread fills."""
+    queue: SimpleQueue[Any] = SimpleQueue()
+
+    async def fill() -> None:
+        for each in await asyncio.gather(*(asks.aask(f"part {n}") for n in range(3))):
+            queue.put(each)
+        queue.put(None)
+
+    other = threading.Thread(target=lambda: asyncio.run(fill()))
+    other.start()
+    order = [await asks.aask("the same")]
+    while (item := await asyncio.to_thread(queue.get)) is not None:
+        order.append(await asks.aask(f"{item} after {len(order)}"))
+    other.join()
+    return order
+
+
 @body(THREADS, ONCE_OR_TWICE)
 def one_after_the_other(asks: Asks, capture: Capture) -> Any:
     """Asks the same question again and again, and draws times, numbers and ids."""

@@ -73,7 +73,7 @@ def owner_of(handle: Any, session: object) -> Any:
     """
     callback = handle._callback  # noqa: SLF001 - no public name tells it
     context = handle._context if type(callback) is not Lent else callback.lender  # noqa: SLF001 - in Python 3.11 no public name tells it
-    membership = context.get(SCOPES.variable)
+    membership = SCOPES.of_program(context)
     if membership is None or membership.innermost() is not session or context.get(ANSWERING) or context.get(PASSED_ON):
         return None
     bound = getattr(callback, "__self__", None)

@@ -75,10 +75,7 @@ def lent(callback: Any, context: Context) -> Any:
 
 def _is_in_session(context: Context | None) -> bool:
     """Return whether a context, by default that of the caller, belongs to an open session, or its thread does."""
-    membership = SCOPES.variable.get() if context is None else context.get(SCOPES.variable)
-    origin = SCOPES.origin() if membership is None and context is None else None
-    if origin is not None and origin.crossing is None:
-        membership = origin.membership
+    membership = SCOPES.of_program(context)
     return membership is not None and membership.innermost() is not None
 
 

@@ -40,9 +40,7 @@ def room_here(loop: Any, *, is_needed: bool = True) -> Room | None:
         loop: The loop.
         is_needed: Whether something arrives there; else it's only followed beside other participants.
     """
-    membership = SCOPES.variable.get()
-    if membership is None and (origin := SCOPES.origin()) is not None and origin.crossing is None:
-        membership = origin.membership
+    membership = SCOPES.of_program()
     session = membership.innermost() if membership is not None else None
     if session is None or runs_outside_program():
         return None
@@ -126,7 +124,7 @@ def _room_of_post(loop: Any) -> Room | None:
 
 def _soon(real: Callable[..., Any]) -> Callable[..., Any]:
     def call_soon(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
-        if context is not None and context.get(SCOPES.variable) is None:
+        if context is not None and SCOPES.of_program(context) is None:
             callback = lent(callback, context)
         return real(self, callback, *args, context=context)
 
@@ -148,7 +146,7 @@ def _creating(real: Callable[..., Any]) -> Callable[..., Any]:
     def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_in_finalizer():  # a client that closes its connections makes no step of the program
             return number(real(self, *args, **{**kwargs, "context": Context()}))
-        if SCOPES.variable.get() is not None:
+        if SCOPES.of_program() is not None:
             room_here(self, is_needed=type(self) in UNSEEN)
         if UNREAD:
             kwargs["context"] = context = kwargs.get("context") or copy_context()

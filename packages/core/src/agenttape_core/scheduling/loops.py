@@ -129,19 +129,22 @@ class Room:
 
     def looks(self) -> None:
         """Give up the turn, if there is nothing of the session to do; called before the selector blocks."""
-        if self.turn.is_over or not self.turn.is_on:
+        turn = self.turn
+        if turn.is_over or not turn.is_on:
             return
-        if not self.has_steps():
-            self.rests()
-        elif self.turn.running is not self.owner:
-            self.turn.barge(self.owner)
-        else:
-            self.rounds += 1
-            if self.rounds > _ROUNDS and self.turn.ready:
-                self.turn.stalled(self.owner.label)
+        with turn.lock:  # or a step that another thread admits after the look would be one of a loop that rests
+            has_steps = self.has_steps()
+            if not has_steps:
                 self.rests()
-            elif self.turn.last_resorts:
-                self.turn.give_up_overdue()
+            elif turn.running is not self.owner:
+                turn.barge(self.owner)
+        if has_steps and turn.running is self.owner:
+            self.rounds += 1
+            if self.rounds > _ROUNDS and turn.ready:
+                turn.stalled(self.owner.label)
+                self.rests()
+            elif turn.last_resorts:
+                turn.give_up_overdue()
 
     def rests(self) -> None:
         """Let others have the turn."""

@@ -118,6 +118,15 @@ class Scopes(Generic[S]):
         """Return what this context holds."""
         return self.variable.get()
 
+    def of_program(self, context: Context | None = None) -> Membership[S] | None:
+        """Return what a context holds, by default the caller's, or what the program holds that began its thread."""
+        membership = self.variable.get() if context is None else context.get(self.variable)
+        if membership is None:
+            origin = self._origin.get() if context is None else context.get(self._origin)
+            if origin is not None and origin.crossing is None:
+                membership = origin.membership
+        return membership
+
     def innermost(self) -> S | None:
         """Return the innermost open session of this context, without looking at other threads."""
         membership = self.variable.get()

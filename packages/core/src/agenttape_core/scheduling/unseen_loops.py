@@ -117,7 +117,7 @@ def counting(real: Callable[..., Any]) -> Callable[..., Any]:
 
     def call_soon(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
         held = context if context is not None else copy_context()
-        membership = held.get(SCOPES.variable)
+        membership = SCOPES.of_program(held)
         session = membership.innermost() if membership is not None else None
         rooms: Any = session.scheduler.loops if session is not None else None
         room = rooms.room(self) if hasattr(rooms, "room") else None
