@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -34,6 +34,34 @@ class Result(Protocol):
 
     def to_checked(self) -> list[Checked]:
         """Return its findings."""
+
+
+_FREE = "it only replays, which costs nothing"
+SHARED: Mapping[str, str] = {
+    "runs": "how often it replays follows from what is recorded, or from the samples",
+    "samples": "its replays of one variation are alike, so one is enough",
+    "seed": "it draws nothing at random",
+    "max_usd": "it calls no model",
+    "jobs": "its replays follow one another",
+    "dry_run": _FREE,
+    "resume": f"{_FREE}: run it again",
+}
+"""The options that experiments share, each with the reason why one may have no use for it."""
+_OWN_REASONS: Mapping[tuple[str, str], str] = {
+    ("flaky", "resume"): "its parts are compared within one run",
+    ("mutants", "dry_run"): "it replays, and calls nothing but what live names",
+}
+
+
+def refusal(name: str, word: str, shown: str) -> str:
+    """Return why an experiment has no use for an option that others have.
+
+    Args:
+        name: The experiment.
+        word: The option.
+        shown: The option as it was given.
+    """
+    return f"{name} takes no {shown}: {_OWN_REASONS.get((name, word), SHARED[word])}"
 
 
 Experiment = Generator[Variation, Run, Found]

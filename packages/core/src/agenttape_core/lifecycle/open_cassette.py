@@ -71,6 +71,9 @@ class CassetteInUse:
         except BaseException:
             self._opened.abandon()
             raise
+        derivation = self._opened.prepared.request.derivation
+        if derivation is not None and derivation.is_begun:
+            self.depart()
         if not self._opened.prepared.request.is_of_process:  # the command reports what ends there
             watch_end(self.session)
         return self.session

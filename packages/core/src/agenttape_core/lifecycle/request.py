@@ -68,11 +68,13 @@ class Derivation(NamedTuple):
         origin: Returns a note for the header of what was done, as plain data; called, and redacted, when it is written.
         on_landed: Called when a change is about to land; by default the run departs there.
         revise: Returns a step as it is to be kept, or `None` for one that the departure itself broke off.
+        is_begun: Whether the run departs as soon as it begins.
     """
 
     origin: Callable[[], Plain] = _no_origin
     on_landed: Callable[[], None] | None = None
     revise: Callable[[Step], Step | None] = unchanged
+    is_begun: bool = False
 
 
 def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path | None:

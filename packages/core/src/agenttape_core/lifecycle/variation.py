@@ -38,6 +38,7 @@ class Variation:
         candidate: The models that are asked in the place of recordings, as for `use_cassette`.
         beyond: What a call without a recording gets once a change has landed: a miss (`stop`), the recording at its
             address (`address`), or a real call, if its kind or name is among those that are given here.
+        departs: Whether that holds from the first call on, since the program itself has changed.
         order: The calls to answer first where several wait, in this order: numbers as `agenttape show` prints them
             (`"5,3"`), or a list with addresses. What isn't named comes after them, in the recorded order. The report
             lists what can't be reached in `disorder`. By default, the recorded order is kept.
@@ -52,6 +53,7 @@ class Variation:
     live: tuple[str, ...] = ()
     candidate: Any = None
     beyond: Beyond = "stop"
+    departs: bool = False
     order: Order | Imposing | None = None
 
     @property
@@ -88,7 +90,11 @@ class Variation:
             options=options,
             mode=Mode.REPLAY,
             write_to=self.write_to if self.write_to is not None else request.write_to,
-            derivation=Derivation(origin=self._origin) if derives and not is_own else request.derivation,
+            derivation=(
+                Derivation(origin=self._origin, is_begun=self.departs)
+                if self.departs or (derives and not is_own)
+                else request.derivation
+            ),
             changes=self.changes if self.changes or candidate is None else None,
             candidate=candidate,
             beyond=beyond,

@@ -116,7 +116,7 @@ class Running:
             write_to=live,
         )
         if (changed := item.stash.get(REPLAYED, None)) is not None:
-            wanted = changed.replayed_by(wanted)
+            wanted, self._is_apart = changed.replayed_by(wanted), True
         self._block = (ContainedBlock if item.stash.get(AGAIN, False) else CassetteBlock)(wanted)
         self._cassette: TestCassette | None = None
         self._is_open = False
@@ -219,7 +219,7 @@ class Running:
     @property
     def is_to_prove(self) -> bool:
         """True if the test has passed and recorded, and the recording is to be proved."""
-        return self._is_recorded and self._prove is not False
+        return self._is_recorded and self._prove is not False and not self._is_apart
 
     def prove(self, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
         """Run the test again with what it has recorded, and keep the verdict on that.

@@ -59,9 +59,30 @@ def experiment(example: str, *options: Option) -> Callable[[Function], click.Com
         around: list[Option] = [click.argument("target"), with_cassette, *options, with_report]
         for option in reversed(around):
             command = option(command)
-        return cli_command(example)(command)
+        return shared(cli_command(example)(command))
 
     return made
+
+
+def shared(command: click.Command) -> click.Command:
+    """Refuse the options that other experiments have and this one has no use for, each with its reason.
+
+    Args:
+        command: The command of an experiment.
+    """
+    from agenttape_core.experiments.engine import SHARED, refusal
+
+    def refuse(_: click.Context, option: click.Parameter, value: object) -> None:
+        if value is not None:
+            raise click.UsageError(refusal(str(command.name), str(option.name), option.opts[0]))
+
+    given = {one.name for one in command.params}
+    for word in SHARED:
+        if word not in given:
+            flag: dict[str, Any] = {"is_flag": True, "flag_value": "", "default": None} if word == "dry_run" else {}
+            name = f"--{word.replace('_', '-')}"
+            command.params.append(click.Option([name], hidden=True, expose_value=False, callback=refuse, **flag))
+    return command
 
 
 with_cassette: Option = click.option(
@@ -109,6 +130,19 @@ with_resume: Option = click.option(
     "--resume", metavar="FILE", type=click.Path(), help="Take over what this earlier --report FILE.json holds."
 )
 """The option for the report of an earlier run."""
+with_max_usd: Option = click.option(
+    "--max-usd",
+    type=click.FloatRange(0),
+    metavar="DOLLARS",
+    help="Let models cost so much; without it, none is called.",
+)
+"""The option for the most that calls of models may cost."""
+with_jobs: Option = click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Run N at a time."
+)
+"""The option for runs in parallel."""
+with_plan: Option = click.option("--dry-run", is_flag=True, help="Show what it would cost, and call no model.")
+"""The option for a plan."""
 
 
 def recording_of(cassette: str | None) -> str | Path | None:

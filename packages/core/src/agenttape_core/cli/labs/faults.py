@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from agenttape_core.cli.app import FINDINGS, OK
-from agenttape_core.cli.labs import finished, recording_of, with_cassette, with_report, with_resume
+from agenttape_core.cli.labs import finished, recording_of, shared, with_cassette, with_report, with_resume
 from agenttape_core.cli.output import cli_command, progress_bar
 from agenttape_core.cli.programs import with_program
 from agenttape_core.cli.running import NO_TESTS, run_pytest
@@ -23,6 +23,7 @@ _STOPPED = 2
 """The exit code of pytest after Ctrl-C."""
 
 
+@shared
 @cli_command("agenttape lab faults tests/test_support.py --kinds timeout,cut_stream")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @with_cassette

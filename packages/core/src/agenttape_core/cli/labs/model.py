@@ -13,7 +13,7 @@ import click
 
 from agenttape_core.cli.app import OK
 from agenttape_core.cli.cassettes import runs_in
-from agenttape_core.cli.labs import finished, with_report, with_resume
+from agenttape_core.cli.labs import finished, shared, with_jobs, with_plan, with_report, with_resume
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress_bar
 from agenttape_core.cli.programs import from_here
 from agenttape_core.cli.running import run_pytest
@@ -42,6 +42,7 @@ class _BeforeCommand(click.Command):
         return super().parse_args(ctx, args[:place])
 
 
+@shared
 @cli_command("agenttape lab model openai:gpt-5-mini desk.py:answer --run runs/ --jobs 4", cls=_BeforeCommand)
 @click.argument("candidate", metavar="MODEL")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
@@ -49,7 +50,7 @@ class _BeforeCommand(click.Command):
 @click.option("--app", "--asgi", "app", metavar="NAME", help="The program that begins each run again, as module:name.")
 @click.option("--samples", type=click.IntRange(1), default=10, show_default=True, help="The most samples of MODEL.")
 @click.option("--baseline", type=click.IntRange(0), help="The most samples of the own model; by default as many.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Take N pairs in parallel.")
+@with_jobs
 @click.option("--max-usd", type=click.FloatRange(0), metavar="DOLLARS", help="Make no call beyond this.")
 @click.option("--fail-under", type=click.FloatRange(0, 1), metavar="SHARE", help="Fail if MODEL passes less often.")
 @click.option("--checks", multiple=True, metavar="FILE", help="A file of checks that samples must pass. Repeatable.")
@@ -58,7 +59,7 @@ class _BeforeCommand(click.Command):
     "--live", multiple=True, metavar="CALL", help="Other calls to execute, by kind, name or node. Repeatable."
 )
 @click.option("-o", "--output", metavar="DIR", help="The folder of the samples; by default .agenttape/candidates.")
-@click.option("--dry-run", is_flag=True, help="Show what the samples would cost, and call no model.")
+@with_plan
 @with_resume
 @with_report
 def model(

@@ -8,7 +8,9 @@ from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.labs import (
     finished,
     recording_of,
+    shared,
     with_cassette,
+    with_jobs,
     with_report,
     with_resume,
     with_runs,
@@ -20,6 +22,7 @@ from agenttape_core.experiments.strategies.mutants import mutants as run_mutants
 from agenttape_core.experiments.strategies.mutants.search import MOST, SEED
 
 
+@shared
 @cli_command("agenttape lab mutants tests --only prompts,tools --base main --fail-under 0.8")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @with_cassette
@@ -30,7 +33,7 @@ from agenttape_core.experiments.strategies.mutants.search import MOST, SEED
 @with_seed(SEED)
 @click.option("--mutant", metavar="ID", help="Try only this edit.")
 @click.option("--live", metavar="NAMES", help="Call these kinds or names for real, such as tool.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Try N at a time.")
+@with_jobs
 @with_resume
 @click.option("--fail-under", type=click.FloatRange(0, 1), metavar="SHARE", help="Exit with 1 if less is noticed.")
 @with_report

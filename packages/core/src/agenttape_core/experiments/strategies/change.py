@@ -1,20 +1,47 @@
-"""A changed program on what was recorded: two revisions replay each recording strictly. No model is called."""
+"""A changed program on what was recorded: two revisions replay each recording, and make only what the change affects.
+
+What both replay strictly is decided for free. Within a spending limit, the calls that a change affects are made by both
+revisions in turn, with all others replayed, and the pairs are judged as those of another model are.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from threading import Lock
+from typing import Any, Literal, NamedTuple
 
-from agenttape_core.errors import ConfigurationError, counted, shown_path
-from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, target_and_recording
+from agenttape_core.checks.check_file import read_checks
+from agenttape_core.errors import BudgetExceededError, ConfigurationError, counted, shown_path
+from agenttape_core.experiments.strategies.model import Trials
+from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
+from agenttape_core.experiments.strategies.trials.judging import Lane, Sample, Trial, judged
+from agenttape_core.experiments.strategies.trials.kept import read_trials
+from agenttape_core.experiments.strategies.trials.planning import TrialPlan, plan_lines, refuse_unpriced
+from agenttape_core.experiments.strategies.trials.reading import problem_of_checks, sample_of
+from agenttape_core.experiments.strategies.trials.sampling import Case as Sampled
+from agenttape_core.experiments.strategies.trials.sampling import take_samples
+from agenttape_core.experiments.verdicts import Verdict as Paid
+from agenttape_core.interventions import ASKING
+from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.matching import Selector, refuse_unselected
+from agenttape_core.schema import MODEL_KINDS
+from agenttape_core.storage import in_file_name, open_cassette, stem_of
+from agenttape_core.tools.reading.prices import load_prices
+from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
+from agenttape_core.tools.update.plans import Plan
+from agenttape_core.tools.upkeep.verified import own_folder
 
-Verdict = Literal["SAME", "CHANGED", "BETTER", "UNCLEAR"]
-"""Both revisions do what was recorded; only the base does; only the changed one does; or the base doesn't, so that the
-recording shows nothing about the change."""
+Verdict = Literal["CHANGED"] | Paid
+"""Both revisions do what was recorded (`SAME`); only the base does (`CHANGED`); only the changed one does (`BETTER`);
+or the base doesn't, so that the recording shows nothing about the change (`UNCLEAR`). After samples, it's theirs."""
+
+_ORDER: tuple[Verdict, ...] = ("WORSE", "CHANGED", "UNCLEAR", "BETTER", "SAME")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +53,48 @@ class Case:
         cassette: The recording.
         base: How the replay of the base ended.
         changed: How that of the changed revision ended.
+        paid: The verdict on samples of both; `None` if there are none.
+        held: The reason why there are none, if the changed revision makes a new request.
     """
 
     target: str
     cassette: str
     base: Replayed
     changed: Replayed
+    paid: Paid | None = None
+    held: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name in tables."""
+        return f"{self.target} over {self.cassette}"
 
     @property
     def verdict(self) -> Verdict:
         """The verdict on it."""
+        if self.paid is not None:
+            return self.paid
         if self.base.how == "same":
             return "SAME" if self.changed.how == "same" else "CHANGED"
         return "BETTER" if self.changed.how == "same" else "UNCLEAR"
 
     @property
+    def is_open(self) -> bool:
+        """True if only samples can tell: the changed revision makes another request than the recorded one."""
+        return (self.base.how, self.changed.how) == ("same", "moved")
+
+    @property
+    def ok(self) -> bool:
+        """True if there's nothing to look at."""
+        return self.verdict in {"SAME", "BETTER"} or (self.verdict, self.paid) == ("UNCLEAR", "UNCLEAR")
+
+    @property
     def why(self) -> str:
         """The difference of the changed revision, or of the base where that is no measure."""
-        return self.base.why if self.verdict == "UNCLEAR" else self.changed.why
+        return self.changed.why if self.base.how == "same" else self.base.why or self.changed.why
 
     def __str__(self) -> str:
-        line = f"{self.verdict:<8} {self.target} over {self.cassette}"
-        return f"{line}\n         {self.why}" if self.why else line
+        return "\n         ".join(filter(None, [f"{self.verdict:<8} {self.name}", self.why, self.held]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +105,19 @@ class Changed:
         base: The revision that is compared with.
         to: The changed one; empty for the working tree.
         cases: The recordings.
+        trials: The samples of both revisions, where they were taken.
+        plans: The calls that samples would take, in a dry run.
+        stopped: The reason why samples are missing.
+        is_whole: Whether it came to its end.
     """
 
     base: str
     to: str
     cases: tuple[Case, ...]
+    trials: Trials = field(default_factory=lambda: Trials(()))
+    plans: tuple[TrialPlan, ...] = ()
+    stopped: str = ""
+    is_whole: bool = True
 
     def count(self) -> Counter[Verdict]:
         """Return how often there is each verdict."""
@@ -70,18 +125,14 @@ class Changed:
 
     @property
     def ok(self) -> bool:
-        """True if no recording is CHANGED or UNCLEAR."""
-        return not {"CHANGED", "UNCLEAR"} & set(self.count())
-
-    @property
-    def is_whole(self) -> bool:
-        """True, as an interruption leaves nothing that could be shown."""
-        return True
+        """True if no recording is WORSE, CHANGED, or can't be compared, and samples were not in vain."""
+        return all(case.ok for case in self.cases) and self.trials.ok
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         cases = [{**asdict(case), "verdict": case.verdict, "why": case.why} for case in self.cases]
-        return {"base": self.base, "to": self.to or None, "counts": dict(self.count()), "cases": cases}
+        facts = {"base": self.base, "to": self.to or None, "counts": dict(self.count()), "cases": cases}
+        return {**facts, **self.trials.to_dict(), "plans": [plan.to_dict() for plan in self.plans]}
 
     def to_checked(self) -> list[Checked]:
         """Return it for the reporters of checks: a check for each recording."""
@@ -89,18 +140,23 @@ class Changed:
 
     def __str__(self) -> str:
         counts = self.count()
-        said = ", ".join(f"{counts[one]} {one}" for one in ("CHANGED", "UNCLEAR", "BETTER", "SAME") if counts[one])
+        said = ", ".join(f"{counts[one]} {one}" for one in _ORDER if counts[one])
         first = f"{self.to or 'the working tree'} against {self.base}: {counted(len(self.cases), 'recording')}, {said}"
         lines = [first, *map(str, self.cases)]
+        lines += [str(self.trials)] if self.trials.trials else []
+        lines += plan_lines(self.plans) if self.plans else []
+        lines += [self.stopped] if self.stopped else []
+        if any(case.is_open and case.paid is None and not case.held for case in self.cases):
+            lines.append("to run only the calls that the change affects, within a limit, add  --max-usd 1")
         if counts["CHANGED"]:
             lines.append("to record only what has changed, within a limit:  agenttape update --max-usd 1")
         return "\n".join(lines)
 
 
 def _judged(case: Case) -> Judged:
-    if case.verdict in {"SAME", "BETTER"}:
+    if case.ok:
         return Judged("change", case.target)
-    level: Literal["error", "warning"] = "error" if case.verdict == "CHANGED" else "warning"
+    level: Literal["error", "warning"] = "warning" if case.verdict == "UNCLEAR" else "error"
     found = Finding(
         f"{case.verdict}: {case.target}",
         expected="the recorded calls",
@@ -118,35 +174,235 @@ def change(
     *,
     base: str,
     to: str | None = None,
+    samples: int = 10,
+    max_usd: float | None = None,
+    live: Sequence[str] = (),
+    checks: Sequence[str | Path] = (),
+    jobs: int = 1,
+    dry_run: bool = False,
+    resume: str | Path | None = None,
     on_run: Callable[[], object] | None = None,
 ) -> Changed:
-    """Compare a changed program with its base on what was recorded, for free.
+    """Compare a changed program with its base on what was recorded, and pay only for what the change affects.
 
     Both revisions replay each recording strictly, each in a worktree and a separate process. Where both make the
-    recorded calls, and no other, the case is decided. A new request of the changed revision is shown.
+    recorded calls, and no other, the case is decided, for free. Where the changed one makes a new request, and a limit
+    is given, both are run in pairs: the base makes the calls that the change affects again, the changed revision makes
+    its own, and all others are replayed. An interruption by the keyboard ends it, and what was found is returned.
 
     Args:
         target: The program: `module:function`, `path/to/file.py:function`, or ids of tests.
         cassette: The recording of a function, or several; by default the test's own.
         base: The revision to compare with, in git's words.
         to: The changed revision; by default the working tree.
+        samples: The most pairs of samples of each recording. It takes no more once there's a verdict.
+        max_usd: The most that calls of models may cost, in US dollars. Without it, none is made.
+        live: The tools that may be called, by kind, name, node or pattern. Models need no name.
+        checks: Files of checks that each sample must pass, besides ending well.
+        jobs: The number of replays, and of pairs, that run in parallel.
+        dry_run: Whether only the cost of the samples is found out.
+        resume: The report of an earlier run as JSON, whose samples aren't taken again.
         on_run: Called after each replay.
 
     Raises:
-        ConfigurationError: If there's no such revision, program or recording.
+        ConfigurationError: If there's no such revision, program or recording, the limit can't be kept, or the report is
+            of another revision.
     """
     targets = [target] if isinstance(target, str) else list(target)
     given = [cassette] if cassette is None or isinstance(cassette, str | Path) else list(cassette)
     if not targets or not given:
         raise ConfigurationError("change: name a program and its recording")
     pairs = [target_and_recording(one, each) for one in targets for each in given]
-    with Revisions(on_run) as trees:
+    if samples < 1 or jobs < 1:
+        raise ConfigurationError(f"change: samples={samples!r}, jobs={jobs!r}: expected numbers from 1 on")
+    wanted = _Wanted(samples, max_usd, tuple(live), checks, jobs, read_trials(resume) if resume is not None else ())
+    with Revisions(on_run) as trees, ThreadPoolExecutor(jobs) as pool:
         before = trees.commit(base, "--base")
         after = trees.commit(to, "--to") if to is not None else None
-        of_base = [trees.replayed(before, name, path) for name, path in pairs]  # one checkout for all
-        of_change = [trees.replayed(after, name, path) for name, path in pairs]
-    cases = tuple(
-        Case(name, shown_path(path), one, other)
-        for (name, path), one, other in zip(pairs, of_base, of_change, strict=True)
-    )
-    return Changed(base, to or "", cases)
+        # One checkout for all recordings, of each revision.
+        each = map if jobs == 1 else pool.map
+        of_base = list(each(lambda pair: trees.replayed(before, *pair), pairs))
+        of_change = list(each(lambda pair: trees.replayed(after, *pair), pairs))
+        cases = [
+            Case(name, shown_path(path), one, other)
+            for (name, path), one, other in zip(pairs, of_base, of_change, strict=True)
+        ]
+        found = Changed(base, to or "", tuple(cases))
+        if max_usd is None and not dry_run:
+            return found
+        return _Paying(trees, (before, after), wanted, found, [path for _, path in pairs]).found(dry_run=dry_run)
+
+
+class _Wanted(NamedTuple):
+    """The options of samples, as `change` takes them."""
+
+    samples: int
+    max_usd: float | None
+    live: tuple[str, ...]
+    checks: Sequence[str | Path]
+    jobs: int
+    known: Sequence[Trial]
+
+
+class _Open(NamedTuple):
+    """A case that only samples can decide.
+
+    Args:
+        case: The case.
+        path: Its recording.
+        plan: The calls that the change affects.
+        again: The numbers of those that the base makes again.
+        recorded: The path of the recording.
+    """
+
+    case: Case
+    path: Path
+    plan: Plan
+    again: tuple[str, ...]
+    recorded: Trajectory
+
+
+class _Paying:
+    """Samples of both revisions.
+
+    Args:
+        trees: Runs them.
+        commits: The base, and the changed revision.
+        wanted: The options.
+        free: The verdicts so far.
+        paths: The recordings of its cases.
+    """
+
+    def __init__(
+        self,
+        trees: Revisions,
+        commits: tuple[str, str | None],
+        wanted: _Wanted,
+        free: Changed,
+        paths: Sequence[Path],
+    ) -> None:
+        self._trees, self._wanted, self._free, self._paths = trees, wanted, free, paths
+        self._commits: dict[Lane, str | None] = {"baseline": commits[0], "candidate": commits[1]}
+        self._label = f"{free.to or 'the working tree'}@{trees.state(commits[1])}"
+        self._prices = load_prices(project_settings().prices)
+        self._checks = [read_checks(file) for file in wanted.checks]
+        self._spent = 0.0
+        self._lock = Lock()
+        self._trials: tuple[Trial, ...] = ()
+
+    def found(self, *, dry_run: bool) -> Changed:
+        """Return the verdicts. Raises as `change` does."""
+        held: dict[str, str] = {}
+        opened: dict[str, _Open] = {}
+        for case, path in zip(self._free.cases, self._paths, strict=True):
+            if case.is_open:
+                one = self._opened(case, path)
+                if isinstance(one, str):
+                    held[case.name] = one
+                else:
+                    opened[case.name] = one
+        plans = tuple(map(self._plan, opened.values()))
+        if dry_run:
+            return self._result(held, plans=plans)
+        for plan in plans:
+            refuse_unpriced(plan, self._wanted.max_usd or 0.0)
+        cases = [
+            Sampled(name, self._label, one.recorded, partial(self._take, one), self._known(one))
+            for name, one in opened.items()
+        ]
+        own_folder(Path.cwd())  # which git ignores
+        stopped, is_whole, most = "", True, self._wanted.samples
+        try:
+            take_samples(cases, samples=most, baseline=most, family=len(cases), jobs=self._wanted.jobs, keep=self._keep)
+        except BudgetExceededError as error:
+            stopped = str(error).partition("\n")[0]
+        except KeyboardInterrupt:
+            is_whole = False
+        return self._result(held, stopped=stopped, is_whole=is_whole)
+
+    def _keep(self, trials: Sequence[Trial]) -> None:
+        self._trials = tuple(trial for trial in trials if trial.samples)
+
+    def _result(self, held: dict[str, str], **more: Any) -> Changed:
+        verdicts = {one.trial.name: one.verdict for one in judged(self._trials)}
+        cases = tuple(
+            Case(one.target, one.cassette, one.base, one.changed, verdicts.get(one.name), held.get(one.name, ""))
+            for one in self._free.cases
+        )
+        return Changed(self._free.base, self._free.to, cases, Trials(self._trials), **more)
+
+    def _opened(self, case: Case, path: Path) -> _Open | str:
+        """Return the calls that a change affects, or why they aren't made."""
+        cassette = open_cassette(path)
+        refuse_unselected([one for one in self._wanted.live if one not in ASKING], cassette.entries, "live", path)
+        plan = self._trees.plan(self._commits["candidate"], case.target, path)
+        chosen = Selector((*ASKING, *self._wanted.live), cassette.entries, option="live")
+        refused = [one for one in plan.changed if not chosen.selects(one.kind, one.name, one.address)]
+        if refused:
+            return f"not tried, as it would call {refused[0].kind} {refused[0].name}: name it in live (--live)"
+        if not (plan.changed or plan.new):
+            return "not tried, as it makes no new request, and leaves recorded ones out"
+        # A call without a counterpart replaces those that are no longer made.
+        again = plan.changed if not plan.new else (*plan.changed, *plan.below)
+        numbers = tuple(str(one.number) for one in again if chosen.selects(one.kind, one.name, one.address))
+        return _Open(case, path, plan, numbers, trajectory_of(cassette, self._prices))
+
+    def _plan(self, one: _Open) -> TrialPlan:
+        calls = [call for call in (*one.plan.changed, *one.plan.below) if call.kind in MODEL_KINDS]
+        unpriced = tuple(dict.fromkeys(call.model or call.name for call in calls if call.dollars is None))
+        known = [call.dollars for call in calls if call.dollars is not None]
+        new = len(one.plan.new) * max(known, default=0.0)  # at least, as more may follow
+        most = self._wanted.samples
+        dollars = most * (2 * sum(known) + new)
+        return TrialPlan(
+            one.case.name, self._label, most * len(calls), most * (len(calls) + len(one.plan.new)), dollars, unpriced
+        )
+
+    def _known(self, one: _Open) -> dict[tuple[Lane, int], Sample]:
+        """Return the samples of an earlier run.
+
+        Raises:
+            ConfigurationError: If those are of another revision or recording.
+        """
+        before = [trial for trial in self._wanted.known if trial.name == one.case.name]
+        if any((trial.candidate, trial.recorded) != (self._label, one.recorded) for trial in before):
+            raise ConfigurationError(
+                f"{one.case.name} can't be resumed: its samples are of {before[0].candidate}, and this is {self._label}"
+                "\n  leave --resume out to begin again"
+            )
+        return {(sample.lane, sample.number): sample for trial in before for sample in trial.samples}
+
+    def _take(self, one: _Open, lane: Lane, _: str, number: int) -> Sample:
+        word = "base" if lane == "baseline" else "changed"
+        stem = stem_of(one.path)
+        name = f"{in_file_name(one.case.target)}.{stem}.{word}.{number}.derived{one.path.name.removeprefix(stem)}"
+        derived = (Path(".agenttape") / "candidates" / name).absolute()
+        derived.parent.mkdir(parents=True, exist_ok=True)
+        derived.unlink(missing_ok=True)
+        limit = self._wanted.max_usd or 0.0
+        sampling = Sampling(
+            str(derived),
+            one.again if lane == "baseline" else (),
+            (*sorted(ASKING), *self._wanted.live),
+            max(limit - self._spent, 0.0),
+        )
+        ended = self._trees.sampled(self._commits[lane], one.case.target, one.path, sampling)
+        with self._lock:
+            self._spent += ended.spent
+        if ended.is_over:
+            raise BudgetExceededError(limit, self._spent, f"a call of {one.case.name}")
+        passed, problem = ended.passed, ended.problem
+        if passed and self._checks and derived.exists():
+            problem = problem_of_checks(derived, self._checks, self._prices)
+            passed = not problem
+        return sample_of(
+            lane,
+            number,
+            derived if derived.exists() else None,
+            one.recorded,
+            self._prices,
+            passed=passed,
+            drift=ended.drift,
+            problem=problem,
+            run_id=ended.run_id,
+        )

@@ -16,14 +16,12 @@ from typing import Any, NamedTuple
 
 from agenttape_core.asgi.client import Answered
 from agenttape_core.checks.check_file import read_checks
-from agenttape_core.checks.gate import judge
-from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError, counted, shown_path
 from agenttape_core.experiments.program import FunctionProgram, Program, Run, recorded, takes_tests
 from agenttape_core.experiments.strategies.trials.judging import Lane, Sample, Trial, judged
 from agenttape_core.experiments.strategies.trials.planning import TrialPlan, planned, refuse_unpriced
-from agenttape_core.experiments.strategies.trials.reading import drift_inside, sample_of
+from agenttape_core.experiments.strategies.trials.reading import drift_inside, problem_of_checks, sample_of
 from agenttape_core.experiments.strategies.trials.sampling import Case, take_samples
 from agenttape_core.experiments.strategies.trials.tables import lines_of, plain_of
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
@@ -439,11 +437,8 @@ class Trying:
         """Return a run that passes only if its checks do."""
         if not self._checks or taken.derived is None or not taken.passed:
             return taken
-        derived = open_cassette(taken.derived)
-        reading = [(str(taken.derived), lambda: run_of_cassette(derived, self._prices))]
-        found = next(judge(reading, self._checks, lambda _: ()))
-        failed = [finding for finding in found.findings if finding.level == "error"]
-        return taken._replace(passed=False, problem=str(failed[0]).partition("\n")[0]) if failed else taken
+        problem = problem_of_checks(taken.derived, self._checks, self._prices)
+        return taken._replace(passed=False, problem=problem) if problem else taken
 
 
 @contextmanager

@@ -9,20 +9,26 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Self
+from threading import Lock
+from typing import Any, Literal, NamedTuple, Self
 
-from agenttape_core.errors import ConfigurationError, shown_path
+from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError, shown_path
 from agenttape_core.experiments.program import Program, Run, program_of, recorded, recording, with_test
 from agenttape_core.experiments.worker import SECONDS, Worker
 from agenttape_core.guard.caller import is_library
+from agenttape_core.lifecycle.project import Project, confine_process, project_settings
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.storage import open_cassette
+from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.git.requests import Revision
 from agenttape_core.tools.hash_seeds import recorded_seed
+from agenttape_core.tools.reading.prices import Prices, load_prices
+from agenttape_core.tools.update.plans import PLANNING, Plan, plan_of
 
 How = Literal["same", "moved", "failed", "unjudged"]
 """The end of a strict replay: as it was recorded; with another request, or without a recorded one; by a failure of the
@@ -40,6 +46,42 @@ class Replayed:
 
     how: How
     why: str = ""
+
+
+class Sampling(NamedTuple):
+    """A run of one revision in which calls without a recording are made.
+
+    Args:
+        to: The file of the derived cassette.
+        live: The numbers of recorded calls that are made again, each as a text.
+        beyond: The calls that may be made for want of a recording.
+        max_usd: The most that it may cost, in US dollars.
+    """
+
+    to: str
+    live: Collection[str]
+    beyond: Collection[str]
+    max_usd: float
+
+
+class Sampled(NamedTuple):
+    """The end of such a run.
+
+    Args:
+        passed: Whether it ended well.
+        drift: The calls that had no recording, and weren't allowed.
+        problem: The first line of what ended it.
+        run_id: Its id.
+        spent: What it cost, in US dollars.
+        is_over: Whether a call wasn't made for want of money.
+    """
+
+    passed: bool = False
+    drift: list[dict[str, Any]] = []  # noqa: RUF012 - never changed
+    problem: str = ""
+    run_id: str = ""
+    spent: float = 0.0
+    is_over: bool = False
 
 
 def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str, Path]:
@@ -69,8 +111,12 @@ def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str,
     return target, path.resolve()
 
 
+_TREES = 2
+"""The most worktrees: of the base, and of the changed revision."""
+
+
 class Revisions:
-    """Replays of revisions. As a context manager it removes its worktree.
+    """Replays of revisions. As a context manager it removes its worktrees.
 
     Args:
         on_run: Called after each replay.
@@ -80,10 +126,12 @@ class Revisions:
         self._git = Revision("HEAD", "--base")
         self.top = Path(self._git.tell("rev-parse", "--show-toplevel").strip()).resolve()
         self._on_run = on_run
-        self._workers: dict[int | None, Worker] = {}
+        self._idle: dict[int | None, list[Worker]] = {}
         self._around = ExitStack()
+        self._lock = Lock()
         self._folder = tempfile.TemporaryDirectory(prefix="agenttape-")
-        self._tree = Path(self._folder.name).resolve() / "worktree"
+        self._trees: dict[str, Path] = {}
+        """By the commit that is checked out there."""
         self.replays = 0
         """The number of replays so far."""
 
@@ -92,8 +140,8 @@ class Revisions:
 
     def __exit__(self, *_: object) -> None:
         self._around.close()
-        if self._tree.exists():
-            self._git.ask("worktree", "remove", "--force", str(self._tree))
+        for tree in self._trees.values():
+            self._git.ask("worktree", "remove", "--force", str(tree))
         self._folder.cleanup()
 
     def commit(self, revision: str, option: str) -> str:
@@ -120,43 +168,107 @@ class Revisions:
             target: The program.
             cassette: Its recording.
         """
+        self.replays += 1
+        reply = self._in_child(commit, target, cassette)
+        if "how" in reply:
+            return Replayed(reply["how"], reply["why"])
+        return Replayed("unjudged", _problem(reply))
+
+    def plan(self, commit: str | None, target: str, cassette: Path) -> Plan:
+        """Return the calls of a revision that have no recording, and those that depend on them. Nothing is executed.
+
+        Args:
+            commit: As for `replayed`.
+            target: The program.
+            cassette: Its recording.
+
+        Raises:
+            VerificationError: If it can't be replayed.
+        """
+        reply = self._in_child(commit, target, cassette, plans=True)
+        if "plan" not in reply:
+            raise VerificationError(f"{target} can't be replayed: {reply.get('why') or _problem(reply)}")
+        return Plan.from_dict(reply["plan"])
+
+    def sampled(self, commit: str | None, target: str, cassette: Path, sampling: Sampling) -> Sampled:
+        """Run a revision with what is recorded, and make the calls that have no recording.
+
+        Args:
+            commit: As for `replayed`.
+            target: The program.
+            cassette: Its recording.
+            sampling: What may be made.
+        """
+        reply = self._in_child(commit, target, cassette, sampling=sampling._asdict())
+        return (
+            Sampled(**reply["sampled"]) if "sampled" in reply else Sampled(problem=reply.get("why") or _problem(reply))
+        )
+
+    def state(self, commit: str | None) -> str:
+        """Return what a revision is in a few letters: the id of the commit, or what the working tree changes.
+
+        Args:
+            commit: As for `replayed`.
+        """
+        if commit is not None:
+            return commit[:8]
+        return sha256(self._git.ask("diff", "HEAD", "--binary") + self._git.ask("rev-parse", "HEAD")).hexdigest()[:8]
+
+    def _root(self, commit: str | None) -> Path:
+        """Return the folder that a revision is in: there are two worktrees at most."""
         if commit is None:
-            root = self.top
-        else:
-            root = self._tree
-            if self._tree.exists():
+            return self.top
+        with self._lock:
+            if commit not in self._trees and len(self._trees) < _TREES:
+                tree = Path(self._folder.name).resolve() / f"worktree{len(self._trees)}"
+                self._git.ask("worktree", "add", "--quiet", "--force", "--detach", str(tree), commit)
+                self._trees[commit] = tree
+            elif commit not in self._trees:
+                tree = self._trees.pop(next(iter(self._trees)))
+                self._trees[commit] = tree
                 subprocess.run(  # noqa: S603 - a commit by its id
-                    ["git", "-C", str(self._tree), "checkout", "--quiet", "--force", "--detach", commit],  # noqa: S607
+                    ["git", "-C", str(tree), "checkout", "--quiet", "--force", "--detach", commit],  # noqa: S607
                     check=True,
                     capture_output=True,
                 )
-            else:
-                self._git.ask("worktree", "add", "--quiet", "--force", "--detach", str(self._tree), commit)
-        self.replays += 1
-        found = self._in_child(root, target, cassette)
-        if self._on_run is not None:
-            self._on_run()
-        return found
+            return self._trees[commit]
 
-    def _in_child(self, root: Path, target: str, cassette: Path) -> Replayed:
-        here = Path.cwd().resolve()
+    @contextmanager
+    def _worker(self, seed: int | None) -> Iterator[Worker]:
+        with self._lock:
+            idle = self._idle.setdefault(seed, [])
+            worker = idle.pop() if idle else self._around.enter_context(Worker(seed))
+        yield worker  # one that was interrupted is not used again
+        with self._lock:
+            idle.append(worker)
+
+    def _in_child(self, commit: str | None, target: str, cassette: Path, **more: Any) -> dict[str, Any]:
+        here, root = Path.cwd().resolve(), self._root(commit)
         if not here.is_relative_to(self.top):
             raise ConfigurationError(f"{here} is not in the repository {self.top}")
         folder = root / here.relative_to(self.top)
         if not folder.is_dir():
-            return Replayed("unjudged", f"there's no folder {here.relative_to(self.top)} in it")
-        seed = recorded_seed(str(cassette))
-        if seed not in self._workers:
-            self._workers[seed] = self._around.enter_context(Worker(seed))
-        reply = self._workers[seed].run(
-            __name__,
-            {"target": target, "cassette": str(cassette)},
-            folder=folder,
-            path=[str(folder), *(str(root / entry) for entry in _own_entries(self.top))],
-        )
-        if "how" in reply:
-            return Replayed(reply["how"], reply["why"])
-        return Replayed("unjudged", reply.get("problem") or f"it didn't end in {SECONDS:.0f} seconds")
+            return {"problem": f"there's no folder {here.relative_to(self.top)} in it"}
+        with self._worker(recorded_seed(str(cassette))) as worker:
+            reply = worker.run(
+                __name__,
+                {"target": target, "cassette": str(cassette), "prices": _prices(), **more},
+                folder=folder,
+                path=[str(folder), *(str(root / entry) for entry in _own_entries(self.top))],
+            )
+        if self._on_run is not None:
+            self._on_run()
+        return reply
+
+
+def _prices() -> str | None:
+    """Return the file of prices: a worktree has none that isn't committed."""
+    file = project_settings().prices
+    return str(Path(file).absolute()) if file is not None else None
+
+
+def _problem(reply: dict[str, Any]) -> str:
+    return reply.get("problem") or f"it didn't end in {SECONDS:.0f} seconds"
 
 
 def _own_entries(top: Path) -> Iterator[Path]:
@@ -171,20 +283,48 @@ def run(program: dict[str, Any]) -> dict[str, Any]:
     """Replay a program once, in a child process.
 
     Args:
-        program: `target` and `cassette`.
+        program: `target`, `cassette` and `prices`; and `plans`, or the `sampling`.
     """
+    target, cassette, prices = program["target"], Path(program["cassette"]), load_prices(program["prices"])
     try:
-        found = _judged(program["target"], Path(program["cassette"]))
+        if "sampling" in program:
+            return {"sampled": _sampled(target, cassette, Sampling(**program["sampling"]), prices)._asdict()}
+        if "plans" in program:
+            ended = _ended(target, Variation(cassette, {**PLANNING, "on_miss": "raise"}))
+            return {"plan": plan_of(ended.session, prices).to_dict()}
+        return asdict(_judged(_ended(target, Variation(cassette, {"on_unused": "fail"}))))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever keeps it from being run is reported
-        found = Replayed("unjudged", f"{type(error).__name__}: {error}".partition("\n")[0])
-    return asdict(found)
+        return asdict(Replayed("unjudged", f"{type(error).__name__}: {error}".partition("\n")[0]))
 
 
-def _judged(target: str, cassette: Path) -> Replayed:
+def _ended(target: str, variation: Variation) -> Run:
     def run(program: Program) -> Run:
-        return program.run(Variation(cassette, {"on_unused": "fail"}))
+        return program.run(variation)
 
-    ended: Run = with_test(target, run) if "::" in target else run(program_of(target))
+    return with_test(target, run) if "::" in target else run(program_of(target))
+
+
+def _judged(ended: Run) -> Replayed:
     if ended.left is not None:
         return Replayed("moved", ended.left)
     return Replayed("same") if ended.failure is None else Replayed("failed", str(ended.failure))
+
+
+def _sampled(target: str, cassette: Path, sampling: Sampling, prices: Prices) -> Sampled:
+    confine_process(Project())  # the block around the program confines what that opens itself
+    variation = Variation(
+        cassette,
+        {"on_miss": "return"},
+        write_to=Path(sampling.to),
+        live=tuple(sampling.live),
+        beyond=frozenset(sampling.beyond),
+        departs=True,
+    )
+    with Budget(sampling.max_usd, prices).held() as budget:
+        ended = _ended(target, variation)
+    report = ended.session.report
+    drift = [one.to_dict() for one in report.drift]
+    drift += [{"kind": "call", "name": line, "reason": line} for line in (*report.missed, *ended.failed)]
+    problem = "" if ended.error is None else f"{type(ended.error).__name__}: {ended.error}".partition("\n")[0]
+    is_over = isinstance(ended.session.failure, BudgetExceededError)
+    return Sampled(not problem, drift, problem, report.run_id, budget.spent, is_over)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from agenttape_core.checks.check_file import CheckFile
+from agenttape_core.checks.gate import judge
+from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.errors import CassetteError, shown_path
 from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Lane, Sample, parts_at
 from agenttape_core.schema import MODEL_KINDS, Interaction
@@ -73,6 +77,20 @@ def sample_of(
         problem,
         unseen,
     )
+
+
+def problem_of_checks(derived: Path, checks: Sequence[CheckFile], prices: Prices) -> str:
+    """Return the first line of what checks find in a sample; empty if it passes.
+
+    Args:
+        derived: The derived cassette of the sample.
+        checks: The checks.
+        prices: The prices of tokens.
+    """
+    made = open_cassette(derived)
+    reading = [(str(derived), lambda: run_of_cassette(made, prices))]
+    failed = [one for found in judge(reading, checks, lambda _: ()) for one in found.findings if one.level == "error"]
+    return str(failed[0]).partition("\n")[0] if failed else ""
 
 
 def drift_inside(line: str) -> dict[str, Any]:
