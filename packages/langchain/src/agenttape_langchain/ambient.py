@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import Context
-from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.callbacks import (
@@ -219,8 +218,7 @@ register_restart(restart)
 
 
 def _install(wrappers: Wrappers) -> None:
-    for family in (*RUNNABLES, *OTHERS, LIMITERS):
-        wrappers.enter(wrapping(family))
+    wrappers.enter(wrapping(*RUNNABLES, *OTHERS, LIMITERS))
     wrappers.enter(_LATE)
     # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
     wrappers.patch(ContextThreadPoolExecutor, "map", _of_pools)
@@ -240,7 +238,7 @@ def _install(wrappers: Wrappers) -> None:
     wrappers.patch(langsmith, "tracing_is_enabled", tracing.enabling)
     for name in ("post", "patch"):
         wrappers.patch(RunTree, name, tracing.posting)
-    wrappers.hold(partial(forking_pools, ContextThreadPoolExecutor))
+    wrappers.enter(forking_pools(ContextThreadPoolExecutor))
     for patched in (record_managers_in_order, *SHELLS_TAPED):
         wrappers.enter(patched)
 

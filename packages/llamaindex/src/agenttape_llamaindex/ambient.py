@@ -54,8 +54,8 @@ def _install(wrappers: Wrappers) -> None:
     # Each handler is put before the others: the tree, which the steps read, has to see a span first.
     wrappers.hold(lambda: _hooked(SessionSteps()))
     wrappers.hold(lambda: _hooked(SpanTree()))
-    for family in (*_FAMILIES, *PROGRAM_PARTS):
-        wrappers.enter(wrapping(family, is_program=family in PROGRAM_PARTS))
+    wrappers.enter(wrapping(*_FAMILIES))
+    wrappers.enter(wrapping(*PROGRAM_PARTS, is_program=True))
     wrappers.enter(EFFECTS_NOTED)
     for name, wrap in RUNNER_METHODS.items():
         wrappers.patch(CONTROL_LOOP, name, wrap)
@@ -65,7 +65,7 @@ def _install(wrappers: Wrappers) -> None:
     wrappers.patch(StreamingAgentChatResponse, "__post_init__", following)
     wrappers.patch(LabelledPropertyGraph, "get_triplets", property_graphs.in_order)
     wrappers.patch(BaseKeywordTableRetriever, "_retrieve", keyword_tables.in_order)
-    wrappers.hold(forking_pools)
+    wrappers.enter(forking_pools())
 
 
 @contextmanager

@@ -16,9 +16,8 @@ from agenttape_core.guard.caller import in_socketpair
 from agenttape_core.guard.handovers import HANDOVERS, Handover, to_interpreter
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.lookups import LOOKUPS
-from agenttape_core.guard.patching import Wrappers
+from agenttape_core.guard.patching import Watchers, Wrappers
 from agenttape_core.guard.sends import SENDS, Send
-from agenttape_core.guard.watchers import Watchers
 
 if TYPE_CHECKING:
     import socket

@@ -105,9 +105,8 @@ class BegunWork:
         self._over.set()
 
 
-def begun_scope() -> str:
-    """Return the scope of the thread or the work that the caller runs in, if that had no context; else an empty one."""
-    return _begun.get()
+begun_scope: Callable[[], str] = _begun.get
+"""Return the scope of the thread or the work that the caller runs in, if that had no context; else an empty one."""
 
 
 class Branches:

@@ -12,7 +12,7 @@ from typing import Any
 
 from agenttape_core.freeze.frozen_function import active
 from agenttape_core.freeze.modules import keeps_real
-from agenttape_core.freeze.references import MethodReference, References
+from agenttape_core.freeze.references import MethodReference
 from agenttape_core.guard.immutable import Exchange
 
 _FROM_TIMESTAMP = {cls: vars(cls)["fromtimestamp"] for cls in (dt.datetime, dt.date)}
@@ -68,22 +68,11 @@ _METHODS: list[tuple[type, str, Any, Any]] = [
 ]
 _REAL = {name: vars(owner)[name] for owner, name, _, _ in _METHODS}
 _REFERENCES = {name: MethodReference(getattr(owner, name), bound, keeps_real) for owner, name, _, bound in _METHODS}
-_references = References(_REFERENCES.values())
-_exchange = Exchange([(owner, name, _class_method(function)) for owner, name, function, _ in _METHODS])
+REFERENCES = [*_REFERENCES.values()]
+"""The methods as they were bound before a session."""
+METHODS = Exchange([(owner, name, _class_method(function)) for owner, name, function, _ in _METHODS])
 
 
 def _real(name: str, cls: type) -> Any:
     reference = _REFERENCES[name]
     return reference.real(cls) if reference.is_understood else _REAL[name].__get__(None, cls)
-
-
-def swap_in() -> None:
-    """Let the methods ask for the caller's session, by whatever reference."""
-    _exchange.swap_in()
-    _references.swap_in()
-
-
-def swap_out() -> None:
-    """Let the methods be the real ones."""
-    _references.swap_out()
-    _exchange.swap_out()

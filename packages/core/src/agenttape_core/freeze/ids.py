@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.freeze.frozen_function import FrozenFunction, active
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from agenttape_core.freeze.frozen import Frozen
 
-_NAMES = ("uuid1", "uuid4", "uuid6", "uuid7")
+NAMES = ("uuid1", "uuid4", "uuid6", "uuid7")
 _UNDERSTOOD = {"node", "clock_seq", "timestamp", "nanos", "nanoseconds"}
 """The parameters of makers, in the versions that there are: seconds, their rest in nanoseconds, or nanoseconds."""
 
@@ -99,7 +99,7 @@ class _Makers:
         """Find the makers of the modules that came since; gives those in C with their stand-ins."""
         for module_name in MODULES:
             content = vars(sys.modules[module_name]) if module_name in sys.modules else {}
-            for name in _NAMES:
+            for name in NAMES:
                 key = f"{module_name}.{name}"
                 real: Any = content.get(name)
                 signature = _understood(real, module_name) if real is not self._found.get(key) else None
@@ -110,7 +110,8 @@ class _Makers:
     def _keep(self, maker: _Maker) -> Iterator[tuple[Any, FrozenFunction]]:
         outdated = self.functions.pop(maker.key, None)
         if outdated is not None:  # of a module that was loaded again
-            _take_out([outdated])
+            outdated.function.__code__ = outdated.real
+            vars(outdated.function).pop("__signature__", None)
         if isinstance(maker.real, types.FunctionType):
             self.functions[maker.key] = _Swap(maker)
             maker = maker._replace(real=_copy(maker.real))
@@ -169,10 +170,6 @@ def swap_in() -> None:
 
 def swap_out() -> None:
     """Make the functions real again."""
-    _take_out(_makers.functions.values())
-
-
-def _take_out(swaps: Iterable[_Swap]) -> None:
-    for swap in swaps:
+    for swap in _makers.functions.values():
         swap.function.__code__ = swap.real
         vars(swap.function).pop("__signature__", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import SessionStateError
@@ -22,6 +23,7 @@ from agenttape_core.freeze import (
 from agenttape_core.freeze.frozen import Lookup
 from agenttape_core.freeze.frozen_function import Replacement, installed
 from agenttape_core.freeze.modules import Places, Table
+from agenttape_core.freeze.references import References
 from agenttape_core.freeze.seams import Seams
 from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.locks import RLock
@@ -30,12 +32,13 @@ from agenttape_core.schema.freeze_kinds import check_kinds, family
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-_LATE = frozenset({*ids.MODULES, arrays.MODULE})
+_LATE = (*ids.MODULES, arrays.MODULE)
 """The modules that are covered when someone else imports them."""
 _IN_C = frozenset({"_time_machine"})
 """Modules in C that take the functions apart which they find when they are imported: they must find the real ones."""
-_SWAPPED = (gc_state, dates, ids, sleeping, timed_waits, randomness, modules.references)
-"""The modules whose functions and classes are replaced from inside, without a search."""
+_CODES = (*sleeping.CODES, *timed_waits.CODES)
+"""The functions whose code is replaced, without a search, as the following references are."""
+_REFERENCES = References((*dates.REFERENCES, *modules.REFERENCES))
 
 
 class _Installation:
@@ -48,6 +51,7 @@ class _Installation:
         self._with_variables = 0
         self._places = Places()
         self._arrays: dict[str, Any] = {}
+        self._late: list[Any] = []
         self._seams = Seams()
         self._seams.register(*arrays.ENTROPY, "numpy", arrays.entropy)
         self._finder = ImportFinder(self._is_wanted, self._arrived, self._around)
@@ -60,7 +64,14 @@ class _Installation:
                     "  pass the same lookup for every session; it is what tells them apart"
                 )
             if self._sessions == 0:
-                self._put_up(lookup)
+                try:
+                    installed.lookup = lookup
+                    self._look()
+                    self._put_in()
+                    sys.meta_path.insert(0, self._finder)
+                except BaseException:
+                    self._take_down()
+                    raise
             self._sessions += 1
             if with_variables:
                 variables.swap_in()
@@ -82,19 +93,6 @@ class _Installation:
             self._seams.register(module, attribute, family(kind), replacement)
             self._arrived(module)
 
-    def _put_up(self, lookup: Lookup) -> None:
-        try:
-            self._put_all_up(lookup)
-        except BaseException:
-            self._take_down()
-            raise
-
-    def _put_all_up(self, lookup: Lookup) -> None:
-        installed.lookup = lookup
-        self._look()
-        self._put_in()
-        sys.meta_path.insert(0, self._finder)
-
     def _take_down(self) -> None:
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
@@ -103,19 +101,35 @@ class _Installation:
         installed.lookup = None
 
     def _put_in(self) -> None:
-        for part in _SWAPPED:
-            part.swap_in()
+        gc_state.swap_in()
+        dates.METHODS.swap_in()
+        ids.swap_in()
+        timed_waits.use_waits("clock")
+        randomness.swap_in()
+        for function, _, code in _CODES:
+            function.__code__ = code
+        _REFERENCES.swap_in()
         self._seams.fill()
         self._places.fill()
 
     def _put_back(self, spread: Table) -> None:
         self._places.clear(spread)
-        for part in _SWAPPED:
-            part.swap_out()
+        gc_state.swap_out()
+        _REFERENCES.swap_out()
+        dates.METHODS.swap_out()
+        ids.swap_out()
+        timed_waits.drop_waits("clock")
+        randomness.swap_out()
+        for function, code, _ in _CODES:
+            function.__code__ = code
 
     def _look(self) -> None:
-        """Look at the modules that are covered only when they are imported."""
-        self._places.know([*ids.look(), *arrays.look(self._arrays)])
+        """Look at the modules that are covered only when they are imported, if others are there than before."""
+        there = [module for name in _LATE if (module := sys.modules.get(name)) is not None]
+        late = [*there, *[vars(module).get(name) for module in there for name in ids.NAMES]]
+        if len(late) != len(self._late) or any(map(is_not, late, self._late)):
+            self._late = late
+            self._places.know([*ids.look(), *arrays.look(self._arrays)])
 
     def _is_wanted(self, name: str) -> bool:
         return name in _LATE or name in _IN_C or self._seams.has(name)

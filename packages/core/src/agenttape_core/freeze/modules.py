@@ -11,11 +11,11 @@ import operator
 import sys
 import types
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from agenttape_core.freeze import clock, randomness, real_sources, timed_waits
-from agenttape_core.freeze.references import FunctionReference, References
+from agenttape_core.freeze.references import FunctionReference
 from agenttape_core.guard.caller import is_library
 
 SKIPPED = frozenset(
@@ -29,7 +29,6 @@ SKIPPED = frozenset(
 """Top-level modules whose direct references stay real: with a clock that stands still they might wait forever, or the
 test runner's own times would be wrong. What they reach as `time.time()` through the module is frozen even so."""
 
-_ABSENT = object()
 Table = Mapping[int, tuple[Any, Any]]
 """By identity of the real thing and of its stand-in: both."""
 
@@ -71,9 +70,15 @@ def keeps_real(frame: types.FrameType) -> bool:
     return top in SKIPPED or top in _SETTING_CLOCKS
 
 
-references = References(FunctionReference(stand_in.__wrapped__, stand_in, keeps_real) for stand_in in _STAND_INS)
+REFERENCES = [FunctionReference(stand_in.__wrapped__, stand_in, keeps_real) for stand_in in _STAND_INS]
 """All that holds those functions and is no global of a module."""
 _OWN = "agenttape_core.freeze"
+
+
+def content_of(module: types.ModuleType) -> dict[str, Any]:
+    """Give the globals of a module without triggering a lazy module."""
+    content: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    return content
 
 
 class _Seen:
@@ -103,7 +108,8 @@ class _Seen:
             return self._look(now)
         sizes, pairs = self._sizes, zip(self._of_program, self._contents, strict=True)
         changed = [(each, content) for each, content in pairs if len(content) != sizes[id(each)]]
-        sizes.update((id(each), len(content)) for each, content in changed)
+        for each, content in changed:
+            sizes[id(each)] = len(content)
         return changed
 
     def _look(self, now: list[object]) -> list[tuple[types.ModuleType, dict[str, Any]]]:
@@ -147,8 +153,13 @@ class Places:
 
     def fill(self) -> None:
         """Put every stand-in where the real thing is."""
-        self.search(_NOTHING)
-        _exchange([(place, place.real, place.stand_in) for place in self._places.values()])
+        self._search(_NOTHING)
+        for module_of, name, real, stand_in in self._places.values():
+            module = module_of()
+            content = object.__getattribute__(module, "__dict__") if module is not None else {}  # as `content_of`
+            # Leave anything else that's there by now: a test's mock, another library's clock.
+            if content.get(name) is real:
+                content[name] = stand_in
 
     def clear(self, extra: Table) -> None:
         """Put every real thing back, also in modules that came since.
@@ -156,22 +167,26 @@ class Places:
         Args:
             extra: Stand-ins that are to be removed where they spread to, but not put there again.
         """
-        self.search(extra)
-        _exchange([(place, place.stand_in, place.real) for place in self._places.values()])
+        self._search(extra)
+        for module_of, name, real, stand_in in self._places.values():
+            module = module_of()
+            content = object.__getattribute__(module, "__dict__") if module is not None else {}
+            if content.get(name) is stand_in:
+                content[name] = real
 
-    def search(self, extra: Table) -> None:
+    def _search(self, extra: Table) -> None:
         """Search the modules that appeared or got new globals since the last time."""
         changed = self._seen.changed()
         wanted = self._anywhere.keys() | extra.keys() if changed else frozenset()
         for module, content in changed:
             # Nearly all modules hold nothing of it, which C finds out in a fifth of the time.
             if not wanted.isdisjoint(map(id, list(content.values()))):
-                self._search(module, content, extra)
+                self._search_in(module, content, extra)
         dead = [key for key, place in self._places.items() if place.module() is None]
         for key in dead:
             del self._places[key]
 
-    def _search(self, module: types.ModuleType, content: dict[str, Any], extra: Table) -> None:
+    def _search_in(self, module: types.ModuleType, content: dict[str, Any], extra: Table) -> None:
         name = str(content.get("__name__", ""))
         if name.startswith(_OWN):
             return
@@ -190,20 +205,3 @@ class Places:
                 self._places[id(module), attribute] = Place(weakref.ref(module), attribute, real, stand_in.unexchanged)
             elif key in extra:
                 content[attribute] = extra[key][0]
-
-
-def content_of(module: types.ModuleType) -> dict[str, Any]:
-    """Give the globals of a module without triggering a lazy module."""
-    content: dict[str, Any] = object.__getattribute__(module, "__dict__")
-    return content
-
-
-def _exchange(exchanged: Iterable[tuple[Place, Any, Any]]) -> None:
-    """Put something in each place where something else still is: at the begin and the end of each session."""
-    for place, old, new in exchanged:
-        module = place.module()
-        if module is not None:
-            content = object.__getattribute__(module, "__dict__")  # as `content_of`
-            # Leave anything else that's there by now: a test's mock, another library's clock.
-            if content.get(place.name, _ABSENT) is old:
-                content[place.name] = new

@@ -62,18 +62,14 @@ a session, such as `partial(random.choice, names)`."""
 
 def swap_in() -> None:
     """Let generators without a seed ask the caller's session for one."""
-    _exchange(_REAL_SEED, _seed)
+    if random.Random.seed is _REAL_SEED:  # anything else that is there by now is somebody else's
+        random.Random.seed = _seed  # type: ignore[method-assign]
     vars(_HIDDEN).update(_DRAWING)
 
 
 def swap_out() -> None:
     """Let generators without a seed ask the system again."""
-    _exchange(_seed, _REAL_SEED)
+    if random.Random.seed is _seed:
+        random.Random.seed = _REAL_SEED  # type: ignore[method-assign]
     for name in _DRAWING:
         vars(_HIDDEN).pop(name, None)
-
-
-def _exchange(old: Callable[..., None], new: Callable[..., None]) -> None:
-    # Anything else that is there by now is somebody else's.
-    if random.Random.seed is old:
-        random.Random.seed = new  # type: ignore[method-assign]

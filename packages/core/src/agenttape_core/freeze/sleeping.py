@@ -38,11 +38,5 @@ async def sleep_and_pass(delay: float, result: T) -> T:
     return result
 
 
-def swap_in() -> None:
-    """Make `asyncio.sleep` move the caller's frozen clock."""
-    _SLEEP.__code__ = _sleep.__code__
-
-
-def swap_out() -> None:
-    """Give `asyncio.sleep` its own code back."""
-    _SLEEP.__code__ = _CODE
+CODES = [(_SLEEP, _CODE, _sleep.__code__)]
+"""The function that moves the caller's frozen clock in a session: it, its own code, and that of a session."""

@@ -309,7 +309,7 @@ def _timeout_code(delay):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     return timeout(delay)
 
 
-_CODES = [
+CODES = [
     (function, function.__code__, stand_in.__code__)
     for function, stand_in in (
         (_JOIN, _join_code),
@@ -321,6 +321,7 @@ _CODES = [
     )
     if function is not None
 ]
+"""The functions whose timeouts move the frozen clock in a session, each with its own code, and that of a session."""
 LOCKS = tuple(
     owner
     for owner in cast("tuple[type, ...]", (_thread.LockType, _thread.RLock))
@@ -361,17 +362,3 @@ def ordering_waits(
         yield
     finally:
         _ordered.acquires, _ordered.get, _ordered.sleep = MappingProxyType({}), None, None
-
-
-def swap_in() -> None:
-    """Let waits that time out move the frozen clock of the caller's session."""
-    use_waits("clock")
-    for function, _, stand_in in _CODES:
-        function.__code__ = stand_in
-
-
-def swap_out() -> None:
-    """Make them what they were."""
-    drop_waits("clock")
-    for function, real, _ in _CODES:
-        function.__code__ = real

@@ -30,8 +30,7 @@ from typing import Any, NamedTuple
 
 from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.guard.imports import ImportFinder
-from agenttape_core.guard.patching import Wrappers
-from agenttape_core.guard.watchers import Watchers
+from agenttape_core.guard.patching import Watchers, Wrappers
 
 _FAMILIES = ("multiprocessing", "multiprocess")
 _EXECUTORS = ("concurrent.futures.process", "joblib.externals.loky.process_executor", "loky.process_executor")

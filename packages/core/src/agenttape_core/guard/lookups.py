@@ -14,8 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.guard.hosts import text
-from agenttape_core.guard.patching import Wrappers
-from agenttape_core.guard.watchers import Watchers
+from agenttape_core.guard.patching import Watchers, Wrappers
 
 if TYPE_CHECKING:
     import types

@@ -1,5 +1,7 @@
 """Functions that are wrapped for a while, again and again, beside other tools that wrap the same ones.
 
+`Wrappers` are in place while anybody needs them, and `Watchers` are those who do so to see what is called.
+
 Nothing of ours stays where no session is open. But what is put in for each session is made once, and put in again by
 loops that call nothing of ours, as long as what stood below is still there.
 
@@ -10,15 +12,16 @@ of a suite adds one, until a call has as many frames as Python allows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from types import FunctionType
-from typing import Any
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from agenttape_core.locks import RLock
 
+WatcherT = TypeVar("WatcherT")
 _ABSENT = object()
 
 
@@ -94,7 +97,22 @@ class _Wrapper:
             self.ours = self.wrap(inherited if before is _ABSENT else before)
 
 
-_Step = _Wrapper | tuple[Callable[[], object], Callable[[], object]]
+class _Join:
+    """One more watcher, as a step. Sessions nest several, so it has no function of its own.
+
+    Args:
+        watchers: The others.
+        watcher: It.
+    """
+
+    __slots__ = ("watcher", "watchers")
+
+    def __init__(self, watchers: Watchers[Any], watcher: Any) -> None:
+        self.watchers = watchers
+        self.watcher = watcher
+
+
+_Step = _Wrapper | _Join | tuple[Callable[[], object], Callable[[], object]]
 
 
 class Wrappers:
@@ -108,10 +126,15 @@ class Wrappers:
     """
 
     def __init__(self, install: Callable[[Wrappers], object] | None = None) -> None:
-        self._install = install
-        self._lock = RLock()
+        self.install = install
+        """Adds them; `None` once that is done."""
+        self.lock = RLock()
+        """Held while they are put in and taken out."""
+        self.steps: list[_Step] = []
+        """All that is put in, in this order."""
+        self.is_in = False
+        """True while they are in place."""
         self._uses = 0
-        self._steps: list[_Step] = []
 
     def patch(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
         """Have a function wrapped. It is put back, unless someone else has replaced the wrapper.
@@ -121,11 +144,11 @@ class Wrappers:
             name: The name of the function.
             wrap: Makes the wrapper of the function; called again when another one is there.
         """
-        self._add(_Wrapper(owner, name, wrap))
+        self.add_step(_Wrapper(owner, name, wrap))
 
     def exchange(self, swap_in: Callable[[], object], swap_out: Callable[[], object]) -> None:
         """Have something done when they are put in, and undone when they are taken out."""
-        self._add((swap_in, swap_out))
+        self.add_step((swap_in, swap_out))
 
     def enter(self, context: AbstractContextManager[object]) -> None:
         """Have a context around that may be entered again when it has been left."""
@@ -137,52 +160,108 @@ class Wrappers:
         self.exchange(lambda: entered.enter_context(make()), entered.close)
 
     def __enter__(self) -> None:
-        with self._lock:
+        with self.lock:
             if not self._uses:
-                install, self._install = self._install, None
-                if install is not None:
-                    install(self)
-                try:
-                    _put_in(self._steps)
-                except BaseException:
-                    _take_out(self._steps)
-                    raise
+                _put_in(self.steps, self)
             self._uses += 1
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
+        with self.lock:
             self._uses -= 1
             if not self._uses:
-                _take_out(self._steps)
+                self.is_in = False
+                _take_out(self.steps)
 
-    def _add(self, step: _Step) -> None:
-        with self._lock:
-            self._steps.append(step)
-            if self._uses:
+    def add_step(self, step: _Step) -> None:
+        """Have one more step: done now if they are in place."""
+        with self.lock:
+            self.steps.append(step)
+            if self.is_in:
                 _put_in([step])
 
 
-def _put_in(steps: Iterable[_Step]) -> None:
-    for step in steps:
-        if type(step) is tuple:
-            step[0]()
-            continue
-        assert isinstance(step, _Wrapper)
-        found = step.get(step.name, _ABSENT)
-        if found is step.ours:  # somebody has put it back, whose time was over later than ours
-            step.returns()
-            continue
-        if found is not step.before or (found is _ABSENT and getattr(step.owner, step.name) is not step.inherited):
-            step.look()
-        if step.is_left:
-            step.returns()
-        setattr(step.owner, step.name, step.ours)
+class Watchers(Wrappers, Generic[WatcherT]):
+    """Those that watch one thing of this process, and the wrappers that are in place while there are any. Thread-safe.
+
+    Args:
+        install: Adds what is needed to watch; called once, when the first one comes.
+    """
+
+    def __init__(self, install: Callable[[Wrappers], object]) -> None:
+        super().__init__(install)
+        self.all: tuple[WatcherT, ...] = ()
+
+    def within(self, wrappers: Wrappers, watcher: WatcherT) -> None:
+        """Have one more while wrappers are in place."""
+        wrappers.add_step(_Join(self, watcher))
+
+    @contextmanager
+    def including(self, watcher: WatcherT) -> Iterator[None]:
+        """Have one more during the block. Blocks may nest and overlap in any threads."""
+        joined = (_Join(self, watcher),)
+        _put_in(joined)
+        try:
+            yield
+        finally:
+            _take_out(joined)
+
+
+def _put_in(steps: Iterable[_Step], wrappers: Wrappers | None = None) -> None:  # noqa: C901 - a call less for each step
+    """Put in all steps, or none of them.
+
+    Args:
+        steps: The steps.
+        wrappers: Those that they are all steps of.
+    """
+    if wrappers is not None and wrappers.install is not None:
+        install, wrappers.install = wrappers.install, None
+        install(wrappers)
+    try:
+        for step in steps:
+            if type(step) is tuple:
+                step[0]()
+                continue
+            if type(step) is _Join:
+                watchers = step.watchers
+                with watchers.lock:
+                    if not watchers.all:
+                        _put_in(watchers.steps, watchers)
+                    watchers.all = (*watchers.all, step.watcher)
+                continue
+            assert isinstance(step, _Wrapper)
+            found = step.get(step.name, _ABSENT)
+            if found is step.ours:  # somebody has put it back, whose time was over later than ours
+                step.returns()
+                continue
+            if found is not step.before or (found is _ABSENT and getattr(step.owner, step.name) is not step.inherited):
+                step.look()
+            if step.is_left:
+                step.returns()
+            setattr(step.owner, step.name, step.ours)
+    except BaseException:
+        _take_out([*steps])
+        raise
+    if wrappers is not None:
+        wrappers.is_in = True
 
 
 def _take_out(steps: Sequence[_Step]) -> None:
     for step in reversed(steps):
         if type(step) is tuple:
             step[1]()
+            continue
+        if type(step) is _Join:
+            watchers, watcher = step.watchers, step.watcher
+            with watchers.lock:
+                left = list(watchers.all)
+                for at, other in enumerate(left):
+                    if other is watcher:
+                        del left[at]
+                        watchers.all = tuple(left)
+                        if not left:
+                            watchers.is_in = False
+                            _take_out(watchers.steps)
+                        break
             continue
         assert isinstance(step, _Wrapper)
         if step.get(step.name, _ABSENT) is step.ours:

@@ -56,9 +56,10 @@ class Guard:
         self.on_block = on_block
         self.owns_caller = owns_caller
         entries = [parsed(entry) for entry in allow_hosts]
-        self._named = _Hosts(entry for entry in entries if not entry.is_of_program)
-        self._of_program = _Hosts([*[one for one in entries if one.is_of_program], *map(parsed, besides)])
-        self._background = _Hosts(map(parsed, background))
+        self._named = _Hosts([one for one in entries if not one.is_of_program]) if entries else _NO_HOSTS
+        of_program = [*[one for one in entries if one.is_of_program], *map(parsed, besides)]
+        self._of_program = _Hosts(of_program) if of_program else _NO_HOSTS
+        self._background = _Hosts(map(parsed, background)) if background else _NO_HOSTS
         self._in_background = in_background
         self._is_live = is_live
         self._has_live = has_live
@@ -167,3 +168,7 @@ class _Hosts:
         if self.listed and (ports := self.ports(host)):
             for address in map(normal, addresses):
                 self._resolved.setdefault(address, set()).update(ports)
+
+
+_NO_HOSTS = _Hosts(())
+"""Nothing is ever added to it."""

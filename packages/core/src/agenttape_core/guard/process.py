@@ -31,11 +31,10 @@ from agenttape_core.guard.handovers import HANDOVERS, Handover
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.listeners import is_own_server
 from agenttape_core.guard.lookups import LOOKUPS
-from agenttape_core.guard.patching import Wrappers
+from agenttape_core.guard.patching import Watchers, Wrappers
 from agenttape_core.guard.receives import RECEIPTS, Receipt, note_connection
 from agenttape_core.guard.sends import SENDS, Send
 from agenttape_core.guard.tracers import in_telemetry
-from agenttape_core.guard.watchers import Watchers
 
 try:
     import _posixsubprocess
@@ -43,7 +42,7 @@ except ImportError:  # Windows has none
     _posixsubprocess = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from agenttape_core.guard.policy import Guard
 
@@ -251,9 +250,8 @@ _REMEDY = (
 )
 
 
-@contextlib.contextmanager
-def guarding(guard: Guard, exempt: Callable[[], bool]) -> Iterator[None]:
-    """Keep the process offline during the block.
+def guarding(guard: Guard, exempt: Callable[[], bool]) -> contextlib.AbstractContextManager[None]:
+    """Keep the process offline during a block.
 
     Guards may nest and overlap in any threads. What is tried must be acceptable to every open guard, because a guard
     cannot know to which session a thread without context belongs.
@@ -266,5 +264,4 @@ def guarding(guard: Guard, exempt: Callable[[], bool]) -> Iterator[None]:
         NetworkBlockedError: Not by the block itself, but at the place inside it where something is tried; where that is
             telemetry, a `ConnectionRefusedError` instead.
     """
-    with _guards.including(_Opened(guard, exempt)):
-        yield
+    return _guards.including(_Opened(guard, exempt))

@@ -25,9 +25,8 @@ from agenttape_core.guard.caller import is_own
 from agenttape_core.guard.handovers import Age, moment
 from agenttape_core.guard.hosts import is_loopback
 from agenttape_core.guard.immutable import Exchange
-from agenttape_core.guard.patching import Wrappers
+from agenttape_core.guard.patching import Watchers, Wrappers
 from agenttape_core.guard.sends import was_accepted
-from agenttape_core.guard.watchers import Watchers
 
 _UNIX = getattr(socket, "AF_UNIX", None)
 _INET = (socket.AF_INET, socket.AF_INET6)

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 from agenttape_core.guard.hosts import is_loopback
 from agenttape_core.guard.immutable import Exchange
 from agenttape_core.guard.listeners import is_listened_on
-from agenttape_core.guard.patching import Wrappers
-from agenttape_core.guard.watchers import Watchers
+from agenttape_core.guard.patching import Watchers, Wrappers
 
 _UNIX = getattr(socket, "AF_UNIX", None)
 

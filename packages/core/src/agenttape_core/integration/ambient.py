@@ -8,7 +8,7 @@ Afterwards every class is as it was before.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import is_
@@ -25,17 +25,22 @@ from agenttape_core.integration.leaves import Family
 _MISSING = object()
 
 
-def wrapping(family: Family, *, is_program: bool = False) -> Wrapped:
-    """Wrap the leaf methods of all classes of a family while inside.
+def wrapping(*families: Family, is_program: bool = False) -> Wrapped:
+    """Wrap the leaf methods of all classes of families while inside.
 
     Args:
-        family: The family.
-        is_program: Whether its objects are program, of which only what reaches outside by itself is recorded.
+        families: The families.
+        is_program: Whether their objects are program, of which only what reaches outside by itself is recorded.
 
     Returns:
         A context manager, which may be entered again when it has been left.
     """
-    return Wrapped(family, None if is_program else Interface(family.base, partial(_is_recorded, family)))
+    return Wrapped(
+        [
+            _Wrapping(each, None if is_program else Interface(each.base, partial(_is_recorded, each)))
+            for each in families
+        ]
+    )
 
 
 @contextmanager
@@ -96,11 +101,8 @@ _found: WeakKeyDictionary[Family, _Found] = WeakKeyDictionary()
 _left = Left()
 
 
-class Wrapped:
-    """The methods of a family that are wrapped, and what stood in their place.
-
-    Every opening of a session looks at all classes of all families, hundreds in a process with a large test suite. So
-    what was found there is kept, and holds until a class has come, gone or changed.
+class _Wrapping:
+    """The methods of a family that are wrapped.
 
     Args:
         family: The family.
@@ -108,80 +110,31 @@ class Wrapped:
     """
 
     def __init__(self, family: Family, interface: Interface | None) -> None:
-        self._family = family
-        self._interface = interface
+        self.family = family
+        self.interface = interface
+        self.before: list[tuple[type, str, Any, Any]] = []
+        """The methods that are wrapped now, each with the attribute that stood in its place, the first one first."""
         self._names = family.leaves.keys()
-        self._before: list[tuple[type, str, Any, Any]] = []
-        self._following: Any = None
-        self._followed: Any = None
+        self.following: Any = None
+        """Called for each class that is defined while they are wrapped."""
+        self.followed: Any = None
+        """The function that is called inside of that: the one of before."""
 
-    def __enter__(self) -> None:
-        base = self._family.base
-        below: dict[type, None] = {}
-        unseen: list[type] = [base]
-        while unseen:
-            subclasses: list[type] = unseen.pop().__subclasses__()
-            new = [each for each in subclasses if each not in below]
-            below |= dict.fromkeys(new)
-            unseen += new
-        lasting = [cls for cls in below if "<locals>" not in cls.__qualname__]  # the others would never be freed
-        found = _found.get(self._family)
-        if (
-            found is None
-            or found.classes != lasting
-            or found.declared != len(DECLARED)
-            or list(map(len, found.names)) != found.sizes
-            or not all(map(is_, [get(name) for get, name in found.getters], found.named))
-        ):
-            found = _found[self._family] = self._look_at(lasting)
-        try:
+    def wrap(self, methods: Iterable[_Method]) -> None:
+        """Wrap methods."""
+        for cls, name, real in methods:
+            before = vars(cls).get(name, _MISSING)
             if _left.any:
-                for cls, name, real, _ in found.methods:
-                    self._wrap(cls, name, real)
-            else:
-                for cls, name, _, ours in found.methods:
-                    self._before.append((cls, name, ours, vars(cls).get(name, _MISSING)))
-                    setattr(cls, name, ours)
-            if len(lasting) < len(below):
-                self._wrap_local([cls for cls in below if "<locals>" in cls.__qualname__])
-            # From here on methods are wrapped as soon as their class is defined.
-            before = vars(base).get("__init_subclass__", _MISSING)
-            if self._following is None or before is not self._followed:
-                self._following, self._followed = self._follower(before), before
-            self._before.append((base, "__init_subclass__", self._following, before))
-            base.__init_subclass__ = self._following  # type: ignore[method-assign]
-            if self._interface is not None:
-                INTERFACES.setdefault(base, []).append(self._interface)
-        except BaseException:
-            self.__exit__()
-            raise
+                real, before = _left.below(real), _left.below(before)  # noqa: PLW2901 - it stood below ours
+            ours = self.family.ambient(cls, name, real)
+            setattr(cls, name, ours)
+            self.before.append((cls, name, ours, before))
 
-    def _wrap_local(self, classes: list[type]) -> None:
-        for method in self._of_classes(classes, _mro_of(classes)):
-            self._wrap(*method)
-
-    def __exit__(self, *_: object) -> None:
-        """Put every method back, the last one first, unless someone else has replaced ours and will restore it.
-
-        Then ours comes back when nobody follows it any more, as after the `monkeypatch` of a test. The next session
-        wraps what stood below it.
-        """
-        interfaces = INTERFACES.get(self._family.base, [])
-        if self._interface in interfaces:
-            interfaces.remove(self._interface)
-        before_all, self._before = self._before, []
-        for cls, name, ours, before in reversed(before_all):
-            if vars(cls).get(name) is not ours:
-                _left.add(ours, before)
-            elif before is _MISSING:
-                delattr(cls, name)
-            else:
-                setattr(cls, name, before)
-
-    def _look_at(self, classes: list[type]) -> _Found:
-        every = _mro_of([self._family.base, *classes])
+    def look_at(self, classes: list[type]) -> _Found:
+        """Look at all classes of the family but those that are local to a function."""
+        every = _mro_of([self.family.base, *classes])
         named = [(vars(cls), name) for cls in every for name in self._names & vars(cls).keys()]
-        methods = [*self._of_base(), *self._of_classes(classes, every)]
+        methods = [*self._of_base(), *self.of_classes(classes, every)]
         return _Found(
             classes=classes,
             declared=len(DECLARED),
@@ -189,29 +142,29 @@ class Wrapped:
             sizes=[len(vars(cls)) for cls in every],
             getters=[(names.get, name) for names, name in named],
             named=[names[name] for names, name in named],
-            methods=[(cls, name, real, self._family.ambient(cls, name, real)) for cls, name, real in methods],
+            methods=[(cls, name, real, self.family.ambient(cls, name, real)) for cls, name, real in methods],
         )
 
     def _of_base(self) -> Iterator[_Method]:
-        for name in sorted(self._family.defaults):
-            places = (vars(cls) for cls in self._family.base.__mro__)
+        for name in sorted(self.family.defaults):
+            places = (vars(cls) for cls in self.family.base.__mro__)
             real = next(place[name] for place in places if name in place)
             if _is_implemented(real):
-                yield self._family.base, name, real
+                yield self.family.base, name, real
 
-    def _follower(self, before: Any) -> Any:
-        base: Any = self._family.base
+    def follower(self, before: Any) -> Any:
+        """Return what is called for each class that is defined from here on, given what was called before."""
+        base: Any = self.family.base
 
         def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
             real: Callable[..., None]
             real = super(base, cls).__init_subclass__ if before is _MISSING else before.__get__(None, cls)
             real(**kwargs)
-            for method in self._of_classes([cls], cls.__mro__):
-                self._wrap(*method)
+            self.wrap(self.of_classes([cls], cls.__mro__))
 
         return classmethod(__init_subclass__)
 
-    def _of_classes(self, classes: Iterable[type], every: Iterable[type]) -> Iterator[_Method]:
+    def of_classes(self, classes: Iterable[type], every: Iterable[type]) -> Iterator[_Method]:
         """Yield the leaf methods of classes.
 
         Args:
@@ -219,7 +172,7 @@ class Wrapped:
             every: They, and all that they inherit from.
         """
         named = (cls for cls in every if not self._names.isdisjoint(vars(cls)))
-        foreign = {cls for cls in named if not issubclass(cls, self._family.base)}
+        foreign = {cls for cls in named if not issubclass(cls, self.family.base)}
         for cls in classes:
             methods = self._methods(cls, foreign)
             if methods and self._is_wanted(cls):
@@ -234,17 +187,84 @@ class Wrapped:
         return {name: vars(place)[name] for name, place in places.items() if place is cls or place in foreign}
 
     def _is_wanted(self, cls: type) -> bool:
-        return not is_alias_class(cls) and cls not in self._family.delegating and self._family.is_boundary(cls)
+        return not is_alias_class(cls) and cls not in self.family.delegating and self.family.is_boundary(cls)
 
-    def _wrap(self, cls: type, name: str, real: Any) -> None:
-        before = vars(cls).get(name, _MISSING)
-        if _left.any:
-            real, before = _left.below(real), _left.below(before)
-        self._put(cls, name, self._family.ambient(cls, name, real), before)
 
-    def _put(self, cls: type, name: str, ours: Any, before: Any) -> None:
-        setattr(cls, name, ours)
-        self._before.append((cls, name, ours, before))
+class Wrapped:
+    """The methods of families that are wrapped while inside.
+
+    Every opening of a session looks at all classes of all families, hundreds in a process with a large test suite. So
+    what was found there is kept, and holds until a class has come, gone or changed; and nothing is called for a family.
+
+    Args:
+        wrappings: Those of the families.
+    """
+
+    def __init__(self, wrappings: Sequence[_Wrapping]) -> None:
+        self._wrappings = wrappings
+
+    def __enter__(self) -> None:
+        try:
+            for wrapping in self._wrappings:
+                family, base = wrapping.family, wrapping.family.base
+                below: dict[type, None] = {}
+                unseen: list[type] = [base]
+                while unseen:
+                    subclasses: list[type] = unseen.pop().__subclasses__()
+                    new = [each for each in subclasses if each not in below]
+                    below |= dict.fromkeys(new)
+                    unseen += new
+                lasting = [cls for cls in below if "<locals>" not in cls.__qualname__]  # others would never be freed
+                found = _found.get(family)
+                if (
+                    found is None
+                    or found.classes != lasting
+                    or found.declared != len(DECLARED)
+                    or list(map(len, found.names)) != found.sizes
+                    or not all(map(is_, [get(name) for get, name in found.getters], found.named))
+                ):
+                    found = _found[family] = wrapping.look_at(lasting)
+                if _left.any:
+                    wrapping.wrap([method[:3] for method in found.methods])
+                else:
+                    for cls, name, _, ours in found.methods:
+                        wrapping.before.append((cls, name, ours, vars(cls).get(name, _MISSING)))
+                        setattr(cls, name, ours)
+                if len(lasting) < len(below):
+                    local = [cls for cls in below if "<locals>" in cls.__qualname__]
+                    wrapping.wrap(wrapping.of_classes(local, _mro_of(local)))
+                # From here on methods are wrapped as soon as their class is defined.
+                before = vars(base).get("__init_subclass__", _MISSING)
+                following = wrapping.following
+                if following is None or before is not wrapping.followed:
+                    following, wrapping.followed = wrapping.follower(before), before
+                    wrapping.following = following
+                wrapping.before.append((base, "__init_subclass__", following, before))
+                base.__init_subclass__ = following  # type: ignore[method-assign]
+                if wrapping.interface is not None:
+                    INTERFACES.setdefault(base, []).append(wrapping.interface)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        """Put every method back, the last one first, unless someone else has replaced ours and will restore it.
+
+        Then ours comes back when nobody follows it any more, as after the `monkeypatch` of a test. The next session
+        wraps what stood below it.
+        """
+        for wrapping in reversed(self._wrappings):
+            interfaces = INTERFACES.get(wrapping.family.base, [])
+            if wrapping.interface in interfaces:
+                interfaces.remove(wrapping.interface)
+            before_all, wrapping.before = wrapping.before, []
+            for cls, name, ours, before in reversed(before_all):
+                if vars(cls).get(name) is not ours:
+                    _left.add(ours, before)
+                elif before is _MISSING:
+                    delattr(cls, name)
+                else:
+                    setattr(cls, name, before)
 
 
 def _is_implemented(value: Any) -> bool:

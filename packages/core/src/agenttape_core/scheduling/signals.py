@@ -10,7 +10,7 @@ import _signal  # type: ignore[import-not-found] # it has no stubs
 import signal
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import BuiltinFunctionType, SimpleNamespace
 from typing import Any
 
 from agenttape_core.scheduling.scopes import SCOPES
@@ -44,7 +44,7 @@ class Watched:
 
 def watched(handler: Any) -> Any:
     """Return what handles a signal instead of a handler; that itself if it is no code of the program."""
-    if not callable(handler) or isinstance(handler, Watched) or not is_of_program(handler):
+    if not callable(handler) or isinstance(handler, Watched | BuiltinFunctionType) or not is_of_program(handler):
         return handler
     return Watched(handler)
 

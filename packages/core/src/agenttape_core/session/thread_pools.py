@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from contextvars import Context
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from agenttape_core.session.positions import here
 
 
 class _Wrapped:
-    """A class of pools whose `submit` is wrapped.
+    """A class of pools, whose `submit` is wrapped while there are uses of it.
 
     Args:
         cls: The class.
@@ -37,8 +37,15 @@ class _Wrapped:
         self.is_base = cls is ThreadPoolExecutor
         """True for the class whose `submit` those of the others call."""
         self._cls = cast("Any", cls)
-        self._before = vars(cls).get("submit")
-        self._cls.submit = _remembering(self._cls.submit, self)
+        self._before: Any = None
+        self._ours: Any = None
+
+    def wrap(self) -> None:
+        """Wrap the method; by the wrapper of before, if it stands for the same one."""
+        before = vars(self._cls).get("submit")
+        if self._ours is None or before is not self._before:
+            self._before, self._ours = before, _remembering(self._cls.submit, self)
+        self._cls.submit = self._ours
 
     def undo(self) -> None:
         """Give the class back the method that it had."""
@@ -52,15 +59,42 @@ _lock = Lock()
 _wrapped: dict[type, _Wrapped] = {}
 
 
-@contextmanager
-def remembering_pools() -> Iterator[None]:
-    """Let each piece of work of a thread pool remember the session that it is submitted in, while inside."""
-    with _wrapping(ThreadPoolExecutor, forks=False, in_loops=False):
-        yield
+class _Pools:
+    """Classes of pools that are wrapped while inside; it may be entered again when it has been left.
+
+    Args:
+        classes: The classes, each with whether its work is concurrent also where an event loop runs.
+        forks: Whether each piece of work has a branch of its own.
+    """
+
+    def __init__(self, classes: dict[type[ThreadPoolExecutor], bool], *, forks: bool) -> None:
+        self._classes = classes
+        self._forks = forks
+
+    def __enter__(self) -> None:
+        with _lock:
+            for cls, in_loops in self._classes.items():
+                wrapped = _wrapped.get(cls) or _wrapped.setdefault(cls, _Wrapped(cls, in_loops=in_loops))
+                if not wrapped.uses:
+                    wrapped.wrap()
+                wrapped.uses += 1
+                wrapped.forks += self._forks
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            for cls in reversed(self._classes):
+                wrapped = _wrapped[cls]
+                wrapped.uses -= 1
+                wrapped.forks -= self._forks
+                if not wrapped.uses:
+                    wrapped.undo()
 
 
-@contextmanager
-def forking_pools(*classes: type[ThreadPoolExecutor]) -> Iterator[None]:
+REMEMBERING_POOLS = _Pools({ThreadPoolExecutor: False}, forks=False)
+"""Lets each piece of work of a thread pool remember the session that it is submitted in, while inside."""
+
+
+def forking_pools(*classes: type[ThreadPoolExecutor]) -> AbstractContextManager[None]:
     """Give each piece of work of a thread pool its own branch while inside, at `submit`, where the order is certain.
 
     Several integrations may do so at once; the pools are wrapped once. Work that an event loop submits to a bare
@@ -69,28 +103,11 @@ def forking_pools(*classes: type[ThreadPoolExecutor]) -> Iterator[None]:
     Args:
         classes: Classes of pools that a framework uses for concurrent work of its own, loop or no loop. Bare pools
             are always among those that are wrapped.
+
+    Returns:
+        A context manager, which may be entered again when it has been left.
     """
-    with ExitStack() as stack:
-        for cls in classes:
-            stack.enter_context(_wrapping(cls, forks=True, in_loops=True))
-        stack.enter_context(_wrapping(ThreadPoolExecutor, forks=True, in_loops=False))
-        yield
-
-
-@contextmanager
-def _wrapping(cls: type[ThreadPoolExecutor], *, forks: bool, in_loops: bool) -> Iterator[None]:
-    with _lock:
-        wrapped = _wrapped.get(cls) or _wrapped.setdefault(cls, _Wrapped(cls, in_loops=in_loops))
-        wrapped.uses += 1
-        wrapped.forks += forks
-    try:
-        yield
-    finally:
-        with _lock:
-            wrapped.uses -= 1
-            wrapped.forks -= forks
-            if not wrapped.uses:
-                _wrapped.pop(cls).undo()
+    return _Pools({**dict.fromkeys(classes, True), ThreadPoolExecutor: False}, forks=True)
 
 
 def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
