@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
@@ -155,7 +155,7 @@ class Settings(BaseModel):
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts of `allow_hosts`, without the word for tracers."""
-        return tuple(entry for entry in self.allow_hosts if entry != TRACING)
+        return tuple([entry for entry in self.allow_hosts if entry != TRACING])
 
     def chosen(self, options: Mapping[str, Any]) -> Settings:
         """Return these settings with the options of a call in their place.
@@ -255,12 +255,21 @@ def load_settings(
         ConfigurationError: If a key or variable is unknown, or a value is not valid.
     """
     start = start or Path.cwd()
-    values, origins = _from_pyproject(start)
-    if otherwise not in (None, start) and not origins:
-        values, origins = _from_pyproject(otherwise)
+    file = _file_around(start)
+    if otherwise not in (None, start) and not file.origins:
+        file = _file_around(otherwise)
     variables = os.environ if environment is None else environment
-    for variable in sorted([name for name in variables if name.startswith(_PREFIX)]):
-        key, text = variable.removeprefix(_PREFIX).lower(), variables[variable]
+    own = tuple(sorted([(name, variables[name]) for name in variables if name.startswith(_PREFIX)]))
+    if _RULES in file.values or f"{_PREFIX}{_RULES.upper()}" in variables:  # which may name any variable
+        return _combined(file, own, variables)
+    return _combined_once(file, own)
+
+
+def _combined(file: _File, own: Iterable[tuple[str, str]], variables: Mapping[str, str]) -> Settings:
+    """Return the settings of a file, and of our own variables."""
+    values, origins = {**file.values}, {**file.origins}
+    for variable, text in own:
+        key = variable.removeprefix(_PREFIX).lower()
         values[key] = [word.strip() for word in text.split(",") if word.strip()] if key in _SEVERAL else text
         origins[key] = f"the environment variable {variable}"
     if _RULES in values:
@@ -274,6 +283,11 @@ def load_settings(
         if key in Settings.model_fields:
             raise ConfigurationError(f"{where}: {_problem(first['msg'])}") from None
         raise ConfigurationError(f"{where}: there's no setting {key!r}{_nearest(key)}") from None
+
+
+@functools.lru_cache(maxsize=8)
+def _combined_once(file: _File, own: tuple[tuple[str, str], ...]) -> Settings:
+    return _combined(file, own, {})
 
 
 def _problem(said: str) -> str:
@@ -296,46 +310,61 @@ def given_cassette_dir(start: Path, otherwise: Path) -> str | None:
     """
     if (given := os.environ.get(f"{_PREFIX}CASSETTE_DIR")) is not None:
         return given
-    values, origins = _from_pyproject(start)
-    if not origins:
-        values, origins = _from_pyproject(otherwise)
-    return values["cassette_dir"] if "cassette_dir" in origins else None
+    file = _file_around(start)
+    if not file.origins:
+        file = _file_around(otherwise)
+    return file.values["cassette_dir"] if "cassette_dir" in file.origins else None
 
 
-def _from_pyproject(start: Path) -> tuple[dict[str, Any], dict[str, str]]:
+class _File:
+    """The settings in a file. It's equal to itself alone, so that what follows from it is found again.
+
+    Args:
+        values: The settings.
+        origins: Where each is from.
+    """
+
+    def __init__(self, values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
+        self.values = values
+        self.origins = origins
+
+
+_NO_FILE = _File({}, {})
+
+
+def _file_around(start: Path) -> _File:
     folder, below = os.path.realpath(start), ""
     while folder != below:  # in text: this is done for each session, up to the root of the disk
         path = os.path.join(folder, "pyproject.toml")  # noqa: PTH118 - as above
         if os.path.isfile(path):  # noqa: PTH113 - as above
             try:
-                table = _table(Path(path).read_text(encoding="utf-8"))
+                file = _file_of(Path(path).read_text(encoding="utf-8"), folder, path)
             except ValueError as error:  # the base of the errors of TOML and of UTF-8
                 raise ConfigurationError(f"{path}: not valid TOML: {error}") from None
-            if table is not None:  # a package of a workspace has none: the settings are those of the whole
-                return _of_table(table, folder, path)
+            if file is not None:  # a package of a workspace has no table: the settings are those of the whole
+                return file
         folder, below = os.path.dirname(folder), folder  # noqa: PTH120 - as above
-    return {}, {}
+    return _NO_FILE
 
 
-def _of_table(table: Mapping[str, Any], folder: str, path: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values of our table in a file of a folder, and where each is from."""
+@functools.lru_cache(maxsize=8)
+def _file_of(text: str, folder: str, path: str) -> _File | None:
+    """Return the settings of a `pyproject.toml`. Cached: parsing would be the longest part of opening a session."""
+    import tomllib
+
+    table: dict[str, Any] | None = tomllib.loads(text).get("tool", {}).get("agenttape")
+    if table is None:
+        return None
     if secret := _ENVIRONMENT_ONLY & table.keys():
         raise ConfigurationError(f"{path}: {', '.join(secret)} belongs in the environment, not in a file")
     values = {"cassette_dir": Settings.model_fields["cassette_dir"].default, **table}
     origins = {key: f"{path}: [tool.agenttape] {key}" for key in table}
-    return {key: _from(Path(folder), value) if key in _PATHS else value for key, value in values.items()}, origins
+    return _File(
+        {key: _from(Path(folder), value) if key in _PATHS else value for key, value in values.items()}, origins
+    )
 
 
 def _from(folder: Path, value: Any) -> Any:
     """Return a path that a file in this folder names. What is no path is refused later."""
     is_path = isinstance(value, str) and "://" not in value and value != STDERR
     return str(folder / value) if is_path else value
-
-
-@functools.lru_cache(maxsize=8)
-def _table(text: str) -> Mapping[str, Any] | None:
-    """Return our table of a `pyproject.toml`. Cached: parsing would be the longest part of opening a session."""
-    import tomllib
-
-    table: dict[str, Any] | None = tomllib.loads(text).get("tool", {}).get("agenttape")
-    return table

@@ -32,7 +32,7 @@ def named(name: str, begun: Iterable[Path] = ()) -> Path | None:
     Raises:
         UsageError: If several have it.
     """
-    configured = cassette_path(name, shown_path(load_settings().cassette_dir))
+    configured = cassette_path(name, load_settings().cassette_dir)
     if isinstance(configured, Path) and configured.is_file():
         return configured
     found = dict.fromkeys(path for path in begun if _is_called(path, name))

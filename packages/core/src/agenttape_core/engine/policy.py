@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal
 
 from agenttape_core.engine.mode import Mode
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.locks import cached_property
 from agenttape_core.matching import NO_CALLS, STRICT, WAYS, Candidate, MatchOn, OnRepeat, Selector
 from agenttape_core.schema import PURE_KINDS
 
@@ -21,8 +21,9 @@ _REPLAYED_WHOLE = frozenset({"call"})
 """The kinds that are replayed whole unless `step_into` names them: you marked the function, so its code doesn't run."""
 
 
-class _Facts(NamedTuple):
-    """The permissions of one session.
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """The permissions of one session, and what follows from them: computed once, as every call asks for it.
 
     Args:
         mode: The mode it was opened in.
@@ -55,44 +56,35 @@ class _Facts(NamedTuple):
     """The kinds that are executed for want of a recording, also in a replay: the calls beside those that another model
     is tried on."""
 
+    replaces: bool = field(init=False)
+    """True if what is executed takes the place of the whole old cassette."""
+    records: bool = field(init=False)
+    """True if calls without a recording may be executed."""
+    adds: bool = field(init=False)
+    """True if the run is added to those that are recorded: none of these goes."""
+    updates: bool = field(init=False)
+    """True if the run takes the place of the recorded one, of which it keeps what it is still asked for."""
+    offline: bool = field(init=False)
+    """True if nothing at all may be executed."""
+    serves: bool = field(init=False)
+    """True if anything may be served."""
+    runs_idempotent: bool = field(init=False)
+    """True if boundaries that say that they may be called again are executed for want of a recording."""
 
-class Policy(_Facts):
-    """The permissions of one session, and what follows from them: computed once, as every call asks for it."""
-
-    @cached_property
-    def replaces(self) -> bool:
-        """True if what is executed takes the place of the whole old cassette."""
-        return self.mode is Mode.RECORD or (self.mode in {Mode.ONCE, Mode.UPDATE} and not self.recorded)
-
-    @cached_property
-    def records(self) -> bool:
-        """True if calls without a recording may be executed."""
-        return self.replaces or self.mode in {Mode.ADD, Mode.UPDATE}
-
-    @cached_property
-    def adds(self) -> bool:
-        """True if the run is added to those that are recorded: none of these goes."""
-        return self.mode is Mode.ADD or (self.mode is Mode.UPDATE and self.recorded and self.is_shared)
-
-    @cached_property
-    def updates(self) -> bool:
-        """True if the run takes the place of the recorded one, of which it keeps what it is still asked for."""
-        return self.mode is Mode.UPDATE and self.recorded and not self.is_shared
-
-    @cached_property
-    def offline(self) -> bool:
-        """True if nothing at all may be executed."""
-        return not self.records and not self.live and not self.unrecorded
-
-    @cached_property
-    def serves(self) -> bool:
-        """True if anything may be served."""
-        return not self.replaces or (self.recorded and bool(self.replay_only))
-
-    @cached_property
-    def runs_idempotent(self) -> bool:
-        """True if boundaries that say that they may be called again are executed for want of a recording."""
-        return IDEMPOTENT in self.live
+    def __post_init__(self) -> None:
+        """Compute what follows."""
+        mode, recorded = self.mode, self.recorded
+        replaces = mode is Mode.RECORD or (mode in {Mode.ONCE, Mode.UPDATE} and not recorded)
+        records = replaces or mode in {Mode.ADD, Mode.UPDATE}
+        vars(self).update(
+            replaces=replaces,
+            records=records,
+            adds=mode is Mode.ADD or (mode is Mode.UPDATE and recorded and self.is_shared),
+            updates=mode is Mode.UPDATE and recorded and not self.is_shared,
+            offline=not records and not self.live and not self.unrecorded,
+            serves=not replaces or (recorded and bool(self.replay_only)),
+            runs_idempotent=IDEMPOTENT in self.live,
+        )
 
     def may_serve(self, kind: str, name: str, address: str = "") -> bool:
         """True if a recording would be served if there is one; else there is no need to look for it."""

@@ -100,6 +100,8 @@ def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # no
                 found[key] = rest
             elif rest[0] == '"' and "\\" not in rest and _match_quoted(rest):
                 found[key] = rest[1:-1]
+            elif rest in _WORDS:
+                found[key] = _WORDS[rest]
             else:
                 found[key] = _scalar(rest)
             at += 1
@@ -134,6 +136,8 @@ def _sequence(lines: list[str], at: int, column: int, text: str) -> Parsed:
             if column + 2 >= len(_PADS):
                 raise NotCanonical
             item, at = (_sequence if rest[:2] == "- " else _mapping)(lines, at, column + 2, rest)
+        elif rest.isidentifier() and rest[0] in _LETTERS and rest not in _WORDS:  # as most items are
+            item, at = rest, at + 1
         else:
             item, at = _scalar(rest), at + 1
         found.append(item)
@@ -156,7 +160,7 @@ def _scalar(text: str) -> Any:
     elif first in "[{":
         return _flow(text)
     elif _match_number(text):
-        return _number(text)
+        return _number(text) if "." in text or "e" in text else int(text)
     raise NotCanonical
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from agenttape_core.engine import Mode, Policy
@@ -47,5 +48,5 @@ def departed(policy: Policy, beyond: Beyond, rows: Sequence[IndexRow]) -> Policy
     if beyond == "stop":
         return policy
     if beyond == "address":
-        return policy if "address" in policy.match_on else policy._replace(match_on=(*policy.match_on, "address"))
-    return policy._replace(mode=Mode.ADD, executable=Selector(beyond, rows, option="beyond"))
+        return policy if "address" in policy.match_on else replace(policy, match_on=(*policy.match_on, "address"))
+    return replace(policy, mode=Mode.ADD, executable=Selector(beyond, rows, option="beyond"))

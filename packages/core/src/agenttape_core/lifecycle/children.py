@@ -13,8 +13,8 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +52,15 @@ def _begin(options: bytes, failures: tuple[str, int]) -> None:
         FailuresOfChildren(*failures).refuse(error)
 
 
-@contextmanager
-def inherited(opened: Opened) -> Iterator[None]:
+def inherited(opened: Opened) -> AbstractContextManager[None]:
     """Hand a replay down to the processes that `multiprocessing` starts anew from it, while inside.
 
     Not where processes may be started at will: they are the user's business then, or have sessions of their own.
     """
     if SUBPROCESS in opened.prepared.hosts_of_program:
-        yield
-        return
+        return nullcontext()
     opened.session.extend(_OPENED, opened)
-    del opened  # this may last for as long as something holds the session
-    with _preparing:
-        yield
+    return _preparing
 
 
 def _not_opened(_: Any) -> Opened | None:

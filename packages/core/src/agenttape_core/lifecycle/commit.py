@@ -47,7 +47,7 @@ def settle(opened: Opened, failed: BaseException | None) -> None:
         CassetteWriteError: If the file cannot be written; a note says where the recording is kept.
     """
     journal = opened.journal
-    if journal is None:
+    if journal is None:  # one that only replays
         return
     try:
         _settle(opened, journal, failed)

@@ -13,7 +13,7 @@ from threading import local
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError
 from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.locks import RLock
-from agenttape_core.on_demand import load_late
+from agenttape_core.on_demand import WAITING, load_late
 
 GROUP = "agenttape.integrations"
 SERVER_GROUP = "agenttape.tool_servers"
@@ -69,9 +69,6 @@ class Integrations:
         for module in [module for module in self._waiting if module in modules]:
             if _is_imported(module):
                 self._imported(module)
-        self._watch()
-
-    def _watch(self) -> None:
         if self._waiting and self._finder not in sys.meta_path:
             sys.meta_path.insert(0, self._finder)
 
@@ -163,7 +160,7 @@ def _loaded(point: EntryPoint) -> Callable[[], AbstractContextManager[None]]:
         connecting: Callable[[], AbstractContextManager[None]] = point.load()
     finally:
         _loading.is_under_way = is_inside
-    if not is_inside:
+    if WAITING and not is_inside:
         load_late()
     return connecting
 

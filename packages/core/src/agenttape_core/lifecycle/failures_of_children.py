@@ -6,6 +6,7 @@ So does what they have to say of their order and of what they draw come to the r
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -25,6 +26,9 @@ from agenttape_core.errors import (
 )
 from agenttape_core.session import Session, Slot
 
+_UNKNOWN = os.urandom(8).hex()
+"""A word that no other user can guess."""
+_numbers = itertools.count(1)
 _NOT_BEGUN = ".not_begun.json"
 _WRONG = 2
 """The exit code of a process that was not run."""
@@ -39,8 +43,8 @@ class FailuresOfChildren:
     """
 
     def __init__(self, folder: str = "", parent: int = 0) -> None:
-        self.folder = folder or str(Path(tempfile.gettempdir(), f"agenttape-{os.urandom(8).hex()}"))
         self.parent = parent or os.getpid()
+        self.folder = folder or f"{tempfile.gettempdir()}/agenttape-{_UNKNOWN}-{self.parent}-{next(_numbers)}"
         self.has_interrupted = False
         """True if the parent's main thread was interrupted, as it would wait for ever for a process that has ended."""
 

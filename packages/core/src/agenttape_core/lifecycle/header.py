@@ -53,7 +53,7 @@ def redactor_for(
         ConfigurationError: If the cassette was recorded with a key or rules that are not given now.
     """
     own = tuple(redact) if isinstance(redact, list | tuple) else ()
-    if not isinstance(redact, bool | list | tuple) or not all(isinstance(rule, Rule) for rule in own):
+    if not isinstance(redact, bool | list | tuple) or (own and not all(isinstance(rule, Rule) for rule in own)):
         raise ConfigurationError(f"redact={redact!r}: expected True, False or a list of agenttape_core.Rule")
     named = {rule.name for rule in own}
     off: Sequence[str] = settings.redaction_off
@@ -74,10 +74,16 @@ def redactor_for(
                 "  set AGENTTAPE_REDACTION_KEY to the key it was recorded with"
             )
         key = prior.redaction.key or key
-        off = _off_as(path, prior, off, writes=writes)
+        if prior.redaction.off or off:
+            off = _off_as(path, prior, off, writes=writes)
     forms = prior is None or prior.redaction.forms
     return Redactor(
-        key or new_key(), rules=rules, enabled=redact is not False, places=places or Places({}), off=off, forms=forms
+        key or new_key(),
+        rules=rules,
+        enabled=redact is not False,
+        places=places if places is not None else {},
+        off=off,
+        forms=forms,
     )
 
 

@@ -49,15 +49,18 @@ def judged(opened: Opened) -> Judgement:
         unlanded = unlanded_error(opened.session, opened.prepared.changes, opened.prepared.shown)
         if unlanded is not None:
             return Judgement(unlanded)
-    unused, wanted = _unused(opened), opened.prepared.settings.judges_unused
-    if unused is not None and wanted == "fail":
-        return Judgement(unused)
     warnings: list[Warning] = list(opened.session.warnings.values())
-    if unused is not None and wanted == "warn":
-        warnings.append(UnusedInteractionsWarning(str(unused)))
-    if outside := _outside(opened):
-        warnings.append(UnrecordedConnectionWarning(outside))
-    if unmatched := opened.session.extension(NAMES).unmatched():
+    if opened.session.report.unused and (unused := _unused(opened)) is not None:
+        wanted = opened.prepared.settings.judges_unused
+        if wanted == "fail":
+            return Judgement(unused)
+        if wanted == "warn":
+            warnings.append(UnusedInteractionsWarning(str(unused)))
+    if outside := opened.session.report.outside:
+        warnings.append(UnrecordedConnectionWarning(_outside(opened, outside)))
+    policy = opened.session.policy
+    is_named = policy.live or policy.replay_only or policy.step_into
+    if is_named and (unmatched := opened.session.extension(NAMES).unmatched()):
         names = ", ".join(unmatched)
         where = f"{opened.prepared.shown}: live, replay_only or step_into names {names}"
         warnings.append(UnmatchedNameWarning(f"{where}, but the run asked for no boundary of that name"))
@@ -86,11 +89,8 @@ def _drifted(opened: Opened, drift: Sequence[str]) -> UnrecordedCallsError:
 _SHOWN = 10
 
 
-def _outside(opened: Opened) -> str:
-    """Return the message about connections that no boundary covers; empty if there are none."""
-    lines = list(opened.session.report.outside)
-    if not lines:
-        return ""
+def _outside(opened: Opened, lines: Sequence[str]) -> str:
+    """Return the message about connections that no boundary covers."""
     more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     remedies = ["make the function around it a boundary (@boundary), or tape the object that is called there"]
     if not opened.session.http:

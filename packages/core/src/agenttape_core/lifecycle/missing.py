@@ -59,7 +59,7 @@ def missing_integration(opened: Opened) -> MissingIntegrationError | None:
     """
     session, request = opened.session, opened.prepared.request
     report = session.report
-    if not session.policy.records or report.recorded or report.replayed or report.stepped_into:
+    if report.recorded or report.replayed or report.stepped_into:
         return None
     if not (request.auto and request.is_current) or not (missing := missing_packages()):
         return None

@@ -75,8 +75,8 @@ class CassetteInUse:
         if derivation is not None and derivation.is_begun:
             self.depart()
         if not self._opened.prepared.request.is_of_process:  # the command reports what ends there
-            watch_end(self.session)
-        return self.session
+            watch_end(self._opened.session)
+        return self._opened.session
 
     @property
     def changes(self) -> Mapping[int, Placed]:
@@ -94,18 +94,19 @@ class CassetteInUse:
 
     def leave(self) -> None:
         """End the session: what surrounds it is taken down, and nothing more is served or executed."""
-        reported(self.session)
+        session = self._opened.session
+        reported(session)
         try:
             self._surroundings.close()
         except Exception as problem:  # noqa: BLE001 - raised by `judge`, once the journal is settled
             self._problem = problem
-        runs.find_unused(self.session)
+        runs.find_unused(session)
         if (test := this_test()) is not None:
-            test.reports.append(self.session.report)
+            test.reports.append(session.report)
             if test.sessions is not None:
-                test.sessions.append(self.session)
+                test.sessions.append(session)
         for watcher in tuple(_watchers):
-            watcher(self.session)
+            watcher(session)
 
     def settle(self, error: BaseException | None) -> None:
         """Write what was recorded, or put it aside where the run failed.
@@ -113,14 +114,18 @@ class CassetteInUse:
         Args:
             error: What the block raised, if it did.
         """
-        if error is None and self.failure is None and not self._opened.prepared.request.leaves_empty:
-            self._problem = missing_integration(self._opened)  # of a command, all processes together are judged
-        failures = (error, self.session.failure, self._problem)
-        try:
-            settle(self._opened, next((failed for failed in failures if failed is not None), None))
-        except Exception as problem:  # noqa: BLE001 - raised by `judge`, which knows what it must not replace
-            self._problem = problem
-        self._opened.tell_end("failed" if error is not None or self.failure is not None else "ended")
+        session, prepared = self._opened.session, self._opened.prepared
+        failed = error or session.latch.error or self._problem
+        if failed is None and session.policy.records and not prepared.request.leaves_empty:
+            # Of a command, all processes are judged together.
+            failed = self._problem = missing_integration(self._opened)
+        if self._opened.journal is not None:
+            try:
+                settle(self._opened, failed)
+            except Exception as problem:  # noqa: BLE001 - raised by `judge`, which knows what it must not replace
+                failed = self._problem = problem
+        if session.events is not None:
+            self._opened.tell_end("failed" if failed is not None else "ended")
 
     def abandon(self) -> None:
         """End without touching the cassette, and forget what was recorded."""
@@ -136,7 +141,7 @@ class CassetteInUse:
         Args:
             error: What the block raised, if it did.
         """
-        failure: BaseException | None = self.failure
+        failure: BaseException | None = self._opened.session.latch.error or self._problem
         try:
             self._judge(error)
         except BaseException as raised:
@@ -147,7 +152,7 @@ class CassetteInUse:
                 tell_failed(self.session.path, self.session, failure)
 
     def _judge(self, error: BaseException | None) -> None:
-        halt = halt_in(error)
+        halt = halt_in(error) if error is not None else None
         if halt is not None and halt is not error:
             raise self.session.failure or halt from error
         if isinstance(error, Exception) and self.session.is_replay:
@@ -155,12 +160,12 @@ class CassetteInUse:
             if note is not None:
                 error.add_note(f"AgentTape: {note}")
             note_missing_key(error)
-        failed = [failure for failure in (self.session.failure, self._problem) if not _is_same(failure, error)]
+        failures = [failure for failure in (self._opened.session.latch.error, self._problem) if failure is not None]
+        failed = [failure for failure in failures if not _is_same(failure, error)]
         for failure in failed:
-            if failure is not None and (error is None or not _fails_the_program(error)):
+            if error is None or not _fails_the_program(error):
                 raise failure from error if error is not None else failure.__cause__
-            if error is not None:
-                error.add_note(f"AgentTape: {failure}")
+            error.add_note(f"AgentTape: {failure}")
         if failed or error is not None:
             return
         judgement = judged(self._opened)
@@ -170,9 +175,9 @@ class CassetteInUse:
             warnings.warn(warning, stacklevel=4)  # the line of the block that ends
 
 
-def _is_same(failure: BaseException | None, error: BaseException | None) -> bool:
-    """Return whether there is no failure besides an error, which may be a copy of it from another process."""
-    if failure is None or failure is error:
+def _is_same(failure: BaseException, error: BaseException | None) -> bool:
+    """Return whether a failure is an error, which may be a copy of it from another process."""
+    if failure is error:
         return True
     return isinstance(failure, AgentTapeHalt) and type(failure) is type(error) and str(failure) == str(error)
 

@@ -25,7 +25,7 @@ from agenttape_core.lifecycle.shape_only import refuse_shape
 from agenttape_core.lifecycle.start_session import Opened, start
 from agenttape_core.lifecycle.variation import variation_for
 from agenttape_core.matching import NO_CALLS, Key, Selector, refuse_unselected
-from agenttape_core.on_demand import load_late
+from agenttape_core.on_demand import WAITING, load_late
 from agenttape_core.schema import KINDS, MODEL_KINDS, PURE_KINDS, IndexRow
 from agenttape_core.settings import Settings
 from agenttape_core.storage import (
@@ -61,12 +61,14 @@ def open_session(request: SessionRequest) -> Opened:
 
 def prepare(request: SessionRequest) -> Prepared:
     """Read the settings and the cassette, and decide all that follows from them. Raises as `open_session` does."""
-    load_late()
+    if WAITING:
+        load_late()
     request = _as_test_replays(request)
     project = request.project or this_project()
     settings = _settings(project, request)
     path = _path(project, request, settings)
-    mode = request.mode or _unforced(project, request, path) or parse_mode(settings.mode)
+    forced = project.forced_mode(path) if "mode" not in request.options else None
+    mode = request.mode or forced or parse_mode(settings.mode)
     cassette, is_broken = _recorded(request, path, mode)
     candidates = None
     if request.candidate is not None and request.changes:
@@ -83,9 +85,11 @@ def prepare(request: SessionRequest) -> Prepared:
     policy = Policy(
         mode,
         recorded=cassette is not None,
-        live=_selector("live", settings.live, cassette),
-        replay_only=_selector("replay_only", settings.replay_only, cassette),
-        step_into=_selector("step_into", settings.step_into, cassette) if request.is_current else None,
+        live=_selector("live", settings.live, cassette) if settings.live else NO_CALLS,
+        replay_only=_selector("replay_only", settings.replay_only, cassette) if settings.replay_only else NO_CALLS,
+        step_into=(_selector("step_into", settings.step_into, cassette) if settings.step_into else NO_CALLS)
+        if request.is_current
+        else None,
         on_repeat=settings.on_repeat,
         match_on=settings.match_on,
         on_miss=settings.on_miss,
@@ -116,7 +120,7 @@ def prepare(request: SessionRequest) -> Prepared:
 
 
 def _selector(option: str, keys: Sequence[Key], cassette: Cassette | None) -> Selector:
-    return Selector(keys, cassette.entries if cassette is not None else (), option=option) if keys else NO_CALLS
+    return Selector(keys, cassette.entries if cassette is not None else (), option=option)
 
 
 def refuse_misspelled(
@@ -134,8 +138,8 @@ def refuse_misspelled(
         ConfigurationError: If there's such a selector.
     """
     for name in names:
-        given = [key for key in options.get(name) or () if key not in KINDS and key != IDEMPOTENT]
-        refuse_unselected(given, rows, name, path)
+        if given := [key for key in options.get(name) or () if key not in KINDS and key != IDEMPOTENT]:
+            refuse_unselected(given, rows, name, path)
 
 
 def _settings(project: Project, request: SessionRequest) -> Settings:
@@ -145,7 +149,10 @@ def _settings(project: Project, request: SessionRequest) -> Settings:
         given = {"review": test.leaves_pending or None, "pace": None if project.replays_only else test.pace}
         if "on_unused" not in request.options and test.is_part():
             given["on_unused"] = "ignore"  # the tests that do not run here may ask for it
-        settings = settings.chosen({name: value for name, value in given.items() if value is not None})
+        if given := {name: value for name, value in given.items() if value is not None}:
+            settings = settings.chosen(given)
+    if not request.added:
+        return settings
     return settings.chosen({name: (*(getattr(settings, name) or ()), *more) for name, more in request.added.items()})
 
 
@@ -155,11 +162,6 @@ def _path(project: Project, request: SessionRequest, settings: Settings) -> Loca
         # What was just recorded is what a proof replays, wherever it is.
         return test.pending.get(path, path) if project.replays_only and (test := this_test()) is not None else path
     return project.written(request.cassette, settings.cassette_dir)
-
-
-def _unforced(project: Project, request: SessionRequest, path: Location) -> Mode | None:
-    """Return the mode that a command line gives, where the session was given none."""
-    return project.forced_mode(path) if "mode" not in request.options else None
 
 
 def _as_test_replays(request: SessionRequest) -> SessionRequest:

@@ -33,6 +33,13 @@ def places_of_run(given: Mapping[str, str], prior: Header | None) -> Places:
         working = ""
     home = os.path.expanduser("~")  # noqa: PTH111
     project = _project_root(str(test.folder) if test is not None else working)
+    return _places_among(tuple(found.items()), project, working, home)
+
+
+@lru_cache(maxsize=64)
+def _places_among(given: tuple[tuple[str, str], ...], project: str, working: str, home: str) -> Places:
+    """Return places that are given, and those folders that say something besides. The same in most sessions."""
+    found = dict(given)
     if project != home:
         _add(found, PROJECT, project)
     if not _is_below(working, found.values()):

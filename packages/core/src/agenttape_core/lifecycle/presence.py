@@ -12,7 +12,7 @@ from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
 from agenttape_core.scheduling import SCOPES, UNREAD, Collections, Membership, collections
 from agenttape_core.schema import GAP
-from agenttape_core.session import IN_THREADS, RUNNING, LateCalls, Session, Slot, runs
+from agenttape_core.session import LateCalls, Session, Slot, runs
 
 
 class Aftermath:
@@ -64,7 +64,8 @@ class Presence:
         self._branch = None if is_observed else new_branch()
         enter_branch(self._branch)
         self._membership, self._collections = SCOPES.enter(session), collections()
-        session.first_input.entered()
+        if session.policy.records:
+            session.first_input.entered()
         session.scheduler.enter()
         return ref(self._membership)
 
@@ -104,11 +105,11 @@ class Presence:
         for close in list(session.unfinished):
             with suppress(AgentTapeError):  # latched where it was raised
                 close()
-        in_threads = session.extension(IN_THREADS)
-        for call in list(in_threads):
+        for call in list(session.in_threads):
             if call.is_real and call.is_abandoned:  # its thread goes on, and nobody waits for it
                 call.cancelled()
-        _end_what_is_left(session)
+        if session.running:
+            _end_what_is_left(session)
         end(session)
         membership, self._membership = self._membership, None
         if session.is_replay:
@@ -132,7 +133,7 @@ def end(session: Session) -> None:
 
 def _end_what_is_left(session: Session) -> None:
     """Record calls that event loops still await as not ended, and name those too that threads are in."""
-    for call in reversed(session.extension(RUNNING)[:]):
+    for call in reversed(session.running[:]):
         if not call.is_left:
             continue
         what, remedy = "misses it", "join its thread inside the block to record it"

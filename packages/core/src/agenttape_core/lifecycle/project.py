@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.engine import Mode
-from agenttape_core.errors import shown_path
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import Location, cassette_path
@@ -47,7 +46,8 @@ class Project(NamedTuple):
             ConfigurationError: If a setting or an option is not valid.
         """
         forced = {**_REPLAY, "live": self.live} if self.replays_only else {}
-        return self._around().chosen({**(options or {}), **forced})
+        chosen = {**(options or {}), **forced}
+        return self._around().chosen(chosen) if chosen else self._around()
 
     def forced_mode(self, path: Location) -> Mode | None:
         """Return the mode that a command line gives to a cassette whose session was given none, if it gives one."""
@@ -60,8 +60,7 @@ class Project(NamedTuple):
         Raises:
             ConfigurationError: If it names no file.
         """
-        folder = shown_path(cassette_dir) if self.folder is None else cassette_dir
-        return cassette_path(name_or_path, folder, self.folder)
+        return cassette_path(name_or_path, cassette_dir, self.folder)
 
     def written(self, name_or_path: str | Path, cassette_dir: str) -> Location:
         """Return the file of a cassette that is written and not read: where the program works.
@@ -74,7 +73,7 @@ class Project(NamedTuple):
         if self.folder is not None and Path(cassette_dir).is_absolute():
             common = os.path.commonpath([self.folder, cassette_dir])
             cassette_dir = os.path.relpath(cassette_dir, common)
-        return cassette_path(name_or_path, shown_path(cassette_dir))
+        return cassette_path(name_or_path, cassette_dir)
 
     def _around(self) -> Settings:
         test = this_test()

@@ -26,13 +26,13 @@ from agenttape_core.lifecycle.presence import PRESENCE
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.scheduling import REMEMBERED_THREADS, SCOPES, UNREAD
 from agenttape_core.session import (
+    REMEMBERING_POOLS,
     Session,
     context_session,
     executing_of,
     frozen_of_bare_thread,
     owning_session,
     recording_acts,
-    remembering_pools,
 )
 
 
@@ -61,7 +61,8 @@ class Surroundings:
 
     def _enter(self) -> None:
         session, around, lasting = self._opened.session, self._around, self._lasting
-        _release()
+        if _ended:
+            _release()
         if session.frozen is not None:
             session.frozen.begin()
             if self._opened.prepared.request.is_of_process:
@@ -69,15 +70,17 @@ class Surroundings:
             around.callback(session.frozen.end)
             around.enter_context(freezing(_frozen_here, self._opened.prepared.header.freeze.kinds))
         around.callback(self._end)
-        for connected in (integrations, http_clients) if session.http else (integrations,):
+        taped = (integrations, http_clients) if session.setup.tapes_http is not None else (integrations,)
+        for connected in taped:
             connected.connect()
             lasting.callback(connected.disconnect)
         lasting.enter_context(REMEMBERED_THREADS)
-        lasting.enter_context(remembering_pools())
+        lasting.enter_context(REMEMBERING_POOLS)
         lasting.enter_context(session.scheduler.following())
         lasting.enter_context(carrying_halts)
-        self._membership = session.extension(PRESENCE).enter()
-        around.callback(session.extension(PRESENCE).leave)
+        presence = session.extension(PRESENCE)
+        self._membership = presence.enter()
+        around.callback(presence.leave)
         if session.is_replay:
             failures = session.extension(FAILURES)
             watch_draws(session, is_new=False)
@@ -119,7 +122,7 @@ class Surroundings:
     def _record_acts(self) -> None:
         if not self._opened.session.watches_acts:
             settings = self._opened.prepared.settings
-            as_replayed = Guard(name="", allow_hosts=settings.hosts, besides=_traced(self._opened))
+            as_replayed = Guard(name="", allow_hosts=settings.hosts, besides=tracer_hosts() if settings.traces else ())
             self._around.enter_context(recording_acts(self._opened.session, as_replayed))
 
     def close(self) -> None:
@@ -162,7 +165,7 @@ def _guard(opened: Opened) -> Guard:
     return Guard(
         name=str(opened.prepared.shown),
         allow_hosts=settings.hosts,
-        besides=_traced(opened),
+        besides=tracers if settings.traces else (),
         on_block=blocked,
         background=tracers,
         in_background=lambda: context_session() is None,
@@ -170,11 +173,6 @@ def _guard(opened: Opened) -> Guard:
         has_live=opened.prepared.has_live,
         owns_caller=lambda: not is_of_process and owning_session() is weak(),
     )
-
-
-def _traced(opened: Opened) -> frozenset[str]:
-    """Return the hosts of tracers that a replay may report to."""
-    return tracer_hosts() if opened.prepared.settings.traces else frozenset()
 
 
 def _is_of_another(weak: weakref.ref[Session]) -> bool:

@@ -23,7 +23,7 @@ from agenttape_core.lifecycle.request import unchanged
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.shape_only import WithoutContent
 from agenttape_core.lifecycle.sinks import sink_of
-from agenttape_core.matching import Ignored, Position
+from agenttape_core.matching import NOTHING, Ignored, Position
 from agenttape_core.scheduling import Choices, Order, Scheduler, Times
 from agenttape_core.schema import GAP
 from agenttape_core.session import (
@@ -163,7 +163,7 @@ def _derived(prepared: Prepared) -> Location:
 def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: Events | None) -> Session:
     request, settings, policy, header = prepared.request, prepared.settings, prepared.policy, prepared.header
     derivation, recorded = request.derivation, prepared.cassette is not None
-    ignored = Ignored.of(header.ignore)
+    ignored = Ignored.of(header.ignore) if header.ignore else NOTHING
     root = Position()
     run_id = run_id or settings.run_id or token_hex(16)
     source = _source(prepared, ignored)
@@ -263,7 +263,10 @@ def _source(prepared: Prepared, ignored: Ignored) -> Source:
         return EMPTY
     added = [one.interaction for one in prepared.left_over]
     recorded = Extended(prepared.cassette, added) if added else prepared.cassette
-    source = compared_by(recorded, Ignored.of(prepared.cassette.preface.ignore), ignored)
+    ignore = prepared.cassette.preface.ignore
+    source: Source = recorded
+    if ignore != prepared.header.ignore:
+        source = compared_by(recorded, Ignored.of(ignore), ignored)
     changes = {number: placed.change for number, placed in prepared.changes.items()}
     return Edited(source, changes) if changes else source
 
@@ -271,9 +274,12 @@ def _source(prepared: Prepared, ignored: Ignored) -> Source:
 def _frozen(prepared: Prepared) -> Frozen | None:
     """Return what is kept fixed for the session. A replay has it in any case: it skips the waits between attempts."""
     freeze, volatile, policy = prepared.header.freeze, prepared.header.volatile, prepared.policy
-    environment: dict[str, str | None] = prepared.redactor.with_places(freeze.environment)
     if not prepared.request.is_current or not (freeze.kinds or policy.offline):
         return None
+    environment = None
+    if "env" in freeze.kinds:
+        known: dict[str, str | None] = prepared.redactor.with_places(freeze.environment)
+        environment = Environment(known, learns=not policy.offline)
     process = prepared.request.process
     is_observed = not freeze.kinds and prepared.cassette is not None and prepared.cassette.has_step(GAP)
     return Frozen(
@@ -282,7 +288,7 @@ def _frozen(prepared: Prepared) -> Frozen | None:
         clock=volatile.clock if volatile.clock is not None else time.time(),
         scope=current_scope,
         scope_seen=scope_seen,
-        environment=Environment(environment, learns=not policy.offline),
+        environment=environment,
         skips_backoff=policy.offline,
         is_under_way=call_is_under_way,
         readings={} if policy.replaces else volatile.readings,

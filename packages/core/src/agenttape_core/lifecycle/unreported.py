@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, halt_in, shown_path
@@ -35,7 +36,7 @@ _last: list[_ExitsWithOne] = []
 
 def watch_end(session: Session) -> None:
     """Report a failure of a session if its process ends before `reported`."""
-    session.latch.on_first.append(functools.partial(_note, id(session), shown_path(session.path)))
+    session.latch.on_first.append(functools.partial(_note, id(session), session.path))
 
 
 def reported(session: Session) -> None:
@@ -48,8 +49,8 @@ def is_failure_status(status: object) -> bool:
     return bool(status & 0xFF) if isinstance(status, int) else status is not None
 
 
-def _note(key: object, cassette: object, failure: AgentTapeError | AgentTapeHalt) -> None:
-    _failures[key] = _Failure(os.getpid(), f"{cassette}: {failure}")
+def _note(key: object, cassette: Path | str, failure: AgentTapeError | AgentTapeHalt) -> None:
+    _failures[key] = _Failure(os.getpid(), f"{shown_path(cassette)}: {failure}")
     _watch_exits()
 
 

@@ -114,7 +114,7 @@ class CassetteBlock:
         return session
 
     def _end(self) -> CassetteInUse:
-        in_use = self.in_use
+        in_use = self._in_use or self.in_use  # which raises, if the block does not run
         self._in_use, self._is_begun = None, False
         return in_use
 
@@ -284,8 +284,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             events=events,
             remedy=remedy_for(caller() if mode is not None else None),
             candidate=candidate,
-            fakes=checked_fakes(fakes or {}),
-            derived_as=checked_target(to, mode),
+            fakes=checked_fakes(fakes) if fakes is not None else {},
+            derived_as=checked_target(to, mode) if to is not None else None,
         )
         super().__init__(vary.applied_to(request) if vary is not None else request)
 
@@ -298,9 +298,10 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         return await super().__aenter__()
 
     def _refuse_proof(self) -> None:
-        from agenttape_core.lifecycle.proof import refuse_block
+        if "check_replay" in self.request.options:
+            from agenttape_core.lifecycle.proof import refuse_block
 
-        refuse_block(self.request)
+            refuse_block(self.request)
 
     def __call__(self, function: FunctionT) -> FunctionT:
         """Decorate a function or coroutine function: each call of it is one use of the cassette."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import weakref
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -40,6 +40,10 @@ Order = tuple[Place, ...]
 """Sorts positions: a place for each level, the outermost first."""
 
 
+_CLAIMING = Lock()
+"""One lock for all branches, as it's held for a moment, and takes longer to make than all else of a branch."""
+
+
 class Branch:
     """One of several concurrent branches of a run, numbered in the order in which they were forked. Thread-safe.
 
@@ -49,7 +53,7 @@ class Branch:
         lent: Whether it is another branch of this rank over again, for a task that is awaited at once.
     """
 
-    __slots__ = ("_lock", "_loop", "_task", "lent", "rank")
+    __slots__ = ("_loop", "_task", "lent", "rank")
 
     def __init__(
         self, rank: tuple[int, ...] = (), task: asyncio.Task[Any] | None = None, *, lent: bool = False
@@ -58,7 +62,6 @@ class Branch:
         self.lent = lent
         self._task: weakref.ref[asyncio.Task[Any]] | None = weakref.ref(task) if task is not None else None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = Lock()
 
     @property
     def name(self) -> str:
@@ -75,7 +78,7 @@ class Branch:
 
     def claim(self, task: asyncio.Task[Any]) -> bool:
         """Let the task run in this branch, if no task does yet: it began outside any event loop, or was lent."""
-        with self._lock:
+        with _CLAIMING:
             owner = self._task() if self._task is not None else None
             loop = self._loop if owner is None else owner.get_loop()
             if self._task is not None and (loop is None or not loop.is_closed()):
@@ -95,14 +98,12 @@ def rank_name(rank: tuple[int, ...]) -> str:
 _branch: ContextVar[Branch | None] = ContextVar("agenttape_branch", default=None)
 
 
-def current_branch() -> Branch | None:
-    """Return the branch that this context runs in, if it belongs to a session."""
-    return _branch.get()
+# The methods themselves, as each session and each piece of work calls them several times.
+current_branch: Callable[[], Branch | None] = _branch.get
+"""Return the branch that this context runs in, if it belongs to a session."""
 
-
-def enter_branch(branch: Branch | None) -> None:
-    """Make the rest of this context run in the branch."""
-    _branch.set(branch)
+enter_branch: Callable[[Branch | None], object] = _branch.set
+"""Make the rest of this context run in the branch."""
 
 
 def new_branch() -> Branch:

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
-from agenttape_core.locks import Lock
 from agenttape_core.matching.canonical_text import canonical_bytes
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored, Paths, below, ignores, stripped
 from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID
@@ -137,7 +136,6 @@ class Canonicaliser:
         self._cache: OrderedDict[Hashable, Part] = OrderedDict()
         self._memories: dict[Hashable, OrderedDict[Hashable, Part]] = {}
         """Those of items with keys, by the name of their list and what is ignored there."""
-        self._lock = Lock()
 
     def request(
         self,
@@ -214,14 +212,13 @@ class Canonicaliser:
     ) -> list[Part]:
         """Make parts that were not seen, and remember them by their keys."""
         key_of_all = name.removesuffix("[]")
-        plain = self._plain_items(key_of_all, values) if len(values) > 1 else self._one_by_one(key_of_all, values)
+        plain = self._plain_items(key_of_all, values)
         made = [_digest(name, item, below, self._on_new) for item, below in zip(plain, paths, strict=True)]
-        with self._lock:
-            for key, part in zip(keys, made, strict=True):
-                if key is not None:
-                    memory[key] = part
-                    if len(memory) > _CACHED_PARTS:
-                        memory.popitem(last=False)
+        for key, part in zip(keys, made, strict=True):  # without a lock: Python does each of these steps as a whole
+            if key is not None:
+                memory[key] = part
+                if len(memory) > _CACHED_PARTS:
+                    memory.popitem(last=False)
         return made
 
     def _one_by_one(self, name: str, values: Sequence[Any]) -> list[Plain]:

@@ -142,11 +142,13 @@ class RecordingIndex:
         self._given_back: set[int] = set()
         self._repeats: dict[Hashable, int] = {}
         self._with_calls = {row.parent for row in self._rows.values()}
+        by_fingerprint = self._by_fingerprint.numbers
         for row in self._rows.values():
-            self._by_fingerprint.add(row.fingerprint, row.number)
+            by_fingerprint.setdefault(row.fingerprint, []).append(row.number)  # for each record: without a call
             if row.parent is not None:
                 self._parents[row.number] = row.parent
-        self.match_by(match_on)
+        if match_on != STRICT:
+            self.match_by(match_on)
 
     def also_match(self, matchers: Iterable[Matcher]) -> None:
         """Find recordings by more functions, after all that was chosen."""
@@ -324,7 +326,8 @@ class RecordingIndex:
         What a served tool once called is neither executed nor unused: it lies inside what was served. What a tool once
         called that was run through has to be asked for.
         """
-        return [number for number in numbers if not (self._was_used(number) or self._is_inside_used(number))]
+        left = [number for number in numbers if number not in self._used and number not in self._given_back]
+        return [number for number in left if not self._is_inside_used(number)] if self._parents else left
 
     def _was_used(self, number: int) -> bool:
         return number in self._used or number in self._given_back

@@ -217,7 +217,9 @@ def pytest_fixture_setup(
     from agenttape_core.pytest_plugin.wider_fixtures import setting_up
 
     try:
-        with setting_up(fixturedef, request.config):
+        if fixturedef.scope == "function":
+            return (yield)
+        with setting_up(request.config):
             return (yield)
     except BaseException as raised:
         errors = sys.modules.get("agenttape_core.errors")

@@ -53,14 +53,18 @@ def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
             "the fixture cassette_config: cassette_dir is known before fixtures run\n"
             "  give it to the marker, or set cassette_dir in [tool.agenttape] or AGENTTAPE_CASSETTE_DIR"
         )
-    options, marked = _known(dict(config), "the fixture cassette_config"), set[str]()
+    options, marked = dict(config), set[str]()
+    if options:
+        _refuse_unknown(options, "the fixture cassette_config")
     for _, marker in reversed(list(item.iter_markers_with_node("cassette"))):
         own = dict(marker.kwargs)
         if len(marker.args) > 1 or ("name" in own and marker.args):
             raise ConfigurationError(f"pytest.mark.cassette{marker.args}: expected at most one name, then options")
         name = own.pop("name", marker.args[0] if marker.args else None) or name
         own.pop("cassette_dir", None)
-        options.update(_known(own, "pytest.mark.cassette"))
+        if own:
+            _refuse_unknown(own, "pytest.mark.cassette")
+        options.update(own)
         marked |= own.keys()
     path = named_cassette(item.path, given_dir(item), name) if name is not None else own_cassette(item)
     return Chosen(path, name is not None, options, frozenset(marked))
@@ -132,13 +136,12 @@ def _from_folder(start: Path, folder: str | Path) -> Location:
     return start / where if isinstance(where, Path) else where
 
 
-def _known(options: dict[str, Any], where: str) -> dict[str, Any]:
+def _refuse_unknown(options: Mapping[str, Any], where: str) -> None:
     unknown = options.keys() - _OPTIONS - {"name"}
     if unknown:
         raise ConfigurationError(
             f"{where}: unknown option {', '.join(sorted(unknown))}; options are {', '.join(sorted(_OPTIONS))}"
         )
-    return options
 
 
 def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
@@ -159,20 +162,19 @@ def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
         return Mode.RECORD
     if again == "changed":
         return Mode.REPLAY if option.cassette_plans else Mode.UPDATE
-    if again == "stale" and too_old(path, option.cassette_max_age) is not None:
+    limit = option.cassette_max_age
+    if again == "stale" and limit is not None and too_old(path, limit) is not None:
         return Mode.RECORD
     return parse_mode(mode) if mode is not None else None
 
 
-def too_old(path: Location | str, limit: str | None) -> timedelta | None:
+def too_old(path: Location | str, limit: str) -> timedelta | None:
     """Return the age of a cassette that is older than it may be.
 
     Args:
         path: The cassette, or its URL.
-        limit: The age that it may have, such as `90d`; `None` if it may have any.
+        limit: The age that it may have, such as `90d`.
     """
-    if limit is None:
-        return None
     allowed = parse_age(limit)
     try:
         age = age_of(open_cassette(path).preface.volatile.created)

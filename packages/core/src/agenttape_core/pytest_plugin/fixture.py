@@ -226,17 +226,28 @@ class TestCassette:
         executed = [f"{crossed.kind} {crossed.name} at {crossed.address}" for crossed in self.report.recorded]
         assert not executed, self._differ("new calls", [], executed)
 
-    def end(self) -> None:
-        """Keep the facts that are known only while the session is open."""
-        if self.report.recorded:
+    def end(self, *, counts: bool) -> None:
+        """Keep the facts that are known only while the session is open.
+
+        Args:
+            counts: Whether anybody asks what the calls cost.
+        """
+        report, source = self.session.report, self.session.source
+        served = report.replayed
+        if report.recorded:
             self._happened = runs.happened(self.session)  # else it can be read from the cassette at any time
-        source, served = self.session.source, self.report.replayed
-        billed = [crossed.number for crossed in served if crossed.kind in MODELS]
-        counted = [number for number in billed if source.outcome(number).usage is not None]
-        self.served_by_models = list(map(source.interaction, counted))
-        self.uncounted = len(billed) - len(counted)
+        if counts:
+            billed = [crossed.number for crossed in served if crossed.kind in MODELS]
+            read = self.session.ledger.are_metered
+            counted = [
+                number
+                for number in billed
+                if (read[number] if number in read else source.outcome(number).usage is not None)
+            ]
+            self.served_by_models = list(map(source.interaction, counted))
+            self.uncounted = len(billed) - len(counted)
         timings = [self.session.recordings.timing_of(crossed.number) for crossed in served]
-        self.saved_seconds = sum(timing.duration_ms for timing in timings if timing is not None) / 1000
+        self.saved_seconds = sum([timing.duration_ms for timing in timings if timing is not None]) / 1000
 
     def write_golden(self) -> None:
         """Write the golden values of a test that has recorded and passed."""

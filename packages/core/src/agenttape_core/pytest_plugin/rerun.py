@@ -24,6 +24,8 @@ AGAIN: pytest.StashKey[bool] = pytest.StashKey()
 """Of a test: whether it is run again. The sessions that it opens besides its own only replay then."""
 _REPORTED: WeakSet[BaseException] = WeakSet()
 """The halts for which a test has failed: a session around it, of a fixture, raises them once more when it ends."""
+_NOTHING = pytest.Item.teardown
+"""The finalizer of most tests, modules and folders, which does nothing."""
 _OFTEN = 25
 """A dot is shown for so many runs."""
 
@@ -45,7 +47,10 @@ def halts_end_fixtures(item: pytest.Item) -> None:
     """Let a halt in the teardown of a fixture fail that one: pytest would tear down no other one after it."""
     state: Any = item.session._setupstate  # noqa: SLF001 - as above
     for finalizers, _ in state.stack.values():
-        finalizers[:] = [each if isinstance(each, _Plainly) else _Plainly(each) for each in finalizers]
+        finalizers[:] = [
+            each if isinstance(each, _Plainly) or getattr(each, "__func__", None) is _NOTHING else _Plainly(each)
+            for each in finalizers
+        ]
 
 
 class _Plainly:

@@ -82,7 +82,8 @@ class Running:
         if isinstance(chosen.path, Path) and not chosen.is_named:
             refuse_twin(chosen.path)
         mode = mode_of(item, chosen.path)
-        if mode is not Mode.RECORD and (old := too_old(chosen.path, item.config.option.cassette_max_age)) is not None:
+        limit = item.config.option.cassette_max_age
+        if limit is not None and mode is not Mode.RECORD and (old := too_old(chosen.path, limit)) is not None:
             raise _TooOldError(_too_old(chosen, old, item))
         self.plans = item.config.option.cassette_plans
         """True if the test is replayed to see what it would take to update its cassette."""
@@ -284,8 +285,8 @@ class Running:
 
     def _close(self, cassette: TestCassette, error: BaseException | None, *, judges: bool = True) -> None:
         self._is_open = False
-        settings = self._block.in_use.settings
-        cassette.end()
+        prices = prices_of(self._item.config, self._block.in_use.settings)
+        cassette.end(counts=prices.are_there)
         self._aftermath = cassette.session.extension(PRESENCE).aftermath()
         has_failed = error is not None
         if cassette.session.failure is not None and not isinstance(error, Exception):
@@ -310,7 +311,7 @@ class Running:
                     cassette.saved_seconds,
                     config.rootpath,
                     uncounted=cassette.uncounted,
-                    prices=prices_of(config, settings),
+                    prices=prices,
                     failed=has_failed,
                 )
                 _keep(verdict, self._item)

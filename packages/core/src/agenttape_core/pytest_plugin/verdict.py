@@ -98,11 +98,12 @@ class Verdict:
         """
         report = session.report
         updates = session.policy.updates
+        drift, unused, recorded = report.drift, report.unused, report.recorded
         counts = {
             "missed": len(report.missed),
             "blocked": len(report.blocked),
-            "drifted": len(report.drift),
-            "unused": 0 if updates else len(report.unused),
+            "drifted": len(drift),
+            "unused": 0 if updates else len(unused),
         }
         prices = prices or load_prices(project_settings().prices)
         costs = _costs(served, prices)
@@ -113,16 +114,16 @@ class Verdict:
             run_through=len(report.stepped_into),
             otherwise=report.answered_otherwise,
             not_run="; ".join(map(str, report.not_run)),
-            recorded=len(report.recorded),
+            recorded=len(recorded),
             seconds=round(seconds, 3),
-            dollars=round(sum(cost for cost in costs if cost is not None), 6),
+            dollars=round(sum([cost for cost in costs if cost is not None]), 6),
             unpriced=costs.count(None) + (uncounted if prices.are_there else 0),
             missed=counts["missed"],
             blocked=counts["blocked"],
             drifted=counts["drifted"],
-            refused="\n".join(line.splitlines()[0] for line in report.drift[:_SHOWN]),
+            refused="\n".join([line.splitlines()[0] for line in drift[:_SHOWN]]),
             unused=counts["unused"],
-            dropped=len(report.unused) if updates and session.written is not None else 0,
+            dropped=len(unused) if updates and session.written is not None else 0,
             put_aside=PurePath(session.put_aside).name if session.put_aside is not None else "",
         )
 
@@ -175,9 +176,10 @@ def _word(counts: Mapping[str, int], session: Session, *, failed: bool) -> str:
     for name in _COUNTED:
         if counts[name] and (name != "unused" or session.report.judged):
             return name
-    if session.report.recorded and not session.policy.records:
+    recorded = session.report.recorded
+    if recorded and not session.policy.records:
         return "live"
-    if session.report.recorded or (session.policy.updates and session.written is not None):
+    if recorded or (session.policy.updates and session.written is not None):
         waits = session.written is not None and is_pending(PurePath(session.written).name)
         kept = "pending" if waits else "updated" if session.policy.updates else "recorded"
         return "discarded" if session.written is None else "kept" if failed else kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -15,11 +14,8 @@ _IS_CUT: pytest.StashKey[bool] = pytest.StashKey()
 
 
 @contextmanager
-def setting_up(fixture: pytest.FixtureDef[Any], config: pytest.Config) -> Iterator[None]:
-    """Note in the block that a fixture is set up, if it is one for several tests."""
-    if fixture.scope == "function":
-        yield
-        return
+def setting_up(config: pytest.Config) -> Iterator[None]:
+    """Note in the block that a fixture for several tests is set up."""
     before = config.stash.get(_OPEN, 0)
     config.stash[_OPEN] = before + 1
     try:

@@ -78,9 +78,11 @@ class Pseudonyms:
 
     Args:
         key: Any string; `new_key()` makes a good one.
+        expected: Folders of this run: an answer may hold the pseudonym of one before a request holds the folder. Their
+            pseudonyms are made when the first one is looked for.
     """
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, expected: Sequence[Writing] = ()) -> None:
         self._key = key.encode("utf-8", "surrogatepass")
         self._known: dict[str, str | None] = {}
         self._escaped: dict[str, str] = {}
@@ -89,7 +91,7 @@ class Pseudonyms:
         self._kinds: dict[str, str] = {}
         self._encoded: dict[str, str | None] = {}
         self._places: set[str] = set()
-        self._expected: Sequence[Writing] = ()
+        self._expected = expected
         self._in_file_urls: dict[str, str] = {}
         self._lock = Lock()
 
@@ -140,10 +142,6 @@ class Pseudonyms:
                 for other in _other_writings(secret):
                     self._escaped[self._bracket(kind, other)] = other
         return name
-
-    def expect(self, places: Sequence[Writing]) -> None:
-        """Know these folders of this run: an answer may hold the pseudonym of one before a request holds the folder."""
-        self._expected = places  # whose pseudonyms are made when the first one is looked for
 
     def make_place(self, place: Writing) -> str:
         """Return the pseudonym of a folder of this run, and remember the pair.

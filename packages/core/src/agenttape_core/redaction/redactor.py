@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.answered_urls import urls_in
+from agenttape_core.redaction.memo import PLAIN
 from agenttape_core.redaction.rehydration import tells_pseudonym
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.text_redactor import UNCHANGED, TextRedactor
@@ -53,11 +54,11 @@ class Redactor(TextRedactor):
         """
         if type(value) is not dict or len(value) < _PAIR:
             return False
-        names, known = self.harmless_keys, self._memo.young
+        names, known, plain = self.harmless_keys, self._memo.young, {} if self._has_own else PLAIN.young
         for name, text in value.items():
-            if type(name) is not str or type(text) is not str or name not in names or known.get(text) != UNCHANGED:
+            if type(name) is not str or type(text) is not str or name not in names or not text.isascii():
                 return False
-            if not text.isascii():
+            if known.get(text) != UNCHANGED and (text not in plain or "/" in text or "%" in text):
                 return False
         return True
 

@@ -84,12 +84,11 @@ class TextRedactor:
         # A rule of the user's takes the place of a detector, but not of all that names give away.
         replaced = {rule.name for rule in rules} - {SECRET, NUMBER, BASE64} if forms else set()
         self._unsearched = self.off | replaced
-        self._pseudonyms = Pseudonyms(key)
-        self.places = (places if isinstance(places, Places) else Places(places)).without(self._unsearched)
-        if enabled:
-            self._pseudonyms.expect(self.places.writings)
+        self.places = places if isinstance(places, Places) else Places(places)
+        if self._unsearched:
+            self.places = self.places.without(self._unsearched)
+        self._pseudonyms = Pseudonyms(key, self.places.writings if enabled else ())
         self._memo = Memo()
-        self._bytes_memo = Memo()
         self._has_own = bool(rules or self.off or self.places.is_plain or not forms)
         """True if it may judge a text in which the detectors meet nothing otherwise than others do."""
         self.harmless_keys: set[str] = set() if self._has_own else _harmless
@@ -100,6 +99,10 @@ class TextRedactor:
         from agenttape_core.redaction.scanner import Scanner
 
         return Scanner(self.rules, self.contains_secret, self._is_spared, self.places or None)
+
+    @cached_property
+    def _bytes_memo(self) -> Memo:
+        return Memo()  # few sessions have bytes
 
     @cached_property
     def _rehydrator(self) -> Rehydrator:
@@ -120,11 +123,12 @@ class TextRedactor:
         if not self.enabled:
             return text
         kept = self._memo.young.get(text)
-        if kept is None and (kept := self._memo.get(text)) is None:
+        if kept is None:
             # No place is in a text without a slash, however it is escaped.
             if not self._has_own and text in PLAIN.young and text.isascii() and not ("/" in text or "%" in text):
-                self._memo.put_all((text,), UNCHANGED)
                 return text
+            kept = self._memo.get(text)
+        if kept is None:
             spans = self.spans(text)
             kept = render(text, spans) if spans else UNCHANGED
             self._memo.put(text, kept)

@@ -97,12 +97,12 @@ class Volatile(Record):
         """Return the addresses of calls that overlapped, in the order in which they were answered."""
         if self.admissions is not None:
             return [self.admissions.answers()]
-        return [*self.turns, *(group.answers() for group in self.schedule)]
+        return [*self.turns, *map(Scheduled.answers, self.schedule)]
 
     def at_once(self) -> frozenset[str]:
         """Return the addresses of calls that answered without letting their event loop go on: of observed runs."""
-        found = ((group.calls[each.which], each.at_once) for group in self.schedule for each in group.answered())
-        return frozenset(address for address, at_once in found if at_once)
+        found = [(group.calls[each.which], each.at_once) for group in self.schedule for each in group.answered()]
+        return frozenset([address for address, at_once in found if at_once])
 
 
 class Header(Record):

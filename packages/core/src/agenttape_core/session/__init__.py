@@ -47,8 +47,6 @@ from agenttape_core.session.context import (
 from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.events import Event, Events, EventSink
 from agenttape_core.session.executed_call import (
-    IN_THREADS,
-    RUNNING,
     ExecutedCall,
     atold_outside,
     executing,
@@ -91,15 +89,14 @@ from agenttape_core.session.side_effects import note_act, recording_acts
 from agenttape_core.session.slot import Slot
 from agenttape_core.session.sources import EMPTY, Edited, Extended, RecordedCall, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
-from agenttape_core.session.thread_pools import forking_pools, remembering_pools
+from agenttape_core.session.thread_pools import REMEMBERING_POOLS, forking_pools
 from agenttape_core.session.time_zones import another_zone, zone_at
 
 __all__ = [
     "EMPTY",
-    "IN_THREADS",
     "NAMES",
     "NO_SIDE_EFFECTS",
-    "RUNNING",
+    "REMEMBERING_POOLS",
     "AnsweredCall",
     "Boundary",
     "CallRecord",
@@ -172,7 +169,6 @@ __all__ = [
     "register_position",
     "register_run_reader",
     "register_scope",
-    "remembering_pools",
     "runs",
     "scope_seen",
     "serve",

@@ -278,6 +278,7 @@ class AnsweredCall(Call):
                 outcome, self._raises = changed_outcome(self, number, source, change)
             else:
                 outcome = source.outcome(number)
+                self.session.ledger.are_metered[number] = outcome.usage is not None
         except AgentTapeError as error:
             self.session.latch.keep(error)
             raise

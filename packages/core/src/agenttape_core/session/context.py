@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import current_branch, enter_branch
 from agenttape_core.scheduling import PASSED_ON
-from agenttape_core.session.executed_call import RUNNING, ExecutedCall, executing, swap_executing
+from agenttape_core.session.executed_call import ExecutedCall, executing, swap_executing
 from agenttape_core.session.session import SCOPES, Session
 
 # The methods themselves, as each call asks several times.
@@ -33,7 +33,7 @@ def call_is_under_way() -> bool:
         session, around = origin.membership.innermost(), around or origin.crossing
     if session is None:
         return False
-    running = session.extension(RUNNING)[:]
+    running = session.running[:]
     return bool(session.answering) or not all(around is not None and around.is_below(one) for one in running)
 
 
@@ -86,7 +86,7 @@ def executing_of(session: Session) -> bool:
     crossing: ExecutedCall | None = executing() or (origin.crossing if origin is not None else None)
     if crossing is not None:
         return crossing.session is session and (crossing.reaches_out() or (crossing.is_real and is_passed_on()))
-    running = session.extension(RUNNING)[:]
+    running = session.running[:]
     return owning_session() is None and any(call.reaches_out() for call in running)
 
 

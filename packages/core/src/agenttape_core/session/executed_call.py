@@ -239,14 +239,14 @@ class ExecutedCall(Call):
 
         Hold it only while the real code runs, never across a `yield`: the caller's own code runs there.
         """
-        outside, running = EXECUTING.get(), self.session.extension(RUNNING)
+        outside, running = EXECUTING.get(), self.session.running
         EXECUTING.set(self)
         running.append(self)
         try:
             leaves = self.is_real and (not self.boundary.is_watched or bool(self.acted))
             with self.arrivals.executing(leaves=leaves, is_real=self.is_real):
                 if self.arrivals.is_in_pool:
-                    self.session.extension(IN_THREADS)[self] = None
+                    self.session.in_threads[self] = None
                 yield
         except BaseException as error:
             self.has_ended = True
@@ -262,7 +262,7 @@ class ExecutedCall(Call):
     def _is_over(self) -> None:
         """Note that the end of the session need not look at it: it is recorded, or leaves no record."""
         if self.arrivals.is_in_pool:
-            self.session.extension(IN_THREADS).pop(self, None)
+            self.session.in_threads.pop(self, None)
 
     def chunk_arrived(self) -> None:
         """Note the time of a chunk."""
@@ -493,12 +493,6 @@ def _kept_acts(call: ExecutedCall) -> list[Act] | None:
 
 _UNSEEN: Slot[Unseen] = Slot(lambda _: Unseen())
 
-RUNNING: Slot[list[ExecutedCall]] = Slot(lambda _: [])
-"""The calls of a session that are being executed for real now, in the order in which they began."""
-
-IN_THREADS: Slot[dict[ExecutedCall, None]] = Slot(lambda _: {})
-"""Those whose code runs in work that may be given up, until they are recorded: longer than their code runs."""
-
 
 executing: Callable[[], ExecutedCall | None] = EXECUTING.get
 """Return the innermost call that is being executed around this one."""
@@ -536,7 +530,7 @@ def _executing_elsewhere(session: Session, position: Position | None) -> Execute
         begun_in: ExecutedCall | None = origin.crossing
         return begun_in if begun_in is not None and not begun_in.has_ended else None
     # A request that is under way starts no threads that make others: those run beside it.
-    running = [call for call in session.extension(RUNNING)[:] if call.boundary.kind != "http"]
+    running = [call for call in session.running[:] if call.boundary.kind != "http"]
     innermost = running[-1] if running else None
     if innermost is None or not all(map(innermost.is_below, running)):
         return None

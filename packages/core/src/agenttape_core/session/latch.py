@@ -7,6 +7,9 @@ from collections.abc import Callable
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt
 from agenttape_core.locks import Lock
 
+_FAILING = Lock()
+"""One lock for all sessions: few fail, and each holds it for a moment."""
+
 
 class Latch:
     """Remembers the first failure. Thread-safe.
@@ -15,17 +18,16 @@ class Latch:
     object serves all blocks of a session: every call enters several.
     """
 
-    __slots__ = ("_lock", "error", "on_first")
+    __slots__ = ("error", "on_first")
 
     def __init__(self) -> None:
         self.error: AgentTapeError | AgentTapeHalt | None = None
-        self._lock = Lock()
         self.on_first: list[Callable[[AgentTapeError | AgentTapeHalt], object]] = []
         """Called with the first failure."""
 
     def keep(self, failure: AgentTapeError | AgentTapeHalt) -> None:
         """Remember a failure, unless there was one before."""
-        with self._lock:
+        with _FAILING:
             is_first = self.error is None
             self.error = self.error or failure
         if is_first:

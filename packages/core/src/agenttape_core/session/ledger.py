@@ -38,6 +38,8 @@ class Ledger:
         """The recording that each call stands for that was run through, by the number of the call in this run."""
         self.again: dict[int, Interaction] = {}
         """The recordings that were run through and came out otherwise, by their numbers: as they are now."""
+        self.are_metered: dict[int, bool] = {}
+        """By the numbers of recordings whose answers were read: True if the answer counts tokens."""
         self.runs: set[str] = set()
         """The addresses of the outermost runs whose steps were kept."""
         self._sink = sink

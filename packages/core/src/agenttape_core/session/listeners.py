@@ -28,16 +28,16 @@ def listen(session: Session) -> None:
     Args:
         session: The session, before its first call.
     """
-    names = session.extension(NAMES)
-    if names.named:
-        session.listeners.append(names)
+    policy = session.policy
+    if policy.live or policy.replay_only or policy.step_into:
+        session.listeners.append(session.extension(NAMES))
     if session.held is not None:
         session.listeners.append(_Secrets(session, session.held))
     if session.setup.notes_departures:
         session.listeners.append(_Departures(session))
     if session.events is not None:
         session.listeners.append(_Events(session, session.events))
-    if session.ledger.writes:
+    if session.setup.sink is not None:
         session.listeners.append(_Asked(session))
 
 
@@ -60,6 +60,8 @@ class Names(Listener):
 
     def unmatched(self) -> list[str]:
         """Return the selectors in options that select no call, neither of this run nor of the cassette."""
+        if not self.named:
+            return []
         report, known = self._session.report, {*self._met, *KINDS, IDEMPOTENT}
         met = [*report.replayed, *report.recorded, *report.stepped_into]
         calls: list[IndexRow | CallRecord] = [*self._session.source.entries, *met]

@@ -26,7 +26,8 @@ def canonicaliser(setup: Setup, encode: Callable[[Any], Plain], warn: Callable[[
 
     def plain_items(name: str, values: Sequence[Any]) -> list[Any]:
         """Return values under one name as plain, redacted data; the texts in them are searched together."""
-        redactor.foresee(values)
+        if len(values) > 1:
+            redactor.foresee(values)
         return [
             dict(value)
             if name in redactor.harmless_keys and redactor.is_plain(value)

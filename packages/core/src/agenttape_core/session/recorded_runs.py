@@ -170,6 +170,8 @@ class RecordedRuns:
 
     def _read(self) -> dict[str, list[_Recorded]]:
         runs: dict[str, list[_Recorded]] = {}
+        if not self._steps:
+            return runs
         if not self._adds and len(self._names) < 2:  # noqa: PLR2004 - nothing to tell apart
             return runs
         for step in self._session.source.outermost_steps():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from _thread import LockType
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agenttape_core.locks import Lock
 from agenttape_core.matching import MatchRule
 from agenttape_core.schema import FAKED, PURE_KINDS, Act, Interaction
 from agenttape_core.session.drift import Drift
@@ -194,7 +192,6 @@ class Report:
     _unseen: dict[str, None] = field(default_factory=dict)
     _reached: list[ReachedChange] = field(default_factory=list)
     _divergences: list[Divergence] = field(default_factory=list)
-    _lock: LockType = field(default_factory=Lock)
 
     @property
     def replayed(self) -> tuple[CallRecord, ...]:
@@ -295,13 +292,11 @@ class Report:
 
     def add_reached(self, landed: ReachedChange) -> None:
         """Note a change that landed."""
-        with self._lock:
-            self._reached.append(landed)
+        self._reached.append(landed)
 
     def add_divergence(self, departure: Divergence) -> None:
         """Note a call that is not as it was recorded."""
-        with self._lock:
-            self._divergences.append(departure)
+        self._divergences.append(departure)
 
     def add_disorder(self, line: str) -> None:
         """Note that a part of the recorded order could not be imposed; without a lock, as a signal may come in here."""
@@ -318,13 +313,11 @@ class Report:
 
     def add_unseen(self, line: str) -> None:
         """Note what a handler cannot see of a run, where a replay of what it has observed comes to it."""
-        with self._lock:
-            self._unseen[line] = None
+        self._unseen[line] = None
 
     def add_outside(self, line: str) -> None:
         """Note a connection that no boundary covers."""
-        with self._lock:
-            self._outside[line] = None
+        self._outside[line] = None
 
     def add(
         self,
@@ -335,25 +328,23 @@ class Report:
         faked: CallRecord | None = None,
     ) -> None:
         """Note an interaction."""
-        with self._lock:
-            if stepped_into is not None:
-                self._ran_through.append(stepped_into)
-            if served is not None:
-                self._served.append(served)
-            if faked is not None:
-                self._faked.append(faked)
-            if executed is not None:
-                self._executed.append(executed)
+        if stepped_into is not None:
+            self._ran_through.append(stepped_into)
+        if served is not None:
+            self._served.append(served)
+        if faked is not None:
+            self._faked.append(faked)
+        if executed is not None:
+            self._executed.append(executed)
 
     def add_failure(self, *, missed: str | None = None, drift: Drift | None = None, blocked: str | None = None) -> None:
         """Note a call that was refused."""
-        with self._lock:
-            if drift is not None:
-                self._drift.append(drift)
-            if missed is not None:
-                self._missed.append(missed)
-            if blocked is not None:
-                self._blocked.append(blocked)
+        if drift is not None:
+            self._drift.append(drift)
+        if missed is not None:
+            self._missed.append(missed)
+        if blocked is not None:
+            self._blocked.append(blocked)
 
     def close(self, unused: list[CallRecord]) -> None:
         """Note the recordings that were not used."""
@@ -372,7 +363,8 @@ class Report:
         Only looser rules than those of `match_on` by default let that happen.
         """
         found = [*self._served, *self._ran_through]
-        ways = Counter(_LOOSE.get(str(one.match_rule), str(one.match_rule)) for one in found if not one.same)
+        loose = [_LOOSE.get(str(one.match_rule), str(one.match_rule)) for one in found if not one.same]
+        ways = Counter(loose) if loose else {}
         parts = [f"{count} of {len(found)} {way}" for way, count in ways.items()]
         return f"{', '.join(parts)}, to another request" if parts else ""
 

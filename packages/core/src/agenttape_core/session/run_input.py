@@ -23,6 +23,10 @@ class RunInput(NamedTuple):
     entry: Entry
 
 
+_KEEPING = Lock()
+"""One lock for all sessions: each holds it once, for a moment."""
+
+
 class FirstInput:
     """Keeps the first input of a session: later calls of the program are another matter. Thread-safe.
 
@@ -36,7 +40,6 @@ class FirstInput:
         self._read: Callable[[], Plain] | None = None
         self._tell: Callable[[RunInput], None] | None = None
         self._inside = False
-        self._lock = Lock()
 
     def tell(self, tell: Callable[[RunInput], None]) -> None:
         """Tell the beginning of the run when it is known, so that it outlives the process.
@@ -62,7 +65,7 @@ class FirstInput:
             return
         plain = {str(key): plain_value(item) for key, item in (configurable or {}).items()}
         begun = RunInput(value, Entry(method=method, awaited=_in_loop(), inside=self._inside, configurable=plain))
-        with self._lock:
+        with _KEEPING:
             if self._begun is not None:
                 return
             self._begun = begun

@@ -104,7 +104,7 @@ def used_numbers(session: Session) -> list[int]:
 
 def has_unused(session: Session) -> bool:
     """Return True while a recording is left that a run has not asked for."""
-    return bool(session.recordings.index.unused(row.number for row in session.source.entries))
+    return bool(session.recordings.index.unused([row.number for row in session.source.entries]))
 
 
 def find_unused(session: Session) -> None:
@@ -112,12 +112,11 @@ def find_unused(session: Session) -> None:
     if session.policy.replaces:
         return
     rows = {row.number: row for row in session.source.entries}
-    needless = spare(session.source)
-    served = [
-        number
-        for number, row in rows.items()
-        if number not in needless and not session.policy.is_live(row.kind, row.name, row.address)
-    ]
+    needless, policy = spare(session.source), session.policy
+    served = [number for number in rows if number not in needless]
+    if policy.live:
+        called = [rows[number] for number in served]
+        served = [row.number for row in called if not policy.is_live(row.kind, row.name, row.address)]
     session.report.close([_crossed(rows[number]) for number in session.recordings.index.unused(served)])
 
 

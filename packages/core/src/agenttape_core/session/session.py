@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,6 +119,10 @@ class Session:
         """The secrets that requests have held, where what is served may reach a call that is executed."""
         self.warnings: dict[str, Warning] = {}
         """The warnings to give when the session has ended well, once for each text."""
+        self.running: list[ExecutedCall] = []
+        """The calls that are being executed for real now, in the order in which they began."""
+        self.in_threads: dict[ExecutedCall, None] = {}
+        """Those whose code runs in work that may be given up, until they are recorded: longer than their code runs."""
         self.unfinished: set[Callable[[], None]] = set()
         """Called when the session ends; see `watch`."""
         self.depart: Callable[[], None] = _go_on
@@ -374,7 +379,7 @@ class Session:
         candidates = self.setup.candidates
         if boundary.takes_candidates or candidates is None or not candidates.is_everywhere:
             return self.policy
-        return self.policy._replace(live=self.policy.live.without(MODEL_KINDS))
+        return replace(self.policy, live=self.policy.live.without(MODEL_KINDS))
 
     def _follow_writes(self, decision: Decision, request: CanonicalRequest, position: Position, holder: Any) -> None:
         """Note a write that is served, and refuse what would be executed on an object after one was."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from agenttape_core.locks import cached_property
 from agenttape_core.matching import CanonicalRequest, Ignored, recorded_request
@@ -307,6 +307,8 @@ def spare(source: Source) -> set[int]:
 
     They are the attempts that only a retry would make, and what is in no cassette.
     """
+    if not isinstance(cast("object", source), _Changed):
+        return set()
     spare = set(source.originals) if isinstance(source, Edited) else set()
     for row in source.entries if spare else ():
         if row.parent in spare:

@@ -71,7 +71,9 @@ class Cassette:
         # A checkout may have changed the ends of lines; in neither layout can a raw CR be part of a value.
         self._data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
         self._layout = LAYOUTS[file_kind(path).layout]
-        self._refuse_other_versions()
+        version = version_of(self._data)
+        if version is not None and version > FORMAT_VERSION:
+            self._refuse_version(version)
         try:
             self._header_span, spans = spans_of(self._data, self._layout)
         except Malformed as error:
@@ -111,7 +113,8 @@ class Cassette:
             CassetteFormatError: The timings are malformed.
         """
         try:
-            return with_timings(self.preface, load_timings(self._timings), load_step_timings(self._step_timings))
+            steps = load_step_timings(self._step_timings) if self._step_timings else {}
+            return with_timings(self.preface, load_timings(self._timings), steps)
         except Malformed as error:
             self._refuse(Malformed(error.problem), self._header_span[0])
 
@@ -321,16 +324,13 @@ class Cassette:
         except Malformed as error:
             self._refuse(error, self._spans[self._positions[number]][0])
 
-    def _refuse_other_versions(self) -> None:
-        version = version_of(self._data)
-        if version is not None and version > FORMAT_VERSION:
-            raise CassetteVersionError(
-                self.path,
-                f"the cassette is of format {version}, "
-                f"and this version of AgentTape reads formats up to {FORMAT_VERSION}",
-                remedy="upgrade: pip install --upgrade agenttape-core",
-                line=1,
-            )
+    def _refuse_version(self, version: int) -> NoReturn:
+        raise CassetteVersionError(
+            self.path,
+            f"the cassette is of format {version}, and this version of AgentTape reads formats up to {FORMAT_VERSION}",
+            remedy="upgrade: pip install --upgrade agenttape-core",
+            line=1,
+        )
 
     def _parse_preface(self) -> tuple[Header, str, str]:
         span = self._header_span

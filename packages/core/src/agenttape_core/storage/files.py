@@ -5,6 +5,7 @@ Compression is deterministic: the same bytes give the same file.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import io
 import shlex
@@ -58,6 +59,7 @@ class Stream(Protocol):
     def read(self, size: int, /) -> bytes: ...  # noqa: D102
 
 
+@functools.lru_cache(maxsize=128)
 def file_kind(path: Location) -> FileKind:
     """Read the suffix of a path or URL.
 
@@ -100,10 +102,13 @@ def read_bytes(path: Location) -> bytes:
         return data
     limit = limits.unpacked_limit(len(data))
     try:
-        return _limited(path, read_at_most(unpacked(path, io.BytesIO(data), packing), limit), limit)
+        found = read_at_most(unpacked(path, io.BytesIO(data), packing), limit)
     except (EOFError, OSError, zlib.error, ValueError) as error:
         problem = f"the file cannot be unpacked: {error}"
         raise CassetteFormatError(path, problem, remedy=BROKEN) from error
+    if len(found) > limit:
+        raise _too_large(path, limit)
+    return found
 
 
 def packed_bytes(path: Location) -> bytes:
@@ -121,14 +126,14 @@ def packed_bytes(path: Location) -> bytes:
     except OSError as error:
         problem = f"the file cannot be read: {error.strerror or error}"
         raise CassetteFormatError(path, problem, remedy="check the path and its permissions") from error
-    return _limited(path, data, limits.MAX_FILE_BYTES)
-
-
-def _limited(path: Location, data: bytes, limit: int) -> bytes:
-    if len(data) > limit:
-        problem = f"the cassette is larger than the limit of {limit} bytes"
-        raise CassetteFormatError(path, problem, remedy="split the recording into several cassettes")
+    if len(data) > limits.MAX_FILE_BYTES:
+        raise _too_large(path, limits.MAX_FILE_BYTES)
     return data
+
+
+def _too_large(path: Location, limit: int) -> CassetteFormatError:
+    problem = f"the cassette is larger than the limit of {limit} bytes"
+    return CassetteFormatError(path, problem, remedy="split the recording into several cassettes")
 
 
 def pack(path: Location, data: bytes) -> bytes:

@@ -31,7 +31,7 @@ def cassette_path(name_or_path: str | Path, cassette_dir: str | Path, start: Pat
 
     Args:
         name_or_path: The name, the path or the URL.
-        cassette_dir: The folder of bare names.
+        cassette_dir: The folder of bare names. Unless there is a `start`, it's shown as below the working folder.
         start: The folder from which relative paths start; by default they stay relative to the working folder.
 
     Raises:
@@ -54,7 +54,7 @@ def cassette_path(name_or_path: str | Path, cassette_dir: str | Path, start: Pat
     named = path.with_name(f"{path.name}.yaml")
     if isinstance(named, CassetteUrl):
         return named
-    folder = location_of(cassette_dir)
+    folder = location_of(cassette_dir if start is not None else shown_path(cassette_dir))
     if not isinstance(folder, Path):
         return folder.joined(named.as_posix())
     return in_its_format(start / folder / named if start is not None else folder / named)

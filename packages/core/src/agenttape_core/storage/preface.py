@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.format.records import has_assets, header_from_dict
 from agenttape_core.format.volatile_values import Stamps
@@ -41,13 +41,9 @@ def read_preface(layout: Layout, written: bytes) -> Preface:
         Malformed: If it is no header.
     """
     fields, timings = layout.header(written)
-    steps = _taken_out(fields, "steps")
-    stamps = _taken_out(fields, "stamps")
-    return Preface(header_from_dict(fields), timings, steps, Stamps(stamps) if stamps else None, has_assets(fields))
-
-
-def _taken_out(fields: dict[str, Any], key: str) -> str:
-    """Take a text out of the volatile block of a header, as a layout takes out the timings of interactions."""
     volatile = fields.get("volatile")
-    is_text = isinstance(volatile, dict) and isinstance(volatile.get(key), str)
-    return fields["volatile"].pop(key) if is_text else ""
+    steps = stamps = ""
+    if isinstance(volatile, dict):  # texts are taken out of it, as a layout takes out the timings of interactions
+        steps = volatile.pop("steps") if isinstance(volatile.get("steps"), str) else ""
+        stamps = volatile.pop("stamps") if isinstance(volatile.get("stamps"), str) else ""
+    return Preface(header_from_dict(fields), timings, steps, Stamps(stamps) if stamps else None, has_assets(fields))

@@ -49,18 +49,15 @@ def spans_of(data: bytes, layout: Layout) -> tuple[Span, list[Span]]:
         raise Malformed(CONFLICT, data.count(b"\n", 0, conflict))
     if not data or data.isspace():
         raise Malformed("the file is empty")
-    header, *records = layout.spans(data, _end_of(data, layout))
+    try:
+        end = layout.check_end(data)
+    except Malformed:
+        if _FOREIGN.match(data):
+            raise Malformed(FOREIGN) from None
+        raise
+    header, *records = layout.spans(data, end)
     large = [start for start, end in (header, *records) if end - start > limits.MAX_RECORD_BYTES]
     if large:
         problem = f"a record is larger than the limit of {limits.MAX_RECORD_BYTES} bytes"
         raise Malformed(problem, data.count(b"\n", 0, large[0]))
     return header, records
-
-
-def _end_of(data: bytes, layout: Layout) -> int:
-    try:
-        return layout.check_end(data)
-    except Malformed:
-        if _FOREIGN.match(data):
-            raise Malformed(FOREIGN) from None
-        raise

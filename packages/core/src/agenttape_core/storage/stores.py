@@ -72,7 +72,9 @@ class LocalStore:
 
     def fetch(self, key: str, limit: int) -> bytes:
         """See `Store`."""
-        path = self._inside(key)
+        path = self._root / key
+        if path.parent != self._root:
+            _refuse_link(path)
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # which says so by itself
             raise OSError(errno.EINVAL, "it isn't a regular file")
         with path.open("rb") as file:
@@ -112,14 +114,15 @@ class LocalStore:
         """See `Store`."""
         return (self._root / key).exists()
 
-    def _inside(self, key: str) -> Path:
-        """The file of a key, if it really is where it seems to be: a link, a pipe or a device is not."""
-        path = self._root / key
-        if path.parent != self._root:
-            found = path.lstat()
-            if path.parent.is_symlink() or not stat.S_ISREG(found.st_mode):
-                raise OSError(errno.ELOOP, "it is a symbolic link or no regular file")
-        return path
+
+def _refuse_link(path: Path) -> None:
+    """Refuse a file in a folder of assets that isn't really where it seems to be: a link, a pipe or a device.
+
+    Raises:
+        OSError: If it's none of the folder's own.
+    """
+    if path.parent.is_symlink() or not stat.S_ISREG(path.lstat().st_mode):
+        raise OSError(errno.ELOOP, "it is a symbolic link or no regular file")
 
 
 def store_of(location: Location) -> tuple[Store, str]:
