@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agenttape_core.errors import SessionStateError
-from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing, install
+from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing, gc_state
 from agenttape_core.freeze.frozen_function import FrozenFunction
 
 if TYPE_CHECKING:
@@ -261,9 +261,8 @@ def test_an_installation_that_is_interrupted(session: OpenSession, monkeypatch: 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    first = types.SimpleNamespace(swap_in=interrupt, swap_out=lambda: None)
     with monkeypatch.context() as patched:
-        patched.setattr(install, "_SWAPPED", (first, *vars(install)["_SWAPPED"]))
+        patched.setattr(gc_state, "swap_in", interrupt)  # the first step
         with pytest.raises(KeyboardInterrupt), session():
             pass
     assert left_behind() == []
