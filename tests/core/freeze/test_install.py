@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agenttape_core.errors import SessionStateError
-from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing, gc_state
+from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing, gc_state, install
 from agenttape_core.freeze.frozen_function import FrozenFunction
 
 if TYPE_CHECKING:

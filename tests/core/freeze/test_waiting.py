@@ -77,7 +77,7 @@ def _condition() -> bool:
 
 def _got(waiting: Any) -> bool:
     try:
-        timed_waits.get(timeout=LONGER)
+        waiting.get(timeout=LONGER)
     except queue.Empty:
         return False
     return True
