@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_llamaindex.testing import EmbeddingConformance, LLMConformance, run_conformance
+from agenttape_core.testing import run_conformance
 
+from ..llamaindex.kit.conformance import EmbeddingConformance, LLMConformance
 from .conftest import EXAMPLES
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.llms.utils import parse_partial_json
 from pydantic import Field
 
-from agenttape_llamaindex.testing import EmbeddingConformance, LLMConformance
+from .conformance import EmbeddingConformance, LLMConformance
 
 SECRET = "sk-of-the-reference"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core import open_cassette, use_cassette
+from agenttape_core.testing import run_conformance
 from agenttape_llamaindex import tape
-from agenttape_llamaindex.testing import run_conformance
 
 Outcomes = dict[str, tuple[str, str]]
 

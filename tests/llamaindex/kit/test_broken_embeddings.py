@@ -13,8 +13,8 @@ from pydantic import PrivateAttr
 
 from agenttape_core.testing import run_conformance
 from agenttape_core.testing.running import checks_of
-from agenttape_llamaindex.testing import EmbeddingConformance
 
+from .conformance import EmbeddingConformance
 from .reference import ReferenceEmbedding, ReferenceEmbeddingConformance
 
 BROKEN: list[tuple[str, frozenset[str], type[EmbeddingConformance]]] = []

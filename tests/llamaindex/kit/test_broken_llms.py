@@ -30,8 +30,8 @@ from pydantic import PrivateAttr
 
 from agenttape_core.testing import run_conformance
 from agenttape_core.testing.running import checks_of
-from agenttape_llamaindex.testing import LLMConformance
 
+from .conformance import LLMConformance
 from .reference import (
     OutOfOrderError,
     ReferenceLLM,

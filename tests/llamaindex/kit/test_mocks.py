@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -13,9 +11,9 @@ from llama_index.core.llms import LLM, MockLLM
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.testing.running import checks_of
-from agenttape_llamaindex.testing import EmbeddingConformance, LLMConformance, run_conformance
+from agenttape_core.testing import run_conformance
 
+from .conformance import EmbeddingConformance, LLMConformance
 from .reference import ReferenceLLM, ReferenceLLMConformance
 
 NESTED = "its asynchronous chats call the plain ones, which fire events of their own"
@@ -131,13 +129,3 @@ def test_helpers_of_points_do_not_meet(suite: type) -> None:
     groups = [vars(cls) for cls in suite.__bases__]
     names = [name for group in groups for name in group if not name.startswith("__")]
     assert sorted(names) == sorted(set(names))
-
-
-@pytest.mark.parametrize("suite", [LLMConformance, EmbeddingConformance])
-def test_every_point_is_on_the_page(suite: type) -> None:
-    """The page lists each check with what it says, and no other."""
-    page = (Path(__file__).resolve().parents[3] / "docs" / "conformance.md").read_text(encoding="utf-8")
-    _, _, after = page.partition(f"The checks of `{suite.__name__}`:")
-    table = after.strip().partition("\n\n")[0]
-    rows = dict(re.findall(r"^\| `(test_\w+)` \| (.*) \|$", table, re.MULTILINE))
-    assert rows == {check: getattr(suite, check).__doc__.splitlines()[0] for check in checks_of(suite)}

@@ -15,8 +15,7 @@ openai_embeddings = pytest.importorskip("llama_index.embeddings.openai", reason=
 
 from llama_index.core.base.llms.types import ImageBlock  # noqa: E402
 
-from agenttape_llamaindex.testing import EmbeddingConformance, LLMConformance  # noqa: E402
-
+from ..kit.conformance import EmbeddingConformance, LLMConformance  # noqa: E402
 from ..kit.taped import outcomes, taped  # noqa: E402
 from .service import KEY, service  # noqa: E402
 

@@ -16,8 +16,8 @@ httpx = getattr(base_client, "httpx2", None) or base_client.httpx
 from llama_index.core.prompts import PromptTemplate  # noqa: E402
 
 from agenttape_core import use_cassette  # noqa: E402
-from agenttape_llamaindex.testing import Weather  # noqa: E402
 
+from ..kit.llm_hooks import Weather  # noqa: E402
 from .service import KEY  # noqa: E402
 
 

@@ -9,10 +9,11 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.calls import finished
-from agenttape_llamaindex.testing.comparison import text_of
-from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import check, needs, shown
+
+from ..calls import finished
+from ..comparison import text_of
+from ..llm_hooks import LLMHooks
+from ..suite import check, needs, shown
 
 
 class ToolChecks(LLMHooks):

@@ -8,9 +8,10 @@ import pickle
 from llama_index.core.storage.kvstore import SimpleKVStore
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
-from agenttape_llamaindex.testing.llm_checks.objects import COPIES
-from agenttape_llamaindex.testing.suite import check, needs
+
+from ..embedding_hooks import EmbeddingHooks
+from ..llm_checks.objects import COPIES
+from ..suite import check, needs
 
 
 class EmbeddingObjectChecks(EmbeddingHooks):
@@ -51,7 +52,7 @@ class EmbeddingObjectChecks(EmbeddingHooks):
     def test_pickled_embeds_the_same(self) -> None:
         """After pickling it gives the vectors of the original."""
         needs(self.pickles, "cannot be pickled")
-        sent = pickle.loads(pickle.dumps(self.make()))  # noqa: S301 - what was pickled on the line itself
+        sent = pickle.loads(pickle.dumps(self.make()))
         first, second = (model.get_text_embedding(self.texts[0]) for model in (self.make(), sent))
         self.expect_same("the original, then the pickled one", first, second)
 

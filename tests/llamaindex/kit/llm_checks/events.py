@@ -11,11 +11,12 @@ from llama_index.core.callbacks.schema import CBEventType
 from llama_index.core.instrumentation.events import BaseEvent
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.calls import COMPLETIONS, read
-from agenttape_llamaindex.testing.comparison import content_of
-from agenttape_llamaindex.testing.listeners import CallbackListener, Reports, listening
-from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import check, needs, shown
+
+from ..calls import COMPLETIONS, read
+from ..comparison import content_of
+from ..listeners import CallbackListener, Reports, listening
+from ..llm_hooks import LLMHooks
+from ..suite import check, needs, shown
 
 
 def family(call: str) -> str:

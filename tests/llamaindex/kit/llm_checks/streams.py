@@ -10,10 +10,11 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatResponse, MessageRole
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.calls import COMPLETIONS, read
-from agenttape_llamaindex.testing.comparison import content_of, text_of
-from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import check, shown
+
+from ..calls import COMPLETIONS, read
+from ..comparison import content_of, text_of
+from ..llm_hooks import LLMHooks
+from ..suite import check, shown
 
 EVERYTHING = 1_000_000
 """More chunks than a stream has."""

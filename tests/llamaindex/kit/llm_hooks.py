@@ -13,9 +13,10 @@ from llama_index.core.tools import BaseTool, FunctionTool
 from pydantic import BaseModel, Field
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.calls import CHATS, COMPLETIONS, finished
-from agenttape_llamaindex.testing.comparison import content_of
-from agenttape_llamaindex.testing.suite import KitSuite, needs, shown
+
+from .calls import CHATS, COMPLETIONS, finished
+from .comparison import content_of
+from .suite import KitSuite, needs, shown
 
 
 class Weather(BaseModel):

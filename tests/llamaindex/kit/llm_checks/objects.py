@@ -12,8 +12,9 @@ from llama_index.core.base.llms.types import LLMMetadata
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import check, needs, shown
+
+from ..llm_hooks import LLMHooks
+from ..suite import check, needs, shown
 
 COPIES: dict[str, Callable[[Any], Any]] = {
     "copy.copy": copy.copy,
@@ -81,7 +82,7 @@ class ObjectChecks(LLMHooks):
     def test_pickled_answers_the_same(self) -> None:
         """After pickling it gives the answers of the original."""
         needs(self.pickles, "cannot be pickled")
-        sent = pickle.loads(pickle.dumps(self.make()))  # noqa: S301 - what was pickled on the line itself
+        sent = pickle.loads(pickle.dumps(self.make()))
         first, second = self.ask(self.make(), "chat"), self.ask(sent, "chat")
         self.expect_same("the original, then the pickled one", first, second)
 

@@ -20,6 +20,8 @@ from pydantic import PrivateAttr
 
 from agenttape_core.testing import Capture
 
+__all__ = ["capturing"]
+
 
 @contextmanager
 def capturing(capture: Capture) -> Iterator[None]:

@@ -9,12 +9,13 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.callbacks.schema import CBEventType
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.calls import read
-from agenttape_llamaindex.testing.listeners import CallbackListener, listening
-from agenttape_llamaindex.testing.llm_checks.events import family
-from agenttape_llamaindex.testing.llm_checks.streams import EVERYTHING
-from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import check
+
+from ..calls import read
+from ..listeners import CallbackListener, listening
+from ..llm_hooks import LLMHooks
+from ..suite import check
+from .events import family
+from .streams import EVERYTHING
 
 
 class FailureChecks(LLMHooks):
@@ -68,6 +69,6 @@ class FailureChecks(LLMHooks):
                 read(self.begin(llm, call), EVERYTHING, kept.append)
             else:
                 self.ask(llm, call)
-        except Exception as error:  # noqa: BLE001 - whatever the service's client raises
+        except Exception as error:
             return error
         return None

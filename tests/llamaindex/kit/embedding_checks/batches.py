@@ -5,9 +5,10 @@ from __future__ import annotations
 from llama_index.core.schema import TextNode
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.calls import finished
-from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
-from agenttape_llamaindex.testing.suite import check
+
+from ..calls import finished
+from ..embedding_hooks import EmbeddingHooks
+from ..suite import check
 
 BATCHED = ("get_text_embedding_batch", "aget_text_embedding_batch")
 
@@ -47,7 +48,7 @@ class BatchChecks(EmbeddingHooks):
         """A text that is twice in a batch has two vectors, equal ones."""
         for call in BATCHED:
             found = finished(getattr(self.make(), call)([self.texts[0], self.texts[1], self.texts[0]]))
-            expect(len(found) == 3, f"{call}: three texts, two of them equal, have {len(found)} vectors")  # noqa: PLR2004
+            expect(len(found) == 3, f"{call}: three texts, two of them equal, have {len(found)} vectors")
             self.expect_same(f"{call}: two equal texts", found[0], found[2])
 
     @check

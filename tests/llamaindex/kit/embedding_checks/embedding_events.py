@@ -9,12 +9,13 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.callbacks.schema import CBEventType
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.calls import finished
-from agenttape_llamaindex.testing.embedding_checks.batches import BATCHED
-from agenttape_llamaindex.testing.embedding_checks.vectors import SINGLE
-from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
-from agenttape_llamaindex.testing.listeners import CallbackListener, Reports, listening
-from agenttape_llamaindex.testing.suite import check, needs, shown
+
+from ..calls import finished
+from ..embedding_hooks import EmbeddingHooks
+from ..listeners import CallbackListener, Reports, listening
+from ..suite import check, needs, shown
+from .batches import BATCHED
+from .vectors import SINGLE
 
 
 class EmbeddingEventChecks(EmbeddingHooks):

@@ -12,20 +12,21 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.prompts import PromptTemplate
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.calls import CHATS, afinished, finished
-from agenttape_llamaindex.testing.comparison import text_of
-from agenttape_llamaindex.testing.embedding_checks.batches import BatchChecks
-from agenttape_llamaindex.testing.embedding_checks.embedding_events import EmbeddingEventChecks
-from agenttape_llamaindex.testing.embedding_checks.embedding_objects import EmbeddingObjectChecks
-from agenttape_llamaindex.testing.embedding_checks.vectors import VectorChecks
-from agenttape_llamaindex.testing.llm_checks.answers import AnswerChecks
-from agenttape_llamaindex.testing.llm_checks.events import EventChecks
-from agenttape_llamaindex.testing.llm_checks.failures import FailureChecks
-from agenttape_llamaindex.testing.llm_checks.objects import ObjectChecks
-from agenttape_llamaindex.testing.llm_checks.streams import StreamChecks
-from agenttape_llamaindex.testing.llm_checks.tools import ToolChecks
-from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import check, needs, shown
+
+from .calls import CHATS, afinished, finished
+from .comparison import text_of
+from .embedding_checks.batches import BatchChecks
+from .embedding_checks.embedding_events import EmbeddingEventChecks
+from .embedding_checks.embedding_objects import EmbeddingObjectChecks
+from .embedding_checks.vectors import VectorChecks
+from .llm_checks.answers import AnswerChecks
+from .llm_checks.events import EventChecks
+from .llm_checks.failures import FailureChecks
+from .llm_checks.objects import ObjectChecks
+from .llm_checks.streams import StreamChecks
+from .llm_checks.tools import ToolChecks
+from .llm_hooks import LLMHooks
+from .suite import check, needs, shown
 
 # -- Checks about structured output: answers that are instances of a class.
 

@@ -7,10 +7,11 @@ from copy import deepcopy
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole, TextBlock
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.calls import CHATS, finished
-from agenttape_llamaindex.testing.comparison import text_of
-from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import check, shown
+
+from ..calls import CHATS, finished
+from ..comparison import text_of
+from ..llm_hooks import LLMHooks
+from ..suite import check, shown
 
 
 class AnswerChecks(LLMHooks):

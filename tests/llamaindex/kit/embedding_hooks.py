@@ -10,7 +10,8 @@ from unittest import SkipTest
 from llama_index.core.base.embeddings.base import BaseEmbedding
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.suite import KitSuite, shown
+
+from .suite import KitSuite, shown
 
 
 class EmbeddingHooks(KitSuite):

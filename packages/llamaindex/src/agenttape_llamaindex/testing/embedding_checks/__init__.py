@@ -1,1 +1,0 @@
-"""The checks about embedding models, by subject."""

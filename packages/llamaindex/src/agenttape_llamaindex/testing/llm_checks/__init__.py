@@ -1,1 +1,0 @@
-"""The checks about LLMs, by subject."""
