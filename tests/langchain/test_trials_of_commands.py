@@ -16,8 +16,7 @@ import pytest
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.cli.app import run
-from agenttape_core.tools.oracle.files import read_oracle
-from agenttape_core.tools.oracle.lookup import ToolOracle
+from agenttape_core.tools.oracle.lookup import ToolOracle, read_oracle
 from agenttape_core.tools.oracle.server import OracleServer
 
 pytestmark = pytest.mark.process

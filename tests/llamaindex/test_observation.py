@@ -335,5 +335,5 @@ def test_the_file_grows_as_the_run_does(tmp_path: Path) -> None:
             _ask(count)
         sizes.append((tmp_path / f"{count}.jsonl").stat().st_size)
         assert not handler._observing.open_runs
-        assert not handler._observing._frames
+        assert not handler._observing._streams._frames
     assert sizes[1] < sizes[0] * 11

@@ -18,8 +18,8 @@ from agenttape_core.cli.app import run
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.schema import Header, Volatile
 from agenttape_core.storage import write_cassette
-from agenttape_core.tools.git.automation import hooks, install_steps, steps_for, with_hooks, workflow
 from agenttape_core.tools.git.origin import are_local, steps_from
+from agenttape_core.tools.git.setup import hooks, install_steps, steps_for, with_hooks, workflow
 from agenttape_core.tools.git.texts import diffable
 
 from .conftest import answer, look_up
@@ -410,7 +410,7 @@ LOCAL = {"agenttape-core": {"url": "file:///src/core", "dir_info": {}}}
 
 def test_ci_writes_what_the_docs_show(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """The workflow and the hooks are valid, are shown in the docs, and name no registry."""
-    monkeypatch.setattr("agenttape_core.tools.git.automation.installed_origins", lambda: LOCAL)
+    monkeypatch.setattr("agenttape_core.tools.git.setup.installed_origins", lambda: LOCAL)
     Path("pyproject.toml").write_text(
         '[project]\nname = "a"\nversion = "1"\ndependencies = ["langchain[openai]"]\n'
         '[dependency-groups]\ndev = ["pytest"]\n'

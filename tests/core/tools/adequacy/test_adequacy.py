@@ -15,7 +15,7 @@ from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import Adequacy, mutants
-from agenttape_core.experiments.strategies.mutants.reached import changed_lines
+from agenttape_core.experiments.strategies.mutants.running import changed_lines
 
 pytestmark = pytest.mark.process
 

@@ -10,9 +10,8 @@ from typing import Any
 from agenttape_core import boundary, use_cassette
 from agenttape_core.schema import Header, Interaction, Outcome, Step, Timing, Volatile
 from agenttape_core.storage import Cassette, open_cassette, write_cassette
-from agenttape_core.tools.export.placed import placed_in
-from agenttape_core.tools.export.spans import spans_in
-from agenttape_core.tools.export.tool_call_ids import tool_call_ids
+from agenttape_core.tools.export.attributes import placed_in
+from agenttape_core.tools.export.spans import spans_in, tool_call_ids
 
 
 def call(number: int, address: str, *, kind: str = "call", **fields: Any) -> Interaction:

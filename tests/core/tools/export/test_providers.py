@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as conventions
 
-from agenttape_core.tools.export.attributes import OPERATIONS
-from agenttape_core.tools.export.providers import provider_name
+from agenttape_core.tools.export.attributes import OPERATIONS, provider_name
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agenttape_core.schema import IndexRow, Timing
-from agenttape_core.tools.update.dependents import are_parallel, below
+from agenttape_core.tools.update import are_parallel, below
 
 
 def row(number: int, address: str, kind: str = "chat") -> IndexRow:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.tools.reading.call_tree import CallTree
-from agenttape_core.tools.viewer.lines import Line, lines_of
+from agenttape_core.tools.viewer.rows import Line, lines_of
 
 
 class Row(NamedTuple):

@@ -20,8 +20,7 @@ from agenttape_core.storage import open_cassette, write_cassette
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.viewer import is_page, page_of
 from agenttape_core.tools.viewer.page import readable
-from agenttape_core.tools.viewer.rows import page_rows, pairs_of, run_of
-from agenttape_core.tools.viewer.summary import summary
+from agenttape_core.tools.viewer.rows import page_rows, pairs_of, run_of, summary
 
 from .conftest import write_page
 from .showcase import Book, returned, write_hostile

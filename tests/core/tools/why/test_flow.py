@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, VerificationError
 from agenttape_core.experiments import Edge, Flow, flow_of, why
-from agenttape_core.experiments.strategies.perturbing import holds, longer, perturbed, turned
-from agenttape_core.experiments.strategies.why import RESULT
+from agenttape_core.experiments.strategies.why import RESULT, holds, longer, perturbed, turned
 from agenttape_core.schema import IndexRow, Outcome
 
 USES: dict[str, Callable[[Any], str]] = {

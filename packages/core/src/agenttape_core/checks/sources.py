@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,12 +21,46 @@ from agenttape_core.session import Session, runs
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare.opening import named_cassette
 from agenttape_core.tools.reading.answer import Answer, bare, joined
-from agenttape_core.tools.reading.conversation import conversation_of
 from agenttape_core.tools.reading.messages import input_messages
-from agenttape_core.tools.reading.model_requests import path_of_model, was_billed
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
-from agenttape_core.tools.reading.turns import Turn, is_answer_of_run, turns_of
+from agenttape_core.tools.reading.turns import Turn, conversation_of, is_answer_of_run, turns_of
+
+# -- Requests to models that a program makes over plain HTTP: recorded as bytes, without tokens that anybody counted.
+
+
+_PATH = re.compile(
+    r"/(?:completions|responses|messages|embeddings|embed|rerank|converse(?:-stream)?|invoke(?:-with-response-stream)?"
+    r"|api/(?:chat|generate)|v\d+/chat)/?$"
+    r"|:(?:\w*[gG]enerateContent|\w*[eE]mbedContents?|\w*[pP]redict)$"
+)
+"""The ends of the paths at which providers serve models: OpenAI and all that are compatible with it, Anthropic,
+Google (AI Studio, Vertex), Bedrock, Cohere, Ollama. Rather one too many: an unknown budget fails, and you can allow it.
+"""
+_FAILED = 400
+
+
+def path_of_model(item: Interaction) -> str:
+    """Return the path of a request to a model over plain HTTP; empty for any other call."""
+    if item.kind != "http" or str(item.request.get("method")).upper() != "POST":
+        return ""
+    url = item.request.get("url")
+    path = str(url.get("path", "")) if isinstance(url, Mapping) else str(url).partition("?")[0]
+    return path if _PATH.search(path) else ""
+
+
+def was_billed(item: Interaction) -> bool:
+    """Return True if a provider may have counted tokens for a call: it didn't fail before there was an answer.
+
+    A call that was cancelled, or whose stream broke, may have cost something.
+    """
+    outcome = item.outcome
+    if outcome.status in {"raised", "refused"}:
+        return False
+    head = outcome.chunks[0] if item.kind == "http" and outcome.chunks else outcome.value
+    status = head.get("status") if isinstance(head, Mapping) else None
+    return not (item.kind == "http" and isinstance(status, int) and status >= _FAILED)
+
 
 _NO_STEPS = "the steps of a run are known under pytest, and when its recording has ended: check the cassette then"
 

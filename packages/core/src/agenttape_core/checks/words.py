@@ -4,18 +4,41 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from agenttape_core.checks.calls import after, arguments, before, called, never
+from agenttape_core.checks.calls import after, arguments, before, called, never, output
 from agenttape_core.checks.checking import Check
 from agenttape_core.checks.confirmations import confirmed
 from agenttape_core.checks.judges import judged
 from agenttape_core.checks.limits import at_most, no_errors
-from agenttape_core.checks.loading import loaded
-from agenttape_core.checks.outputs import output
 from agenttape_core.checks.trajectories import exactly, trajectory
 from agenttape_core.errors import ConfigurationError
+
+
+def loaded(name: str, where: str) -> Any:
+    """Return the object of a name, `module:function`, from the working folder or what is installed.
+
+    Args:
+        name: The name.
+        where: The place where it stands.
+
+    Raises:
+        ConfigurationError: If it leads to nothing.
+    """
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise ConfigurationError(f"{where}: expected a name such as module:function, found {name!r}")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return reduce(getattr, function.split("."), import_module(module))
+    except Exception as error:  # noqa: BLE001 - importing runs code of the user
+        raise ConfigurationError(f"{where}: {name} cannot be loaded: {type(error).__name__}: {error}") from None
 
 
 def checks_of(word: str, value: Any) -> list[Check]:

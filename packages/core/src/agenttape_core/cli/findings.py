@@ -31,9 +31,14 @@ from agenttape_core.tools.rewrite.scanning import (
 )
 from agenttape_core.tools.upkeep.age import parse_age
 from agenttape_core.tools.upkeep.checksums import FILE, broken, checksums_of, read_checksums
-from agenttape_core.tools.upkeep.facts import Facts, facts_of
-from agenttape_core.tools.upkeep.retirements import load_retirements
-from agenttape_core.tools.upkeep.staleness import Check, installed_version, stale_among
+from agenttape_core.tools.upkeep.staleness import (
+    Check,
+    Facts,
+    facts_of,
+    installed_version,
+    load_retirements,
+    stale_among,
+)
 from agenttape_core.tools.upkeep.verified import verified_in
 
 _ALIKE = 0.7

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from agenttape_core.checks.checking import Check, check_run
 from agenttape_core.checks.judges import JUDGE
-from agenttape_core.checks.loading import loaded
 from agenttape_core.checks.run import Run
 from agenttape_core.checks.scores import Scores, hash_of, read_scores, scores_path
 from agenttape_core.checks.sources import run_of_cassette
-from agenttape_core.checks.words import checks_of
+from agenttape_core.checks.words import checks_of, loaded
 from agenttape_core.cli.cassettes import Found
 from agenttape_core.cli.output import print_table, print_text, progress
 from agenttape_core.errors import ConfigurationError, counted

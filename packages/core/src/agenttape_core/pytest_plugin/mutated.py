@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core.experiments.strategies.mutants.facts import Facts
+from agenttape_core.experiments.strategies.mutants.running import Facts
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.replayed import KEEPS_SESSIONS

@@ -15,7 +15,7 @@ from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.session import Session
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices
-from agenttape_core.tools.update.plans import PLANNING, Plan, plan_of, planned_together, total_of
+from agenttape_core.tools.update import PLANNING, Plan, plan_of, planned_together, total_of
 
 _PLAN = "agenttape.plan"
 """The name of the property of a test report that holds its plan, as JSON."""

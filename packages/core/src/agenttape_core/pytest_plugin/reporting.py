@@ -16,8 +16,7 @@ from agenttape_core.matching import Difference
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.tools.reporting import Checked, Finding, Judged
 from agenttape_core.tools.reporting.forms import FORMS
-from agenttape_core.tools.reporting.github import commands
-from agenttape_core.tools.reporting.markdown import markdown
+from agenttape_core.tools.reporting.markdown import commands, markdown
 
 _CHECKED = "agenttape.checked"
 """The name of the property of a test report that holds what checks said, as JSON."""

@@ -24,7 +24,7 @@ from llama_index.core.tools import BaseTool, ToolOutput
 from workflows import Context, Workflow
 
 from agenttape_core import Rule
-from agenttape_core.integration import ExecutedCall, Family, Leaf, plain_value
+from agenttape_core.integration import ExecutedCall, Family, Leaf, Position, plain_value
 from agenttape_core.integration.observing import (
     INTERRUPTED,
     EventsOption,
@@ -118,6 +118,202 @@ _UNSEEN = Unseen(
 _ITERATOR = "one of its arguments can be read only once, and is the call's to read"
 
 
+def _begin_leaf(observer: Observer[OpenSpan], span: OpenSpan, method: str, bound: inspect.BoundArguments) -> None:
+    """Begin the call of a span, if its method is a leaf or hides one."""
+    cls: type = type(span.instance)
+    leaf = leaf_of(cls, method)
+    hidden = hidden_leaf_of(cls, method) if leaf is None else None
+    if leaf is not None:
+        by_name = isinstance(span.instance, BaseTool)
+        _begin_call(observer, span, method, leaf, as_passed(bound) if by_name else (bound.args, bound.kwargs))
+    elif hidden is not None and isinstance(span.instance, BaseRetriever):
+        query = next(iter(bound.arguments.values()))
+        given = (QueryBundle(query) if isinstance(query, str) else query,)
+        _begin_call(observer, span, *hidden, (given, {}))
+    elif hidden is not None:
+        span.hidden = HiddenLeaf(*hidden, texts=next(iter(bound.arguments.values())))
+
+
+def _begin_call(
+    observer: Observer[OpenSpan], span: OpenSpan, method: str, leaf: Leaf, given: tuple[tuple[Any, ...], dict[str, Any]]
+) -> None:
+    args, kwargs = given
+    if any(isinstance(value, Iterator) for value in (*args, *kwargs.values())):
+        span.lost = _ITERATOR
+        return
+
+    def begin() -> ObservedCall | None:
+        crossing = _cross(observer, span, leaf, args, kwargs)
+        return None if crossing is None else call_of(crossing, span.instance, method, kwargs)
+
+    observer.begin_call(span, begin)
+    if method not in LEAVES or span.lost != "":
+        return
+    if span.call is not None:
+        span.leaf = MethodRun(span.call.crossing, method)
+    else:
+        span.begin_part(method, lambda crossing: call_of(crossing, span.instance, method, kwargs))
+
+
+def _cross(
+    observer: Observer[OpenSpan], span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> ExecutedCall | None:
+    """Begin the crossing of a leaf call, as a session would; `None` if it is part of a call of the same object."""
+    session = observer.session()
+    session.extend(SPANS, cast("Spans", observer.open_runs))
+    if isinstance(span.instance, BaseEmbedding) and any(above.hidden is not None for above in span.around()):
+        return None  # an embedding model that embeds by another one
+    with as_observed(session, span.crossing_around), apart():
+        crossing = leaf.cross(span.instance, args, dict(kwargs))
+    if crossing is not None:
+        assert not crossing.is_served  # nothing is served to an observer
+        crossing.metadata = span.own_metadata
+    return crossing
+
+
+def _embedded(
+    observer: Observer[OpenSpan], span: OpenSpan, hidden: HiddenLeaf, texts: list[str], vectors: list[Any]
+) -> None:
+    """Record the vectors of an embedding model, if its leaf method has no span."""
+    hidden.embedded += 1
+    if getattr(span.instance, "embeddings_cache", None):
+        span.lost = FROM_CACHE
+        return
+    for argument, answer in [(texts, vectors)] if hidden.is_batch else zip(texts, vectors, strict=True):
+        crossing = _cross(observer, span, hidden.leaf, (argument,), {})
+        if crossing is not None:
+            call_of(crossing, span.instance, hidden.name, {}).returned(answer)
+
+
+def _not_embedded(
+    observer: Observer[OpenSpan], span: OpenSpan, hidden: HiddenLeaf, error: BaseException | None
+) -> None:
+    """Record that an embedding model failed, if its argument is certain."""
+    argument = hidden.failed_with(getattr(span.instance, "embed_batch_size", None))
+    is_outcome = isinstance(error, Exception | CancelledError)
+    if argument is None or not is_outcome or getattr(span.instance, "embeddings_cache", None):
+        span.lost = ONE_OF_MANY if is_outcome else INTERRUPTED
+        return
+    crossing = _cross(observer, span, hidden.leaf, (argument,), {})
+    if crossing is not None:
+        ObservedCall(crossing).failed(error)
+
+
+def _opened(
+    span_id: str,
+    bound: inspect.BoundArguments,
+    instance: Any,
+    above: OpenSpan | None,
+    root: Position,
+) -> OpenSpan:
+    name = span_name(span_id)
+    method = name.rpartition(".")[2]
+    kind = kind_of(instance, method, above)
+    return OpenSpan(
+        key=span_id,
+        position=(above.position_inside if above is not None else root).child(span_label(name, instance)),
+        name=method if kind == "node" else name,
+        above=above,
+        kind=kind,
+        instance=instance,
+        agent=acting_agent(bound.arguments) if kind == "node" else {},
+    )
+
+
+def _end(observer: Observer[OpenSpan], span: OpenSpan, record: Callable[[], None]) -> None:
+    if span.error is None:
+        observer.noted(record, again=span.lost != "")
+    else:
+        with observer.noting(again=span.lost != ""), unmarked(span.error):
+            record()
+    observer.finished(span)
+
+
+def _end_call(
+    observer: Observer[OpenSpan],
+    span: OpenSpan,
+    answer: Callable[[Any], Unrecorded | None],
+    *,
+    output: Any = None,
+    error: BaseException | None = None,
+) -> None:
+    """Record a call that has ended; parts of it whose outcome is not the recorded one become steps."""
+    if span.leaf is not None:
+        span.leaf.error = error
+
+    def record() -> None:
+        observer.answered(span, answer, output=output, error=error)
+        if span.is_part:
+            return
+        for part in span.unrecorded():
+            _record_step(observer, part, part.error)
+        if span.has_delegated:
+            _record_step(observer, span, error, output)
+
+    _end(observer, span, record)
+
+
+def _record_step(observer: Observer[OpenSpan], span: OpenSpan, error: BaseException | None, output: Any = None) -> None:
+    """Record the step that a span of a call is where another one is recorded as the interaction."""
+    if error is not None and not isinstance(error, GeneratorExit):
+        observer.record(span, status="failed", error=error)
+    else:
+        observer.record(span, **(output_facts(readable(output)) if span.above is None and output is not None else {}))
+
+
+def _workflow_around(span: OpenSpan | None) -> OpenSpan | None:
+    """Return the innermost span, from this one outward, that is the run of a workflow."""
+    while span is not None and not isinstance(span.instance, Workflow):
+        span = span.above
+    return span
+
+
+class OpenStreams:
+    """The streams that are read, by their frames, and those that were freed before their end."""
+
+    def __init__(self) -> None:
+        self._frames: dict[FrameType, OpenSpan] = {}
+        self._unread: deque[str] = deque()
+
+    def follow(self, span: OpenSpan, stream: Any) -> bool:
+        """Wait for the end of a stream, or of its object if it is never read; `False` if nothing reports its chunks."""
+        frame = getattr(stream, "gi_frame", None) or getattr(stream, "ag_frame", None)
+        if frame is None or not reports_chunks(frame):
+            return False
+        self._frames[frame] = span
+        weakref.finalize(stream, self._unread.append, span.key).atexit = False
+        return True
+
+    def read_here(self) -> OpenSpan | None:
+        """Return the span of the stream whose code runs now."""
+        frame = inspect.currentframe() if self._frames else None
+        while frame is not None:
+            if frame in self._frames:
+                return self._frames[frame]
+            frame = frame.f_back
+        return None
+
+    def forget(self, span: OpenSpan) -> None:
+        """Take out the stream of a span."""
+        for frame in [frame for frame, other in list(self._frames.items()) if other is span]:
+            self._frames.pop(frame, None)
+
+    @property
+    def has_unread(self) -> bool:
+        """True if the object of a stream was freed that was never read."""
+        return bool(self._unread)
+
+    def unread(self) -> Iterator[str]:
+        """Yield the keys of the spans whose streams were never read, each once."""
+        while self._unread:
+            yield self._unread.popleft()
+
+    def asynchronous(self) -> list[OpenSpan]:
+        """Return the spans of asynchronous streams."""
+        found = [(frame.f_code.co_flags, span) for frame, span in self._frames.items()]
+        return [span for flags, span in found if flags & inspect.CO_ASYNC_GENERATOR]
+
+
 class Observing(Observer[OpenSpan]):
     """Follows the spans that handlers are called with, and records each when it has ended. Thread-safe.
 
@@ -143,8 +339,7 @@ class Observing(Observer[OpenSpan]):
         super().__init__("TapeEventHandler", path, _UNSEEN, redact=redact, tags=tags, payload=payload, events=events)
         self._keeps_steps = keeps_steps
         self._runs: dict[str, RunRecord] = {}
-        self._frames: dict[FrameType, OpenSpan] = {}
-        self._unread: deque[str] = deque()
+        self._streams = OpenStreams()
         self.sees_spans = False
         self._is_closed = False
 
@@ -157,8 +352,6 @@ class Observing(Observer[OpenSpan]):
         """Write all that was observed, and observe no more. Raises as the base does."""
         self._is_closed = True
         super().close()
-
-    # -- spans -------------------------------------------------------------------------------------------------
 
     def began(
         self,
@@ -174,27 +367,17 @@ class Observing(Observer[OpenSpan]):
             return
         with self._gate:
             above = self._above(parent_id)
-            name = span_name(span_id)
-            method = name.rpartition(".")[2]
-            kind = kind_of(instance, method, above)
-            span = OpenSpan(
-                key=span_id,
-                position=(above.position_inside if above is not None else self.root).child(span_label(name, instance)),
-                name=method if kind == "node" else name,
-                above=above,
-                kind=kind,
-                instance=instance,
-                tags=dict(tags or {}),
-                agent=acting_agent(bound.arguments) if kind == "node" else {},
-            )
+            span = _opened(span_id, bound, instance, above, self.root)
+            span.tags.update(tags or {})
             self.open_runs[span_id] = span
+        method = span_name(span_id).rpartition(".")[2]
         if above is None:
             span.input = plain_value(input_of(bound, instance))
             if is_program(instance):
                 self.first_input.note(span.input, method=method)
         if instance is not None:
-            self._begin_leaf(span, method, bound)
-        if kind == "tool" and span.is_plain and isinstance(instance, BaseTool):
+            _begin_leaf(self, span, method, bound)
+        if span.kind == "tool" and span.is_plain and isinstance(instance, BaseTool):
             with self.noting():
                 span.name = instance.metadata.get_name()
                 span.input = plain_value(as_shown(bound, instance))
@@ -202,18 +385,10 @@ class Observing(Observer[OpenSpan]):
     def _above(self, parent_id: str | None) -> OpenSpan | None:
         """Return the span that one begins below: spans that a stream begins while it is read belong to the stream."""
         parent = self._span(parent_id)
-        reading = self._stream_being_read() if self._frames else None
+        reading = self._streams.read_here()
         if reading is None or (parent is not None and (parent is reading or reading in parent.around())):
             return parent
         return reading
-
-    def _stream_being_read(self) -> OpenSpan | None:
-        frame = inspect.currentframe()
-        while frame is not None:
-            if frame in self._frames:
-                return self._frames[frame]
-            frame = frame.f_back
-        return None
 
     def _span(self, span_id: str | None) -> OpenSpan | None:
         return self.open_runs.get(span_id) if span_id is not None else None
@@ -227,14 +402,14 @@ class Observing(Observer[OpenSpan]):
         is_stream = _is_stream(cls)
         if span.is_plain:
             facts = output_facts(_shown(result)) if span.is_shown_whole and not is_stream else {}
-            self._end(span, functools.partial(self.record, span, **facts))
+            _end(self, span, functools.partial(self.record, span, **facts))
         elif is_stream and isinstance(span.call, ObservedResponses):
             self._follow(span, result)
         else:
             if span.leaf is not None:
                 span.leaf.answered(result)
             output = None if is_stream else result
-            self._end_call(span, lambda call: call.returned(result), output=output)
+            _end_call(self, span, lambda call: call.returned(result), output=output)
 
     def failed(self, span_id: str, error: BaseException | None) -> None:
         """Record a span that raised."""
@@ -244,120 +419,26 @@ class Observing(Observer[OpenSpan]):
         span.error = error
         if span.hidden is not None:
             with self.noting(), unmarked(error):
-                self._not_embedded(span, span.hidden, error)
+                _not_embedded(self, span, span.hidden, error)
         if span.is_plain:
-            self._end(span, lambda: self.record(span, status="failed", error=error))
+            _end(self, span, lambda: self.record(span, status="failed", error=error))
         else:
-            self._end_call(span, lambda call: call.failed(error), error=error)
-
-    def _end(self, span: OpenSpan, record: Callable[[], None]) -> None:
-        if span.error is None:
-            self.noted(record, again=span.lost != "")
-        else:
-            with self.noting(again=span.lost != ""), unmarked(span.error):
-                record()
-        self.finished(span)
-
-    def _end_call(
-        self,
-        span: OpenSpan,
-        answer: Callable[[Any], Unrecorded | None],
-        *,
-        output: Any = None,
-        error: BaseException | None = None,
-    ) -> None:
-        """Record a call that has ended; parts of it whose outcome is not the recorded one become steps."""
-        if span.leaf is not None:
-            span.leaf.error = error
-
-        def record() -> None:
-            self.answered(span, answer, output=output, error=error)
-            if span.is_part:
-                return
-            for part in span.unrecorded():
-                self._record_step(part, part.error)
-            if span.has_delegated:
-                self._record_step(span, error, output)
-
-        self._end(span, record)
-
-    def _record_step(self, span: OpenSpan, error: BaseException | None, output: Any = None) -> None:
-        """Record the step that a span of a call is where another one is recorded as the interaction."""
-        if error is not None and not isinstance(error, GeneratorExit):
-            self.record(span, status="failed", error=error)
-        else:
-            self.record(span, **(output_facts(readable(output)) if span.above is None and output is not None else {}))
+            _end_call(self, span, lambda call: call.failed(error), error=error)
 
     def forget(self, run: OpenSpan) -> None:
         """Take out a span, with the frame of its stream and the record of its workflow run."""
         super().forget(run)
         if run.call is not None:
-            for frame in [frame for frame, other in list(self._frames.items()) if other is run]:
-                self._frames.pop(frame, None)
+            self._streams.forget(run)
         if run.run is not None:
             for run_id in [run_id for run_id, record in list(self._runs.items()) if record is run.run]:
                 self._runs.pop(run_id, None)
 
-    # -- calls -------------------------------------------------------------------------------------------------
-
-    def _begin_leaf(self, span: OpenSpan, method: str, bound: inspect.BoundArguments) -> None:
-        """Begin the call of a span, if its method is a leaf or hides one."""
-        cls: type = type(span.instance)
-        leaf = leaf_of(cls, method)
-        hidden = hidden_leaf_of(cls, method) if leaf is None else None
-        if leaf is not None:
-            by_name = isinstance(span.instance, BaseTool)
-            self._begin_call(span, method, leaf, *(as_passed(bound) if by_name else (bound.args, bound.kwargs)))
-        elif hidden is not None and isinstance(span.instance, BaseRetriever):
-            query = next(iter(bound.arguments.values()))
-            self._begin_call(span, *hidden, (QueryBundle(query) if isinstance(query, str) else query,), {})
-        elif hidden is not None:
-            span.hidden = HiddenLeaf(*hidden, texts=next(iter(bound.arguments.values())))
-
-    def _begin_call(
-        self, span: OpenSpan, method: str, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        if any(isinstance(value, Iterator) for value in (*args, *kwargs.values())):
-            span.lost = _ITERATOR
-            return
-
-        def begin() -> ObservedCall | None:
-            crossing = self._cross(span, leaf, args, kwargs)
-            return None if crossing is None else call_of(crossing, span.instance, method, kwargs)
-
-        self.begin_call(span, begin)
-        if method not in LEAVES or span.lost != "":
-            return
-        if span.call is not None:
-            span.leaf = MethodRun(span.call.crossing, method)
-        else:
-            span.begin_part(method, lambda crossing: call_of(crossing, span.instance, method, kwargs))
-
-    def _cross(self, span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExecutedCall | None:
-        """Begin the crossing of a leaf call, as a session would; `None` if it is part of a call of the same object."""
-        session = self.session()
-        session.extend(SPANS, cast("Spans", self.open_runs))
-        if isinstance(span.instance, BaseEmbedding) and any(above.hidden is not None for above in span.around()):
-            return None  # an embedding model that embeds by another one
-        with as_observed(session, span.crossing_around), apart():
-            crossing = leaf.cross(span.instance, args, dict(kwargs))
-        if crossing is not None:
-            assert not crossing.is_served  # nothing is served to an observer
-            crossing.metadata = span.own_metadata
-        return crossing
-
-    # -- streams -----------------------------------------------------------------------------------------------
-
     def _follow(self, span: OpenSpan, stream: Any) -> None:
-        """Wait for the events of a stream; or, if it is never read, for the end of its object."""
         span.has_ended = True
-        frame = getattr(stream, "gi_frame", None) or getattr(stream, "ag_frame", None)
-        if frame is None or not reports_chunks(frame):
+        if not self._streams.follow(span, stream):
             span.lost = NO_CHUNKS
-            self._end(span, lambda: self.record(span, missing=NO_CHUNKS))
-            return
-        self._frames[frame] = span
-        weakref.finalize(stream, self._unread.append, span.key).atexit = False
+            _end(self, span, lambda: self.record(span, missing=NO_CHUNKS))
 
     def chunk_arrived(self, span_id: str | None, response: Any) -> None:
         """Note a chunk."""
@@ -373,66 +454,39 @@ class Observing(Observer[OpenSpan]):
         if span is None or not span.has_ended:
             return
         span.error = error
-        self._end_call(span, lambda call: call.ended(error), error=error)
+        _end_call(self, span, lambda call: call.ended(error), error=error)
 
     @property
     def has_unreported(self) -> bool:
         """True if the object of a stream was freed that was never read."""
-        return bool(self._unread)
+        return self._streams.has_unread
 
     def before_writing(self) -> None:
         """Record the streams that were never read, as a session does; the others have reported their end."""
-        while self._unread:
-            self.stream_ended(self._unread.popleft(), GeneratorExit())
+        for span_id in self._streams.unread():
+            self.stream_ended(span_id, GeneratorExit())
 
     def cut_off(self) -> None:
         """Record asynchronous streams as left by their readers, and all else as it stands.
 
         An event loop closes what a reader leaves some rounds later, and that may be after the observation.
         """
-        streams = [(frame.f_code.co_flags, span) for frame, span in self._frames.items()]
-        for span in [span for flags, span in streams if flags & inspect.CO_ASYNC_GENERATOR]:
+        for span in self._streams.asynchronous():
             self.stream_ended(span.key, GeneratorExit())
         super().cut_off()
-
-    # -- embeddings --------------------------------------------------------------------------------------------
 
     def embedded(self, span_id: str | None, texts: list[str], vectors: list[Any]) -> None:
         """Record the vectors of an embedding model, if its leaf method has no span."""
         span = self._span(span_id)
-        if span is None or span.hidden is None:
-            return
-        hidden = span.hidden
-        hidden.embedded += 1
-        if getattr(span.instance, "embeddings_cache", None):
-            span.lost = FROM_CACHE
-            return
-        for argument, answer in [(texts, vectors)] if hidden.is_batch else zip(texts, vectors, strict=True):
-            crossing = self._cross(span, hidden.leaf, (argument,), {})
-            if crossing is not None:
-                call_of(crossing, span.instance, hidden.name, {}).returned(answer)
-
-    def _not_embedded(self, span: OpenSpan, hidden: HiddenLeaf, error: BaseException | None) -> None:
-        """Record that an embedding model failed, if its argument is certain."""
-        argument = hidden.failed_with(getattr(span.instance, "embed_batch_size", None))
-        is_outcome = isinstance(error, Exception | CancelledError)
-        if argument is None or not is_outcome or getattr(span.instance, "embeddings_cache", None):
-            span.lost = ONE_OF_MANY if is_outcome else INTERRUPTED
-            return
-        crossing = self._cross(span, hidden.leaf, (argument,), {})
-        if crossing is not None:
-            ObservedCall(crossing).failed(error)
-
-    # -- workflows ---------------------------------------------------------------------------------------------
+        if span is not None and span.hidden is not None:
+            _embedded(self, span, span.hidden, texts, vectors)
 
     def run_record(self, run_id: str) -> RunRecord | None:
         """Return the record of a workflow run, in whose context this is called; `None` if it is not observed."""
         known = self._runs.get(run_id)
         if known is not None:
             return known
-        span = self._span(current_span_id())
-        while span is not None and not isinstance(span.instance, Workflow):
-            span = span.above
+        span = _workflow_around(self._span(current_span_id()))
         if span is None or span.run is not None:
             return None
         span.run = self._runs[run_id] = RunRecord(self.session, span.position, keeps_steps=self._keeps_steps)

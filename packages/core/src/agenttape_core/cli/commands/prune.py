@@ -16,12 +16,12 @@ from agenttape_core.storage import recording_process
 from agenttape_core.tools.upkeep.garbage import (
     Garbage,
     cassettes_around,
+    cassettes_of_no_test,
     garbage_of,
     remove,
     remove_garbage_of,
     whole_cassette,
 )
-from agenttape_core.tools.upkeep.orphans import cassettes_of_no_test
 
 
 @cli_command("agenttape cassette prune tests --dry-run")

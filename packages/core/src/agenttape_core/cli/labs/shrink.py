@@ -10,9 +10,8 @@ import click
 
 from agenttape_core.cli.labs import experiment, with_runs
 from agenttape_core.experiments.program import Program
-from agenttape_core.experiments.strategies.shrink import MAX_REPLAYS, Minimised
+from agenttape_core.experiments.strategies.shrink import MAX_REPLAYS, Minimised, write_test
 from agenttape_core.experiments.strategies.shrink import shrink as run_shrink
-from agenttape_core.experiments.strategies.shrunk_test import write_test
 
 
 @experiment(

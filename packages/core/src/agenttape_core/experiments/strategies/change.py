@@ -34,7 +34,7 @@ from agenttape_core.storage import in_file_name, open_cassette, stem_of
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
-from agenttape_core.tools.update.plans import Plan
+from agenttape_core.tools.update import Plan
 from agenttape_core.tools.upkeep.verified import own_folder
 
 Verdict = Literal["CHANGED"] | Paid

@@ -28,7 +28,7 @@ from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.git.requests import Revision
 from agenttape_core.tools.hash_seeds import recorded_seed
 from agenttape_core.tools.reading.prices import Prices, load_prices
-from agenttape_core.tools.update.plans import PLANNING, Plan, plan_of
+from agenttape_core.tools.update import PLANNING, Plan, plan_of
 
 How = Literal["same", "moved", "failed", "unjudged"]
 """The end of a strict replay: as it was recorded; with another request, or without a recorded one; by a failure of the

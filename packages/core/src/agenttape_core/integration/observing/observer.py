@@ -46,6 +46,97 @@ class Unseen:
     note: str
 
 
+class ObservedFile:
+    """The cassette of an observer, and the observer's own errors, which it keeps out of the observed run. Thread-safe.
+
+    Args:
+        name: The user's name for the observer.
+        unseen: The calls that are not reported; noted in the cassette before anything else.
+        observation: The recording.
+    """
+
+    def __init__(self, name: str, unseen: Unseen, observation: Observation) -> None:
+        self.gate = RLock()
+        """Held while something begins or the file is written: nothing begins between the last end and the writing."""
+        self.observation = observation
+        self.errors: list[Exception] = []
+        self._shown = name
+        self._unseen: Unseen | None = unseen
+        self._must_flush = False
+
+    def session(self) -> Session:
+        """Return the session that interactions and steps are to be recorded in now."""
+        session = self.observation.session
+        with self.gate:
+            unseen, self._unseen = self._unseen, None
+        if unseen is not None:
+            gap = StepEvent("gap", unseen.by, "", (), perf_counter(), missing=unseen.note, data=list(unseen.kinds))
+            record_step(session, gap)
+        return session
+
+    def flush(self, *, is_open: bool) -> None:
+        """Write all that was observed: now, or when the open runs have ended.
+
+        Args:
+            is_open: Whether there are some.
+        """
+        self._must_flush = is_open
+        if not is_open:
+            self.observation.flush()
+
+    def close(self) -> None:
+        """Write all that was observed, and record no more."""
+        unseen, self._unseen = self._unseen, None
+        self.observation.close()
+        if unseen is not None and not self.errors:
+            path = self.observation.path
+            _log.warning("%s(%s) observed no call, so it wrote no file: %s", self._shown, path, unseen.note)
+
+    def all_ended(self) -> None:
+        """Write the cassette when no run is open, if there is enough to write or a `flush` waits for it.
+
+        Raises:
+            CassetteError: As of `flush`.
+        """
+        write = self.observation.flush if self._must_flush else self.observation.run_ended
+        self._must_flush = False
+        write()
+        if self.observation.has_resumed():
+            _log.warning("%s(%s) records again: what was left is written", self._shown, self.observation.path)
+
+    @contextmanager
+    def noting(self, *, again: bool = False) -> Iterator[None]:
+        """Keep our errors out of the observed run, and not lose them.
+
+        Args:
+            again: Whether a failure here is one that was noted before.
+        """
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and not the run's
+            if not again:
+                self.could_not_record(error)
+
+    def noted(self, act: Callable[..., None], *arguments: Any, again: bool = False) -> None:
+        """Call a function of ours as within `noting`: most of a handler's work passes here."""
+        try:
+            act(*arguments)
+        except Exception as error:  # noqa: BLE001 - as in `noting`
+            if not again:
+                self.could_not_record(error)
+
+    def could_not_record(self, error: Exception) -> str:
+        """Note what could not be recorded, and return the reason in a line; the log has the rest.
+
+        A full disk is noted once: nothing more is recorded until there is room.
+        """
+        if self.observation.is_news(error):
+            self.errors.append(error)
+            until = f"\n  {RECORDS_NO_MORE}" if is_of_disk(error) else ""
+            _log.error("%s(%s) could not record a call: %s%s", self._shown, self.observation.path, error, until)
+        return f"it could not be recorded: {str(error).partition(chr(10))[0]}"
+
+
 class Observer(Generic[RunT]):
     """Records what a framework reports, without ever disturbing it. Thread-safe.
 
@@ -77,16 +168,14 @@ class Observer(Generic[RunT]):
         events: EventsOption | None = None,
     ) -> None:
         self._observation = Observation(path, redact=redact, tags=tags, payload=payload, events=events)
-        self._shown = name
-        self._unseen: Unseen | None = unseen
-        self._must_flush = False
-        self._gate = RLock()  # nothing begins between the end of the last thing and the writing of the file
+        self._file = file = ObservedFile(name, unseen, self._observation)
+        self._gate, self.errors, self.session = file.gate, file.errors, file.session
+        self.noting, self.noted, self.could_not_record = file.noting, file.noted, file.could_not_record
         self._receiving = local()
         self._order = OrderOfEnds()
         self._later: deque[Callable[[], None]] = deque()
         self.root = Position()
         self.open_runs: dict[Hashable, RunT] = {}
-        self.errors: list[Exception] = []
         weakref.finalize(self, _finish, self._observation, name)
 
     @property
@@ -179,7 +268,7 @@ class Observer(Generic[RunT]):
                 if not self.open_runs or self._order.is_full:
                     self._observation.note_ends(*self._order.take())
             if not self.open_runs:
-                self.noted(self.all_ended)
+                self.noted(self._file.all_ended)
 
     def abandon(self, runs: Iterable[RunT], note: str) -> None:
         """Record runs as open whose end was not reported, and forget them.
@@ -215,8 +304,6 @@ class Observer(Generic[RunT]):
         """Record the open runs as they stand, and forget them: the observation is being closed."""
         self.abandon(self.open_runs.values(), "it was not reported to have ended when the observation was closed")
 
-    # -- writing -----------------------------------------------------------------------------------------------
-
     def flush(self) -> None:
         """Write all that was observed to the cassette: now, or when the open runs have ended.
 
@@ -225,9 +312,7 @@ class Observer(Generic[RunT]):
         """
         with self._gate:
             self.before_writing()
-            self._must_flush = bool(self.open_runs)
-            if not self._must_flush:
-                self._observation.flush()
+            self._file.flush(is_open=bool(self.open_runs))
 
     def close(self) -> None:
         """Write all that was observed to the cassette, and observe no more. Open runs are cut off here.
@@ -240,34 +325,7 @@ class Observer(Generic[RunT]):
         with self._gate:
             self.before_writing()
             self.cut_off()
-            unseen, self._unseen = self._unseen, None
-            self._observation.close()
-        if unseen is not None and not self.errors:
-            _log.warning("%s(%s) observed no call, so it wrote no file: %s", self._shown, self.path, unseen.note)
-
-    def all_ended(self) -> None:
-        """Write the cassette, if there is enough to write or a `flush` waits for it.
-
-        Raises:
-            CassetteError: As of `flush`.
-        """
-        write = self._observation.flush if self._must_flush else self._observation.run_ended
-        self._must_flush = False
-        write()
-        if self._observation.has_resumed():
-            _log.warning("%s(%s) records again: what was left is written", self._shown, self.path)
-
-    # -- recording ---------------------------------------------------------------------------------------------
-
-    def session(self) -> Session:
-        """Return the session that interactions and steps are to be recorded in now."""
-        session = self._observation.session
-        with self._gate:
-            unseen, self._unseen = self._unseen, None
-        if unseen is not None:
-            gap = StepEvent("gap", unseen.by, "", (), perf_counter(), missing=unseen.note, data=list(unseen.kinds))
-            record_step(session, gap)
-        return session
+            self._file.close()
 
     @property
     def first_input(self) -> FirstInput:
@@ -290,40 +348,6 @@ class Observer(Generic[RunT]):
             kind, name, position.address, position.moment(), perf_counter(), data=plain_value(data), error=error
         )
         record_step(self.session(), event)
-
-    # -- errors ------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def noting(self, *, again: bool = False) -> Iterator[None]:
-        """Keep our errors out of the observed run, and not lose them.
-
-        Args:
-            again: Whether a failure here is one that was noted before.
-        """
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and not the run's
-            if not again:
-                self.could_not_record(error)
-
-    def noted(self, act: Callable[..., None], *arguments: Any, again: bool = False) -> None:
-        """Call a function of ours as within `noting`: most of a handler's work passes here."""
-        try:
-            act(*arguments)
-        except Exception as error:  # noqa: BLE001 - as in `noting`
-            if not again:
-                self.could_not_record(error)
-
-    def could_not_record(self, error: Exception) -> str:
-        """Note what could not be recorded, and return the reason in a line; the log has the rest.
-
-        A full disk is noted once: nothing more is recorded until there is room.
-        """
-        if self._observation.is_news(error):
-            self.errors.append(error)
-            until = f"\n  {RECORDS_NO_MORE}" if is_of_disk(error) else ""
-            _log.error("%s(%s) could not record a call: %s%s", self._shown, self.path, error, until)
-        return f"it could not be recorded: {str(error).partition(chr(10))[0]}"
 
 
 def _finish(observation: Observation, name: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.export.placed import Placed, placed_in
+from agenttape_core.tools.export.attributes import Placed, placed_in
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.summary import model_of
 

@@ -4,25 +4,149 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
-from agenttape_core.schema import HEADER_ATTRIBUTE, Interaction, RecordedError
+from agenttape_core.schema import HEADER_ATTRIBUTE, MODEL_KINDS, RECORD_ATTRIBUTE, Interaction, RecordedError, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.export.attributes import (
     OPERATIONS,
     Attributes,
+    Placed,
     attributes_of,
     error_of,
     error_type,
+    placed_in,
 )
-from agenttape_core.tools.export.content import content_of
-from agenttape_core.tools.export.placed import Placed, placed_in
-from agenttape_core.tools.export.tool_call_ids import tool_call_ids
+from agenttape_core.tools.reading.answer import Answer, bare, joined
 from agenttape_core.tools.reading.call_tree import MOMENTS
+from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
 from agenttape_core.tools.reading.summary import MODELS
 from agenttape_core.tools.reading.timeline import timeline_of
+
+# -- The ids that models gave to the calls of tools.
+
+
+_Request = tuple[Any, Any, Any]
+
+
+def tool_call_ids(interactions: Iterable[Interaction]) -> dict[int, str]:
+    """Return the ids that models gave to the calls of tools, by the number of the tool's interaction.
+
+    A recording does not connect the two. A tool's interaction belongs to the request with the same tool name whose id
+    it names, or else to the earliest one with the same arguments. Each request has one interaction.
+
+    Args:
+        interactions: Those of a cassette, in its order.
+    """
+    open_calls: list[_Request] = []
+    found: dict[int, str] = {}
+    for item in interactions:
+        if item.kind in MODEL_KINDS:
+            open_calls += _requests(item)
+        elif item.kind == "tool" and (call := _answers(item, open_calls)) is not None:
+            open_calls.remove(call)
+            found[item.number] = call[0]
+    return found
+
+
+def _requests(item: Interaction) -> list[_Request]:
+    parts = [part for message in Answer(item.outcome).messages for part in message["parts"]]
+    calls = [part for part in parts if part.get("type") == "tool_call" and isinstance(part.get("id"), str)]
+    return [(call["id"], call["name"], call["arguments"]) for call in calls]
+
+
+def _answers(item: Interaction, open_calls: list[_Request]) -> _Request | None:
+    name, arguments = item.request.get("name", item.name), item.request.get("arguments")
+    named = [call for call in open_calls if call[1] == name]
+    by_id = [call for call in named if call[0] in item.ids]
+    return next(iter([*by_id, *(call for call in named if call[2] == arguments)]), None)
+
+
+# -- The content of a record as attributes of a span: messages, and the arguments and results of tools.
+
+
+_DOCUMENT = {"id": ("id", "id_", "node_id"), "content": ("page_content", "text"), "metadata": ("metadata",)}
+
+
+def content_of(record: Interaction | Step, order: int) -> dict[str, str]:
+    """Return the content of a record by the names of its attributes.
+
+    Args:
+        record: An interaction or a step.
+        order: Its place among the records of the cassette.
+    """
+    if isinstance(record, Step):
+        content = {"agenttape.input": record.input, "agenttape.output": record.output, "agenttape.data": record.data}
+    else:
+        content = _BY_KIND.get(record.kind, _of_call)(record)
+    content |= {"agenttape.tags": record.tags, "agenttape.metadata": record.metadata}
+    content["agenttape.fidelity_note"] = record.fidelity_note
+    sort = "step" if isinstance(record, Step) else "interaction"
+    whole = {"order": order, sort: record.model_dump(mode="json", exclude_defaults=True)}
+    content[RECORD_ATTRIBUTE] = json.dumps(whole)
+    return {name: _text(value) for name, value in content.items() if value not in (None, "", [], {})}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _of_model(item: Interaction) -> dict[str, Any]:
+    return {
+        "gen_ai.system_instructions": system_instructions(item.request),
+        "gen_ai.input.messages": input_messages(item.request),
+        "gen_ai.tool.definitions": tool_definitions(item.request),
+        "gen_ai.output.messages": Answer(item.outcome).messages,
+    }
+
+
+def _of_tool(item: Interaction) -> dict[str, Any]:
+    return {
+        "gen_ai.tool.call.arguments": item.request.get("arguments", item.request),
+        "gen_ai.tool.call.result": joined(item.outcome),
+    }
+
+
+def _of_retrieval(item: Interaction) -> dict[str, Any]:
+    query, found = item.request.get("query"), item.outcome.value
+    documents = [_document(each) for each in found] if isinstance(found, list) else None
+    query_or_input = (
+        {"gen_ai.retrieval.query.text": query} if isinstance(query, str) else {"agenttape.input": item.request}
+    )
+    return {**query_or_input, "gen_ai.retrieval.documents": documents}
+
+
+def _document(found: Any) -> dict[str, Any]:
+    """Return a document in the form of the conventions: its id, content, metadata and score."""
+    outer = bare(found)
+    inner = bare(outer.get("node")) if isinstance(outer, Mapping) and "node" in outer else outer
+    if not isinstance(outer, Mapping) or not isinstance(inner, Mapping):
+        return {"content": found}
+    known = {name: next((inner[key] for key in keys if key in inner), None) for name, keys in _DOCUMENT.items()}
+    return {key: item for key, item in {**known, "score": outer.get("score")}.items() if item is not None}
+
+
+def _of_embeddings(item: Interaction) -> dict[str, Any]:
+    """Return the embedded texts. The vectors are long, and tell a reader nothing."""
+    return {"agenttape.input": item.request.get("input", item.request)}
+
+
+def _of_call(item: Interaction) -> dict[str, Any]:
+    outcome = item.outcome
+    given = outcome.chunks if outcome.chunks is not None else outcome.value
+    return {"agenttape.input": item.request, "agenttape.output": given}
+
+
+_BY_KIND: dict[str, Callable[[Interaction], dict[str, Any]]] = {
+    **dict.fromkeys(MODEL_KINDS, _of_model),
+    "embeddings": _of_embeddings,
+    "retrieval": _of_retrieval,
+    "tool": _of_tool,
+}
+
 
 _NS_PER_MS = 1_000_000
 _LATEST = 2**63 - 1

@@ -2,14 +2,345 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from agenttape_core.errors import ConfigurationError
-from agenttape_core.tools.git import automation, settings
-from agenttape_core.tools.git.automation import install_steps
+import yaml
+
+from agenttape_core.errors import CassetteError, ConfigurationError
+from agenttape_core.lifecycle.remedy import NO_KEY
+from agenttape_core.storage import SUFFIXES, is_cassette, open_cassette
+from agenttape_core.tools.git import settings
+from agenttape_core.tools.git.origin import are_local, installed_origins, steps_from
+
+# -- The files of a project's automation: a workflow of GitHub Actions, and hooks of pre-commit.
+
+
+WORKFLOW_PATH = ".github/workflows/agenttape.yml"
+HOOKS_PATH = ".pre-commit-config.yaml"
+
+_HEAD = """\
+name: agenttape
+
+on:
+  push:
+    branches: [main]
+  pull_request:
+
+permissions:
+  contents: read
+
+jobs:
+  replay:
+    runs-on: ubuntu-latest
+"""
+_CHECKOUT = """\
+      - uses: actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2
+        with:
+          persist-credentials: false
+          fetch-depth: 0 # with the base of a pull request
+"""
+_DIFF = """\
+      # The summary of the job lists the recordings that took another path.
+      - run: agenttape diff --github
+        if: "${{ !cancelled() && github.event_name == 'pull_request' }}"
+"""
+_SET_UP = f"""\
+    steps:
+{_CHECKOUT}\
+      - uses: actions/setup-python@a309ff8b426b58ec0e2a45f0f869d46889d02405 # v6.2.0
+        with:
+          python-version: "3.12"
+"""
+
+
+def workflow(install: Sequence[str], folder: str, where: PurePath) -> str:
+    """Return a workflow of GitHub Actions: cassettes can be read, hold no secret, and answer all that the tests ask.
+
+    Args:
+        install: The lines of the steps that install the project.
+        folder: What folders with cassettes are called.
+        where: The folder of the project in its repository.
+    """
+    head, tail = _frame(folder, where)
+    return head + "".join(f"      {line}\n" for line in install) + tail
+
+
+def is_ours(text: str, folder: str, where: PurePath) -> bool:
+    """Return whether a workflow is such a one, whatever it installs: that step belongs to the project once written.
+
+    Args:
+        text: The workflow that is there.
+        folder: What folders with cassettes are called.
+        where: The folder of the project in its repository.
+    """
+    head, tail = _frame(folder, where)
+    return text.startswith(head) and text.endswith(tail)
+
+
+def _frame(folder: str, where: PurePath) -> tuple[str, str]:
+    """Return what stands before and behind the steps that install."""
+    place = where.as_posix()
+    inner = place != "."
+    head = f"    defaults:\n      run:\n        working-directory: {json.dumps(place)}\n" if inner else ""
+    cassettes = f"{place}/**/{folder}/**" if inner else f"**/{folder}/**"
+    recorded = json.dumps("${{ hashFiles('" + cassettes.replace("'", "''") + "') != '' }}")
+    tail = f"""\
+      # Before something is recorded there is nothing to look at.
+      - run: agenttape check
+        if: {recorded}
+      - run: pytest --cassette-mode=replay
+{_DIFF}"""
+    return f"{_HEAD}{head}{_SET_UP}", tail
+
+
+def hooks(folder: str) -> str:
+    """Return the entry of pre-commit's `repos` whose hooks look at the cassettes of a commit.
+
+    Args:
+        folder: What folders with cassettes are called.
+    """
+    files = rf"(^|/){folder}/.*\.(yaml|yml|jsonl)(\.gz|\.zst)?$"
+    return f"""\
+- repo: local
+  hooks:
+  - id: agenttape-check
+    name: cassettes can be read, and hold no secret
+    entry: agenttape check
+    language: system
+    files: '{files}'
+    exclude: '\\.golden\\.yaml$'
+"""
+
+
+def with_hooks(text: str, entry: str) -> str | None:
+    """Return the text of a pre-commit configuration with our entry in it.
+
+    Args:
+        text: The configuration; empty if there is none.
+        entry: Our entry of its `repos`.
+
+    Returns:
+        The text, unchanged if it has our hooks already; `None` if there is no obvious place for the entry.
+    """
+    if not text.strip():
+        return f"repos:\n{entry}"
+    before = _loaded(text)
+    if before is None:
+        return None
+    (ours,) = yaml.safe_load(entry)
+    if {hook["id"] for hook in ours["hooks"]} <= _ids(before):
+        return text
+    for indent in ("", "  "):
+        lines = "".join(f"{indent}{line}" for line in entry.splitlines(keepends=True))
+        extended = f"{text.rstrip()}\n{lines}"
+        if _loaded(extended) == {**before, "repos": [*before["repos"], ours]}:
+            return extended
+    return None
+
+
+def _loaded(text: str) -> dict[str, Any] | None:
+    """Return a configuration that is one: a mapping with a list of repositories."""
+    try:
+        loaded = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+    return loaded if isinstance(loaded, dict) and isinstance(loaded.get("repos"), list) else None
+
+
+def _ids(configuration: dict[str, Any]) -> set[Any]:
+    repos = [repo for repo in configuration["repos"] if isinstance(repo, dict)]
+    hooks = [hook for repo in repos if isinstance(repo.get("hooks"), list) for hook in repo["hooks"]]
+    return {hook.get("id") for hook in hooks if isinstance(hook, dict)}
+
+
+_FOR_TESTS = ("dev", "test", "testing", "tests")
+"""The names of extras and dependency groups with the tools of tests; others may not be meant for everybody."""
+_BASE = "requirements.txt"
+_REQUIREMENTS = (
+    _BASE,
+    *(f"{form}.txt" for name in ("dev", "test") for form in (f"requirements-{name}", f"requirements_{name}")),
+    *(f"{name}-requirements.txt" for name in ("dev", "test")),
+    *(f"requirements/{name}.txt" for name in ("base", "dev", "test")),
+)
+_FILES = ("pyproject.toml", "setup.py", *_REQUIREMENTS)
+_INTEGRATIONS = {"langchain": "langchain", "langgraph": "langgraph", "llama-index": "llamaindex"}
+"""The prefix of a framework's distributions, and the name of its integration."""
+_KEYS: Mapping[str, frozenset[str]] = {
+    f"{provider}_API_KEY": frozenset(
+        form for name in names for form in (name, f"langchain-{name}", f"llama-index-llms-{name}")
+    )
+    for provider, names in {
+        "OPENAI": ("openai", "llama-index", "llama-index-embeddings-openai"),
+        "AZURE_OPENAI": ("azure-openai", "llama-index-embeddings-azure-openai"),
+        "ANTHROPIC": ("anthropic",),
+        "GOOGLE": ("google-genai", "llama-index-embeddings-google-genai"),
+        "MISTRAL": ("mistralai", "llama-index-embeddings-mistralai"),
+        "COHERE": ("cohere", "llama-index-embeddings-cohere"),
+        "GROQ": ("groq",),
+        "FIREWORKS": ("fireworks", "fireworks-ai"),
+        "TOGETHER": ("together",),
+        "DEEPSEEK": ("deepseek",),
+        "XAI": ("xai", "xai-sdk"),
+        "PPLX": ("perplexity",),
+        "NVIDIA": ("nvidia-ai-endpoints", "nvidia"),
+        "VOYAGE": ("voyageai",),
+        "TAVILY": ("tavily", "tavily-python"),
+    }.items()
+}
+"""The variable of the key that the clients of each provider ask for, and the distributions that have such clients."""
+_EXTRAS = re.compile(r"\s*[A-Za-z0-9._-]+\s*\[([^\]]*)\]")
+WHEELS = "wheels"
+"""The folder of a project with wheels that are on no registry."""
+_NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_UNKNOWN = "Add what your tests import besides: the files of the project do not say it in a way that pip knows."
+
+
+def install_steps(project: Path) -> list[str]:
+    """Return the lines of a workflow's steps that install a project with its tests.
+
+    Args:
+        project: Its folder.
+
+    Raises:
+        ConfigurationError: If a file of it cannot be read.
+    """
+    files = {}
+    for name in _FILES:
+        try:
+            files[name] = (project / name).read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{project / name}: it cannot be read: {error}") from None
+    try:
+        declared = tomllib.loads(files.get("pyproject.toml", ""))
+    except ValueError as error:
+        raise ConfigurationError(f"{project / 'pyproject.toml'}: not valid TOML: {error}") from None
+    origins = installed_origins()
+    used = {*_with_extras(_requirements(declared, files)), *_recorded_with(project)}
+    steps = steps_for(declared, files, with_wheels=are_local(origins.values()))
+    return [*steps_from(origins), *steps, *key_steps(used)]
+
+
+def key_steps(used: Collection[str]) -> Iterator[str]:
+    """Yield the lines of the step that gives a key of no use to clients which refuse to be made without one.
+
+    Args:
+        used: The distributions that the project needs, or that its cassettes were recorded with.
+    """
+    variables = [name for name, packages in _KEYS.items() if not packages.isdisjoint(used)]
+    if variables:
+        yield "# Clients of providers aren't made without a key. In a replay any text will do: no call is sent."
+        yield "- run: |"
+        yield from (f'    echo "{name}={NO_KEY}" >> "$GITHUB_ENV"' for name in variables)
+
+
+def _with_extras(requirements: Iterable[str]) -> Iterator[str]:
+    """Yield the names of requirements; `langchain[openai]` also needs `langchain-openai`."""
+    for text in requirements:
+        name = _canonical(text)
+        yield name
+        extras = _EXTRAS.match(text)
+        yield from (f"{name}-{_canonical(each)}" for each in (extras[1].split(",") if extras is not None else ()))
+
+
+def _recorded_with(project: Path) -> Iterator[str]:
+    """Yield the distributions that cassettes below a project were recorded with."""
+    for path in sorted(project.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(project).parts)
+        if not hidden and path.name.endswith(SUFFIXES) and path.is_file() and is_cassette(path):
+            with suppress(CassetteError):  # validate says what is wrong with it
+                yield from open_cassette(path).preface.volatile.packages
+
+
+def steps_for(declared: Mapping[str, Any], files: Mapping[str, str], *, with_wheels: bool = False) -> Iterator[str]:
+    """Yield the lines of the steps.
+
+    Args:
+        declared: What `pyproject.toml` holds.
+        files: The texts of the files that are there, by their names.
+        with_wheels: Whether AgentTape is on no registry, so that its wheels are in the project.
+    """
+    extras = _chosen(_table(declared, "project", "optional-dependencies"))
+    groups = _chosen(_table(declared, "dependency-groups"))
+    listed = [name for name in _REQUIREMENTS if name in files]
+    words = [f'-e ".[{",".join(extras)}]"' if extras else "-e ."] if _is_package(declared, files) else []
+    words += [*(f"--group {name}" for name in groups), *(f"-r {name}" for name in listed)]
+    needed = {_canonical(text) for text in _requirements(declared, files)}
+    words += [f"agenttape-{name}" for name in _missing(needed)]
+    if "pytest" not in needed:
+        words.append("pytest")
+    if with_wheels:
+        yield f"# AgentTape's packages are on no registry: put their wheels into the folder `{WHEELS}`."
+        words.insert(0, f"--find-links {WHEELS}")
+    yield "# Your project with its tests."
+    if not (extras or groups or set(listed) - {_BASE}):
+        yield f"# {_UNKNOWN}"
+    if groups:
+        yield "- run: pip install --upgrade pip # to 25.1 or later, which knows dependency groups"
+    yield f'- run: pip install {" ".join(words)} "agenttape-core[cli]"'
+
+
+def _is_package(declared: Mapping[str, Any], files: Mapping[str, str]) -> bool:
+    return "project" in declared or "build-system" in declared or "setup.py" in files
+
+
+def _chosen(table: Mapping[str, Any]) -> list[str]:
+    return [name for name in table if name in _FOR_TESTS]
+
+
+def _missing(needed: set[str]) -> list[str]:
+    """Return the integrations whose framework is needed, and which are not."""
+    found = {
+        integration
+        for name in needed
+        for start, integration in _INTEGRATIONS.items()
+        if name == start or name.startswith(f"{start}-")
+    }
+    return sorted(name for name in found if f"agenttape-{name}" not in needed)
+
+
+def _requirements(declared: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is needed, as it is written."""
+    project, groups = _table(declared, "project"), _table(declared, "dependency-groups")
+    extras = _table(project, "optional-dependencies")
+    yield from _texts(project.get("dependencies"))
+    yield from _table(declared, "tool", "poetry", "dependencies")
+    yield from (text for name in _chosen(extras) for text in _texts(extras[name]))
+    yield from (text for name in _with_included(groups) for text in _texts(groups[name]))
+    yield from (line for name in _REQUIREMENTS for line in files.get(name, "").splitlines())
+
+
+def _with_included(groups: Mapping[str, Any]) -> list[str]:
+    """Return the groups that are chosen, and those that they include."""
+    found = _chosen(groups)
+    for name in found:  # which grows meanwhile
+        items = groups[name] if isinstance(groups[name], list) else []
+        included = {item.get("include-group") for item in items if isinstance(item, Mapping)}
+        found += [each for each in groups if each in included and each not in found]
+    return found
+
+
+def _canonical(requirement: str) -> str:
+    match = _NAME.match(requirement)
+    return re.sub(r"[-_.]+", "-", match[1]).lower() if match is not None else ""
+
+
+def _texts(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _table(value: Any, *path: str) -> Mapping[str, Any]:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
 
 State = Literal["written", "extended", "unchanged", "left"]
 
@@ -108,13 +439,13 @@ def folder_name(cassette_dir: str) -> str:
 
 def _automation(project: Path, root: Path, folder: str) -> Iterator[Change]:
     where = project.resolve().relative_to(root.resolve())
-    workflow, hooks = root / automation.WORKFLOW_PATH, root / automation.HOOKS_PATH
-    there, text = _read(workflow), automation.workflow(install_steps(project), folder, where)
-    state: State = "unchanged" if automation.is_ours(there, folder, where) else "left" if there else "written"
-    yield Change(str(workflow), state, text)
-    before, entry = _read(hooks), automation.hooks(folder)
-    after = automation.with_hooks(before, entry)
-    yield Change(str(hooks), "left", entry) if after is None else Change(str(hooks), _state(before, after), after)
+    github, checks = root / WORKFLOW_PATH, root / HOOKS_PATH
+    there, text = _read(github), workflow(install_steps(project), folder, where)
+    state: State = "unchanged" if is_ours(there, folder, where) else "left" if there else "written"
+    yield Change(str(github), state, text)
+    before, entry = _read(checks), hooks(folder)
+    after = with_hooks(before, entry)
+    yield Change(str(checks), "left", entry) if after is None else Change(str(checks), _state(before, after), after)
 
 
 def _lines(path: Path, lines: Sequence[str]) -> Change:

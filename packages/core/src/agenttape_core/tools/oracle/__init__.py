@@ -3,9 +3,16 @@
 The file is the one of Forge's replay: a JSON array with an entry for each call of a tool.
 """
 
-from agenttape_core.tools.oracle.entries import Entry, args_hash, entries_of
-from agenttape_core.tools.oracle.files import lines_of, read_oracle
-from agenttape_core.tools.oracle.lookup import ToolOracle, Unknown, oracle_of
+from agenttape_core.tools.oracle.lookup import (
+    Entry,
+    ToolOracle,
+    Unknown,
+    args_hash,
+    entries_of,
+    lines_of,
+    oracle_of,
+    read_oracle,
+)
 from agenttape_core.tools.oracle.server import OracleServer
 
 __all__ = [

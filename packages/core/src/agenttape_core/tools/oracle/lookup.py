@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,15 +15,229 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from agenttape_core.errors import ReplayedError, UnrecordedCallError, counted
+from agenttape_core.errors import (
+    CassetteFormatError,
+    CassetteNotFoundError,
+    ConfigurationError,
+    ReplayedError,
+    UnrecordedCallError,
+    counted,
+)
 from agenttape_core.guard import OF_PROGRAM
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.matching import differences
 from agenttape_core.redaction import Redactor
+from agenttape_core.schema import Interaction, Outcome
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import Cassette, open_cassette
-from agenttape_core.tools.oracle.entries import Entry, args_hash, entries_of
-from agenttape_core.tools.oracle.files import read_oracle
+from agenttape_core.tools.reading.answer import bare, joined
+
+# -- The answers of tools, by name and arguments.
+
+
+EXTRA = "a tool oracle needs the canonical form of JSON\n  pip install 'agenttape-core[oracle]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One answer of a tool.
+
+    Args:
+        tool_name: The tool.
+        args_hash: The hash of its arguments; see `args_hash`.
+        occurrence: Which of the calls with these arguments it answered, counted from 1.
+        response: What the tool returned, as plain data; `None` if it raised.
+        error: What it raised, as `{"type": ..., "message": ...}`; `None` if it returned.
+        args: The arguments, where they are known; an oracle file does not hold them.
+        source: The number of the interaction, or of the entry in its file.
+    """
+
+    tool_name: str
+    args_hash: str
+    occurrence: int
+    response: Any = None
+    error: Mapping[str, str] | None = None
+    args: Any = None
+    source: int = 0
+
+    def plain(self) -> dict[str, Any]:
+        """Return the entry as it stands in an oracle file."""
+        ended = {"response": self.response} if self.error is None else {"error": dict(self.error)}
+        return {
+            "tool_name": self.tool_name,
+            "args_hash": self.args_hash,
+            "occurrence": self.occurrence,
+            **ended,
+        }
+
+
+def args_hash(args: Any) -> str:
+    """Return the hash of the arguments of a tool: SHA-256, in hex, of their canonical JSON (RFC 8785).
+
+    Args:
+        args: The arguments as plain data, mostly a mapping by name.
+
+    Raises:
+        ConfigurationError: If they have no such form, as an integer beyond 2**53 or a NaN has none, or if the library
+            for it is not installed.
+    """
+    try:
+        import rfc8785
+    except ModuleNotFoundError:
+        raise ConfigurationError(EXTRA) from None
+    try:
+        return sha256(rfc8785.dumps(args)).hexdigest()
+    except rfc8785.CanonicalizationError as error:
+        raise ConfigurationError(
+            f"arguments of a tool have no canonical JSON (RFC 8785): {error}\n"
+            "  pass integers beyond 2**53 and numbers that are not finite as text"
+        ) from None
+
+
+def entries_of(cassette: Cassette) -> list[Entry]:
+    """Return what the tools of a recording answered, in the order of the file.
+
+    The arguments and answers are those of the cassette: secrets in them are pseudonyms. Calls that were cancelled, or
+    refused, have no answer and are left out.
+
+    Args:
+        cassette: The recording.
+
+    Raises:
+        CassetteFormatError: If a record is malformed.
+        ConfigurationError: If arguments have no canonical form.
+    """
+    seen, entries = Counter[tuple[str, str]](), []
+    for item in cassette.interactions():
+        if item.kind == "tool" and item.outcome.status in {"returned", "raised", "streamed"}:
+            args = _arguments(item)
+            hashed = args_hash(args)
+            seen[item.name, hashed] += 1
+            ended = _ended(item.outcome)
+            entries.append(Entry(item.name, hashed, seen[item.name, hashed], **ended, args=args, source=item.number))
+    return entries
+
+
+def _arguments(item: Interaction) -> Any:
+    for key in ("arguments", "args"):
+        if key in item.request:
+            return item.request[key]
+    return item.request
+
+
+def _ended(outcome: Outcome) -> dict[str, Any]:
+    if outcome.error is not None:
+        return {"error": {"type": outcome.error.type, "message": outcome.error.message}}
+    return {"response": _said(joined(outcome))}
+
+
+def _said(value: Any) -> Any:
+    """Return what a tool said: of a message or an output of a framework, its content."""
+    inner = bare(value)
+    if inner is value or not isinstance(inner, Mapping):
+        return inner
+    return _said(inner["content"]) if "content" in inner else dict(inner)
+
+
+# -- Oracle files: a JSON array of entries.
+
+
+_EXPECTED = "expected an array of {tool_name, args_hash, occurrence, response or error}"
+_REMEDY = "write it anew: agenttape export CASSETTE --format oracle -o FILE"
+_HEX = frozenset("0123456789abcdef")
+_DIGITS = 64
+
+
+def lines_of(entries: Iterable[Entry]) -> Iterator[str]:
+    """Yield the lines of an oracle file: an array, with a line for each entry.
+
+    Args:
+        entries: The entries.
+    """
+    lines = [json.dumps(entry.plain()) for entry in entries]
+    yield "["
+    yield from (f"{line}," for line in lines[:-1])
+    yield from lines[-1:]
+    yield "]"
+
+
+def read_oracle(path: Path | str) -> list[Entry]:
+    """Return the entries of an oracle file.
+
+    `occurrence` may be missing where no call is repeated. Further keys are ignored.
+
+    Args:
+        path: The file.
+
+    Raises:
+        CassetteNotFoundError: If there is no such file.
+        CassetteFormatError: If it is no array of entries, or two of them answer the same call.
+    """
+    try:
+        found = json.loads(Path(path).read_bytes(), object_pairs_hook=without_duplicates)
+    except FileNotFoundError:
+        raise CassetteNotFoundError(path, "there is no such oracle file", remedy=_REMEDY) from None
+    except (ValueError, RecursionError) as error:
+        raise CassetteFormatError(path, f"this is no JSON: {error}", remedy=_REMEDY) from None
+    if not isinstance(found, list):
+        raise CassetteFormatError(path, f"{_EXPECTED}, found {_sort(found)}", remedy=_REMEDY)
+    entries: dict[tuple[str, str, int], Entry] = {}
+    for number, raw in enumerate(found, 1):
+        entry = _entry(path, number, raw)
+        same = entries.setdefault((entry.tool_name, entry.args_hash, entry.occurrence), entry)
+        if same is not entry:
+            raise CassetteFormatError(
+                path,
+                f"entries {same.source} and {number} both answer call {entry.occurrence} of {entry.tool_name} with the"
+                f" arguments {entry.args_hash}",
+                remedy="keep one of them, or number them as occurrence 1, 2, ...",
+            )
+    return list(entries.values())
+
+
+def _entry(path: Path | str, number: int, raw: Any) -> Entry:
+    fields = raw if isinstance(raw, Mapping) else {}
+    name, hashed, occurrence = fields.get("tool_name"), fields.get("args_hash"), fields.get("occurrence", 1)
+    problems = [
+        (not isinstance(raw, Mapping), f"is {_sort(raw)}"),
+        (not isinstance(name, str) or not name, "has no tool_name"),
+        (not is_hash(hashed), "has no args_hash of 64 hex digits"),
+        (type(occurrence) is not int or occurrence < 1, f"has the occurrence {occurrence!r}, expected 1 or more"),
+        (("response" in fields) == ("error" in fields), "needs either a response or an error"),
+        ("error" in fields and not _is_error(fields["error"]), "has an error without type and message"),
+    ]
+    problem = next((said for is_so, said in problems if is_so), None)
+    if problem is not None:
+        raise CassetteFormatError(path, f"entry {number} {problem}; {_EXPECTED}", remedy=_REMEDY)
+    return Entry(str(name), str(hashed), occurrence, fields.get("response"), fields.get("error"), source=number)
+
+
+def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object, as `object_pairs_hook`. Canonical JSON has each name once.
+
+    Raises:
+        ValueError: If a name stands there twice: languages differ on which of the values counts.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise ValueError(f"the name {twice!r} stands twice in an object")
+    return found
+
+
+def is_hash(value: Any) -> bool:
+    """Return whether a value is a hash of arguments: 64 hex digits."""
+    return isinstance(value, str) and len(value) == _DIGITS and set(value) <= _HEX
+
+
+def _is_error(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in ("type", "message"))
+
+
+def _sort(value: Any) -> str:
+    sorts = {dict: "an object", list: "an array", str: "a text", bool: "a truth value", type(None): "null"}
+    return sorts.get(type(value), "a number")
+
 
 _MAX_SHOWN = 6
 _MAX_TEXT = 500

@@ -15,9 +15,7 @@ from threading import BoundedSemaphore, Thread
 from typing import Any, Self, cast
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.tools.oracle.entries import Entry
-from agenttape_core.tools.oracle.files import is_hash, without_duplicates
-from agenttape_core.tools.oracle.lookup import ToolOracle, Unknown
+from agenttape_core.tools.oracle.lookup import Entry, ToolOracle, Unknown, is_hash, without_duplicates
 
 HOST = "127.0.0.1"
 _MAX_BYTES = 4 * 1024 * 1024

@@ -2,19 +2,203 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import quote
 
-from agenttape_core.tools.reporting.findings import Checked
-from agenttape_core.tools.reporting.junit import junit
-from agenttape_core.tools.reporting.markdown import markdown
-from agenttape_core.tools.reporting.sarif import sarif
-from agenttape_core.tools.reporting.texts import fenced
-from agenttape_core.tools.reporting.trx import trx
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
+from agenttape_core.tools.reporting.markdown import fenced, markdown, xml_text
+
+# -- Findings as JUnit's XML, by the library `junitparser`, which comes with the extra `checks`.
+
+
+def junit(checked: Iterable[Checked]) -> str:
+    """Return the report: a suite for each run, in it a case for each check.
+
+    Args:
+        checked: The runs.
+
+    Raises:
+        ConfigurationError: If the library is not installed.
+    """
+    try:
+        from junitparser import JUnitXml, TestSuite
+    except ImportError:
+        raise ConfigurationError("JUnit needs junitparser\n  pip install 'agenttape-core[checks]'") from None
+    report: Any = JUnitXml("agenttape check")
+    for run in checked:
+        suite: Any = TestSuite(xml_text(run.name))
+        for judged in run.judged:
+            suite.add_testcase(_case(run, judged))
+        if run.path:
+            suite.add_property("cassette", xml_text(run.path))
+        report.add_testsuite(suite)
+    report.update_statistics()
+    written: bytes = report.tostring()
+    return written.decode("utf-8")
+
+
+def _case(run: Checked, judged: Judged) -> Any:
+    from junitparser import Failure, TestCase
+
+    case: Any = TestCase(xml_text(judged.text), classname=xml_text(run.name), time=0)
+    errors = [each for each in judged.findings if each.level == "error"]
+    case.result = [_failure(Failure, xml_text(each.message), xml_text(str(each)), judged.rule) for each in errors]
+    told = [str(each) for each in judged.findings if each.level != "error"]
+    if told:
+        case.system_out = xml_text("\n".join(told))
+    return case
+
+
+def _failure(kind: Any, message: str, text: str, rule: str) -> Any:
+    failure = kind(message, rule)
+    failure.text = text
+    return failure
+
+
+# -- Findings as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), which forges show beside the code.
+
+
+def sarif(checked: Iterable[Checked], version: str) -> str:
+    """Return the report: a result for each finding, at the line of its record.
+
+    Args:
+        checked: The runs.
+        version: The version of AgentTape.
+    """
+    findings = [(run, finding) for run in checked for finding in run.findings]
+    rules = sorted({finding.rule for _, finding in findings})
+    report = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "agenttape",
+                        "version": version,
+                        "rules": [{"id": rule, "shortDescription": {"text": f"The check {rule}."}} for rule in rules],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(run, finding, rules) for run, finding in findings],
+            }
+        ],
+    }
+    return json.dumps(report, indent=2) + "\n"
+
+
+def _result(run: Checked, finding: Finding, rules: list[str]) -> dict[str, Any]:
+    _, *details = str(finding).split("\n")
+    text = "\n".join([f"{run.name}: {finding.message}", *details])
+    known = f"{finding.rule}\0{finding.path}\0{finding.address}\0{finding.message}"
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": rules.index(finding.rule),
+        "level": finding.level,
+        "message": {"text": text},
+        **({"locations": [_location(finding)]} if finding.path else {}),
+        "partialFingerprints": {"finding/v1": hashlib.sha256(known.encode("utf-8", "replace")).hexdigest()[:32]},
+    }
+
+
+def _location(finding: Finding) -> dict[str, Any]:
+    uri = quote(PurePath(finding.path).as_posix(), safe="/:@!$&'()*+,;=~-._", errors="replace")
+    artifact = {"artifactLocation": {"uri": uri}}
+    region = {"region": {"startLine": finding.line}} if finding.line is not None else {}
+    place = {"logicalLocations": [{"fullyQualifiedName": finding.address}]} if finding.address else {}
+    return {"physicalLocation": {**artifact, **region}, **place}
+
+
+# -- Findings as TRX, the XML of Visual Studio's test results, which Azure DevOps reads.
+
+
+_NAMESPACE = "http://microsoft.com/schemas/VisualStudio/TeamTest/2010"
+_UNIT_TEST = "13cdc9d9-ddb5-4fa4-a97d-d965ccfc6d4b"
+"""The type of a test that is a function; the number is Visual Studio's."""
+_LIST = "8c84fa94-04c1-424b-9868-57a2d4851a1d"
+"""The list of results that are in no other list; likewise."""
+
+
+def trx(checked: Sequence[Checked], moment: datetime) -> str:
+    """Return the report: a unit test for each check of each run. Its ids follow from the names.
+
+    Args:
+        checked: The runs.
+        moment: The time of the check.
+    """
+    now = moment.isoformat()
+    names = "\n".join(run.name for run in checked)
+    root = ET.Element("TestRun", xmlns=_NAMESPACE, id=_id("run", now, names), name="agenttape check")
+    ET.SubElement(root, "Times", creation=now, queuing=now, start=now, finish=now)
+    results, definitions = ET.SubElement(root, "Results"), ET.SubElement(root, "TestDefinitions")
+    entries, lists = ET.SubElement(root, "TestEntries"), ET.SubElement(root, "TestLists")
+    ET.SubElement(lists, "TestList", name="Results Not in a List", id=_LIST)
+    every = [(run, at, judged) for run in checked for at, judged in enumerate(run.judged)]
+    for run, at, judged in every:
+        test, execution = _id("test", run.name, str(at)), _id("execution", now, run.name, str(at))
+        _add_result(results, run, judged, now, (test, execution))
+        unit = ET.SubElement(definitions, "UnitTest", name=xml_text(_title(run, judged)), storage="agenttape", id=test)
+        ET.SubElement(unit, "Execution", id=execution)
+        ET.SubElement(
+            unit,
+            "TestMethod",
+            codeBase="agenttape",
+            adapterTypeName="executor://agenttape",
+            className=xml_text(run.name),
+            name=xml_text(judged.text),
+        )
+        ET.SubElement(entries, "TestEntry", testId=test, executionId=execution, testListId=_LIST)
+    failed = sum(judged.has_failed for _, _, judged in every)
+    summary = ET.SubElement(root, "ResultSummary", outcome="Failed" if failed else "Completed")
+    counts = {"total": len(every), "executed": len(every), "passed": len(every) - failed, "failed": failed}
+    ET.SubElement(summary, "Counters", {key: str(count) for key, count in counts.items()})
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _add_result(results: ET.Element, run: Checked, judged: Judged, now: str, ids: tuple[str, str]) -> None:
+    test, execution = ids
+    result = ET.SubElement(
+        results,
+        "UnitTestResult",
+        executionId=execution,
+        testId=test,
+        testName=xml_text(_title(run, judged)),
+        computerName="agenttape",
+        duration="00:00:00.0000000",
+        startTime=now,
+        endTime=now,
+        testType=_UNIT_TEST,
+        outcome="Failed" if judged.has_failed else "Passed",
+        testListId=_LIST,
+        relativeResultsDirectory=execution,
+    )
+    if judged.findings:
+        output = ET.SubElement(result, "Output")
+        errors = [str(each) for each in judged.findings if each.level == "error"]
+        told = [str(each) for each in judged.findings if each.level != "error"]
+        if told:
+            ET.SubElement(output, "StdOut").text = xml_text("\n".join(told))
+        if errors:
+            ET.SubElement(ET.SubElement(output, "ErrorInfo"), "Message").text = xml_text("\n".join(errors))
+
+
+def _title(run: Checked, judged: Judged) -> str:
+    return f"{run.name}: {judged.text}"
+
+
+def _id(*parts: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, "agenttape\0" + "\0".join(parts).encode("utf-8", "replace").decode()))
+
 
 FORMS: Mapping[str, Callable[[Sequence[Checked]], str]] = {
     ".md": markdown,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,215 @@ from typing import Any
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, shown_path
 from agenttape_core.locks import cached_property
 from agenttape_core.matching import Ignored
+from agenttape_core.schema import MODEL_KINDS, IndexRow, Interaction, Timing
+from agenttape_core.schema.plain import leaves
 from agenttape_core.storage import Cassette, is_pending, open_cassette, pending_path, pieces_of, waits_for
 from agenttape_core.storage.asset_files import SUFFIX
 from agenttape_core.tools.compare.comparison import Compared, Comparison
+from agenttape_core.tools.reading.answer import Answer, joined
 from agenttape_core.tools.reading.prices import NoPrices, Prices
 from agenttape_core.tools.report import Change, change_of
 from agenttape_core.tools.review.calls import SORTS, PendingCall, calls_of
-from agenttape_core.tools.review.dependents import cones_of, may_come_from
+from agenttape_core.tools.update import may_depend
+
+# -- The cones of a new recording: calls that can only be taken together, as one depends on the answer of another.
+
+
+TimingOf = Callable[[int], Timing | None]
+
+_WORD = re.compile(r"\w+")
+_TELLING = 4
+"""The fewest letters of a word that is hardly new at two places by chance; any number counts."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The request and the outcome of a call in one of the two recordings, in words."""
+
+    item: Interaction | None
+
+    @cached_property
+    def asked(self) -> str:
+        return _spelled([self.item.request, self.item.name]) if self.item is not None else " "
+
+    @cached_property
+    def asked_words(self) -> frozenset[str]:
+        return frozenset(self.asked.split())
+
+    @cached_property
+    def said(self) -> frozenset[str]:
+        """Its outcome, a text for each leaf of it."""
+        return frozenset(filter(str.strip, map(_spelled, _said(self.item)))) if self.item is not None else frozenset()
+
+    @cached_property
+    def said_words(self) -> frozenset[str]:
+        return frozenset(word for text in self.said for word in text.split())
+
+    def brings(self, other: _Side) -> frozenset[str]:
+        """Return the words that its outcome has, and neither its request nor the other side's outcome."""
+        return self.said_words - self.asked_words - other.said_words
+
+    def fresh(self, other: _Side) -> frozenset[str]:
+        """Return the words that its request has, and the other side's has not."""
+        return self.asked_words - other.asked_words
+
+
+class _Call:
+    """A call with both sides of it."""
+
+    def __init__(self, call: PendingCall) -> None:
+        self.call = call
+        self.sides = (_Side(call.before), _Side(call.now))
+
+    @cached_property
+    def brings(self) -> tuple[frozenset[str], ...]:
+        first, other = self.sides
+        return first.brings(other), other.brings(first)
+
+    @cached_property
+    def fresh(self) -> tuple[frozenset[str], ...]:
+        first, other = self.sides
+        return first.fresh(other), other.fresh(first)
+
+    @cached_property
+    def texts(self) -> tuple[frozenset[str], ...]:
+        """The texts that only one side says."""
+        first, other = self.sides
+        return first.said - other.said, other.said - first.said
+
+    @property
+    def says_anew(self) -> bool:
+        return any(self.texts)
+
+    def has_from(self, root: _Call) -> bool:
+        """Return whether the request of either side has something that the outcome of another call has brought."""
+        for own, (mine, theirs) in enumerate((self.sides, self.sides[::-1])):
+            if any(len(word) >= _TELLING or not word.isalpha() for word in root.brings[own] & self.fresh[own]):
+                return True
+            if any(text in mine.asked and text not in theirs.asked for text in root.texts[own]):
+                return True
+        return False
+
+
+def cones_of(calls: Sequence[PendingCall], before: TimingOf, now: TimingOf) -> list[list[int]]:
+    """Return the calls that can only be taken together, as places in the sequence; each call is in one cone.
+
+    Args:
+        calls: The calls that have changed.
+        before: Returns the times of a recorded call by its number.
+        now: Returns those of a call that waits.
+    """
+    joined_up = _Joined(len(calls))
+    both = [_Call(call) for call in calls]
+    for place, one in enumerate(both):
+        if one.call.asks_anew:
+            _join_roots(place, both, (before, now), joined_up)
+    for place, other in (*_inside(calls), *_shifted(calls)):
+        joined_up.join(place, other)
+    return joined_up.groups()
+
+
+class _Joined:
+    """Places that hang together with others (a union-find)."""
+
+    def __init__(self, count: int) -> None:
+        self._heads = list(range(count))
+
+    def head(self, place: int) -> int:
+        heads = self._heads
+        while heads[place] != place:
+            heads[place] = heads[heads[place]]
+            place = heads[place]
+        return place
+
+    def join(self, one: int, other: int) -> None:
+        first, last = sorted((self.head(one), self.head(other)))
+        self._heads[last] = first
+
+    def groups(self) -> list[list[int]]:
+        groups: defaultdict[int, list[int]] = defaultdict(list)
+        for place in range(len(self._heads)):
+            groups[self.head(place)].append(place)
+        return list(groups.values())
+
+
+def _join_roots(place: int, calls: Sequence[_Call], timings: tuple[TimingOf, TimingOf], joined_up: _Joined) -> None:
+    """Join a call that asks for something else with those from which it has that."""
+    one = calls[place]
+    has_root = False
+    others = [(other, root) for other, root in enumerate(calls) if other != place and root.says_anew]
+    for other, root in others:
+        if has_root and joined_up.head(place) == joined_up.head(other):
+            continue
+        if one.has_from(root) and may_come_from(one.call, root.call, timings):
+            has_root = True
+            joined_up.join(place, other)
+    if not has_root and one.call.state in {"new", "gone"}:  # the program took another way, for whatever was said
+        for other, root in others:
+            if may_come_from(one.call, root.call, timings):
+                joined_up.join(place, other)
+
+
+def may_come_from(call: PendingCall, root: PendingCall, timings: tuple[TimingOf, TimingOf]) -> bool:
+    """Return whether a call may be what it is because of what another one said, in either recording.
+
+    Args:
+        call: The call.
+        root: The other one.
+        timings: Return the times of a recorded call, and of one that waits, by its number.
+    """
+    sides = ((call.before, root.before, timings[0]), (call.now, root.now, timings[1]))
+    both = [(mine, theirs, timing_of) for mine, theirs, timing_of in sides if mine is not None and theirs is not None]
+    if not both:  # one is gone, the other new: they are in two runs
+        return False
+    return any(may_depend(_row(mine), _row(theirs), timing_of) for mine, theirs, timing_of in both)
+
+
+def _row(item: Interaction) -> IndexRow:
+    return IndexRow(item.number, item.kind, item.name, item.address, item.fingerprint)
+
+
+def _inside(calls: Sequence[PendingCall]) -> Iterator[tuple[int, int]]:
+    """Yield the calls that were made inside another one: its answer is made of theirs."""
+    places = {call.address: place for place, call in enumerate(calls)}
+    for place, call in enumerate(calls):
+        parts = call.address.split("/")
+        above = ("/".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
+        yield from ((place, places[address]) for address in above if address in places)
+
+
+def _shifted(calls: Sequence[PendingCall]) -> Iterator[tuple[int, int]]:
+    """Yield the calls of a run some of whose calls are at other places now: what came or went moved them."""
+    moved = {_run(call) for call in calls if call.state == "moved"}
+    first: dict[str, int] = {}
+    for place, call in enumerate(calls):
+        if _run(call) in moved and call.state in {"moved", "new", "gone"}:
+            yield first.setdefault(_run(call), place), place
+
+
+def _run(call: PendingCall) -> str:
+    return call.address.partition("/")[0].partition("#")[0]
+
+
+def _said(item: Interaction) -> Iterable[Any]:
+    """Yield what a call came to, part by part: of a model its text and the tools that it asked for."""
+    if item.outcome.error is not None:
+        yield item.outcome.error.message
+        return
+    answer = Answer(item.outcome) if item.kind in MODEL_KINDS else None
+    if answer is not None and (answer.text or answer.tool_calls):
+        yield answer.text
+        for call in answer.tool_calls:
+            yield call.name
+            yield from leaves(call.args)
+        return
+    yield from leaves(joined(item.outcome))
+
+
+def _spelled(value: Any) -> str:
+    """Return the words of plain data, each between spaces."""
+    found = [word for leaf in leaves(value) for word in _WORD.findall(str(leaf).casefold())]
+    return f" {' '.join(found)} "
 
 
 @dataclass(frozen=True)

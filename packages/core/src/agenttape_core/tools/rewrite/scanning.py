@@ -16,9 +16,15 @@ from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Interaction
 from agenttape_core.storage import leftover_journals
-from agenttape_core.tools.rewrite.places import Place, changed_strings, differing
 from agenttape_core.tools.rewrite.replacing import Record, Replacing
-from agenttape_core.tools.rewrite.values import SHORTEST_BASE64, Values, binary_redacted
+from agenttape_core.tools.rewrite.values import (
+    SHORTEST_BASE64,
+    Place,
+    Values,
+    binary_redacted,
+    changed_strings,
+    differing,
+)
 
 _JOURNALS = ".*.journal"
 _THREADS = (".sqlite", ".sqlite3", ".db")

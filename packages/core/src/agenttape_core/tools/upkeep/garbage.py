@@ -6,15 +6,19 @@ Only what has the exact form of a name that AgentTape gives is looked at. Links 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from agenttape_core.errors import CassetteError, CassetteLockedError
+from agenttape_core.errors import CassetteError, CassetteLockedError, ConfigurationError
 from agenttape_core.format.assets import is_file_name
 from agenttape_core.format.journal_text import read_journal
 from agenttape_core.storage import leftover_journals, open_cassette, read_cassette, recording_process
@@ -22,6 +26,32 @@ from agenttape_core.storage.asset_files import SUFFIX
 from agenttape_core.storage.files import read_bytes
 from agenttape_core.storage.lock import WriterLock, lock_path
 from agenttape_core.storage.recovery import ASIDE
+
+_COLLECTING = "agenttape_core.pytest_plugin.collecting"
+_TOLD = 2_000
+"""Characters of what pytest said that are handed on."""
+
+
+def cassettes_of_no_test(tests: Sequence[str]) -> list[Path]:
+    """Collect tests with pytest, in a process of their own, and return the cassettes that belong to none of them.
+
+    Only cassettes that are named after a test are looked at: the users of any other name are not known.
+
+    Args:
+        tests: What pytest is given: files and folders.
+
+    Raises:
+        ConfigurationError: If the tests cannot be collected, so that nobody knows which there are.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder, "found.json")
+        command = [sys.executable, "-m", _COLLECTING, str(found), *tests]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this Python
+        if not found.exists():
+            said = f"{done.stdout}{done.stderr}".strip()[-_TOLD:]
+            raise ConfigurationError(f"the tests could not be collected, so none of their cassettes is judged\n{said}")
+        return [Path(path) for path in json.loads(found.read_text(encoding="utf-8"))]
+
 
 Kind = Literal["asset", "folder", "lock", "temporary", "journal", "broken", "cassette"]
 

@@ -2,18 +2,221 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime, timedelta
+from difflib import SequenceMatcher
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-from agenttape_core.errors import counted
-from agenttape_core.tools.upkeep.facts import Facts
-from agenttape_core.tools.upkeep.outdated import outdated_in
-from agenttape_core.tools.upkeep.retirements import Retirements
+from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.matching.difference import differing_words
+from agenttape_core.storage import Cassette
+from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
+from agenttape_core.tools.reading.prices import names_of
+from agenttape_core.tools.reading.summary import MODELS, model_of
+from agenttape_core.tools.upkeep.age import recorded_at
+
+# -- The facts of a cassette about the program it was recorded from, which show whether it is stale.
+
+
+_COUNTED = re.compile(r"[@#~]\d+|\[\d+\]")
+"""The parts of an address that tell the calls of one place in a program apart."""
+_SYSTEM = frozenset({"system", "developer"})
+
+Subject = tuple[str, ...]
+"""The subject of a text, by which those of several cassettes are comparable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts of a cassette about the program it was recorded from.
+
+    Args:
+        path: The name of the cassette.
+        created: The time of the recording; `None` if not known.
+        packages: Versions of the packages that shaped the recording.
+        models: The models that were called.
+        prompts: The system prompts, by the address without what counts and the names of the tools beside them.
+        tools: The definitions of the tools that models were offered, as JSON, by their name.
+        is_derived: Whether it was derived from another cassette.
+    """
+
+    path: str
+    created: datetime | None
+    packages: Mapping[str, str]
+    models: set[str] = field(default_factory=set)
+    prompts: dict[Subject, set[str]] = field(default_factory=dict)
+    tools: dict[Subject, set[str]] = field(default_factory=dict)
+    is_derived: bool = False
+
+
+def facts_of(path: str, cassette: Cassette) -> Facts:
+    """Read a whole cassette and return its facts.
+
+    Args:
+        path: Its name in reports.
+        cassette: The cassette.
+
+    Raises:
+        CassetteFormatError: If a record is malformed.
+    """
+    volatile = cassette.preface.volatile
+    is_derived = cassette.preface.derived_from is not None
+    facts = Facts(path, recorded_at(volatile.created), volatile.packages, is_derived=is_derived)
+    for item in cassette.interactions():
+        if item.kind not in MODELS:
+            continue
+        if model := model_of(item):
+            facts.models.add(model)
+        tools = {str(tool.get("name", "")): tool for tool in tool_definitions(item.request)}
+        for name, tool in tools.items():
+            facts.tools.setdefault((name,), set()).add(json.dumps(tool, sort_keys=True))
+        if prompt := _system_prompt(item.request):
+            subject = (_COUNTED.sub("", item.address), *sorted(tools))
+            facts.prompts.setdefault(subject, set()).add(prompt)
+    return facts
+
+
+def _system_prompt(request: Mapping[str, Any]) -> str:
+    messages = [message for message in input_messages(request) if message["role"] in _SYSTEM]
+    parts = [*system_instructions(request), *(part for message in messages for part in message["parts"])]
+    return "\n".join(str(part["content"]) for part in parts if part.get("type") == "text")
+
+
+# -- The dates on which providers retire models: a table that a project keeps, because providers move them.
+
+
+class Retirements:
+    """The dates on which models were or will be retired.
+
+    Args:
+        table: The dates by model. A key names a model and its dated snapshots, as in a table of prices.
+    """
+
+    def __init__(self, table: Mapping[str, date]) -> None:
+        self._table = {name.lower(): day for name, day in table.items()}
+
+    def of(self, model: str) -> date | None:
+        """Return the first day on which a model is no longer served; None if none is known."""
+        return next((self._table[name] for name in names_of(model) if name in self._table), None)
+
+
+def load_retirements(path: Path | str | None = None) -> Retirements:
+    """Return a table of retirements.
+
+    Args:
+        path: A JSON file that maps models to dates: `{"gpt-4": "2026-10-23"}`; by default an empty table.
+
+    Raises:
+        ConfigurationError: If the file cannot be read, or is no such table.
+    """
+    if path is None:
+        return Retirements({})
+    try:
+        table: Mapping[str, str] = json.loads(Path(path).read_text(encoding="utf-8"))
+        return Retirements({name: date.fromisoformat(day) for name, day in table.items()})
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f'{path}: no table of retirements: {error}\n  expected JSON such as {{"gpt-4": "2026-10-23"}}'
+        ) from None
+
+
+# -- Cassettes with an older system prompt, or an older tool, than others of the same program.
+
+
+_APART = timedelta(hours=1)
+"""Recordings closer together than this come from one state of the program: their texts differ by design."""
+_ALIKE = 0.6
+"""The equal part of two prompts (`difflib`'s ratio) from which one is a later version of the other."""
+_COMPARED = 500
+"""Words of a prompt that are compared for that; it takes their square."""
+_VERSIONS = 20
+"""The limit above which texts are no versions of each other: some part of them is different each time."""
+
+
+class Outdated(NamedTuple):
+    """Something in a cassette that a later one has otherwise.
+
+    Args:
+        path: What the cassette is called.
+        check: What is older.
+        what: How it differs, for people.
+    """
+
+    path: str
+    check: Literal["prompt", "tool"]
+    what: str
+
+
+def outdated_in(facts: Sequence[Facts]) -> Iterator[Outdated]:
+    """Yield what cassettes hold of an older program than the newest recording that can be compared with them.
+
+    A text is older than another one if it was last recorded more than an hour before the other one first was. So what
+    differs by design, such as the name of a user, is no change as long as both forms are recorded together.
+
+    Args:
+        facts: What the cassettes say; one that does not say when it was recorded takes no part.
+    """
+    for (_, *tools), texts in _texts(facts, lambda each: each.prompts).items():
+        where = f" with the tools {', '.join(tools)}" if tools else ""
+        for old, new in _older(texts, _are_alike):
+            yield Outdated(
+                old.path, "prompt", f"older than the system prompt{where} in {new.path}: {_changed(old, new)}"
+            )
+    for (tool,), texts in _texts(facts, lambda each: each.tools).items():
+        for old, new in _older(texts, lambda *_: True):
+            yield Outdated(old.path, "tool", f"{tool} is older than in {new.path}: {_changed(old, new)}")
+
+
+class _Use(NamedTuple):
+    text: str
+    created: datetime
+    path: str
+
+
+def _texts(
+    facts: Sequence[Facts], held: Callable[[Facts], Mapping[Subject, set[str]]]
+) -> Mapping[Subject, Mapping[str, list[_Use]]]:
+    """Return the texts of all cassettes with who uses them, by their subject."""
+    found: dict[Subject, dict[str, list[_Use]]] = {}
+    for each in facts:
+        if each.created is None:
+            continue
+        for subject, texts in held(each).items():
+            for text in texts:
+                found.setdefault(subject, {}).setdefault(text, []).append(_Use(text, each.created, each.path))
+    return found
+
+
+def _older(texts: Mapping[str, list[_Use]], is_version: Callable[[str, str], bool]) -> Iterator[tuple[_Use, _Use]]:
+    """Yield each use of an older text with the latest use of the newest one that it is a version of."""
+    if not 1 < len(texts) <= _VERSIONS:
+        return
+    latest = sorted((max(uses, key=_created) for uses in texts.values()), key=_created, reverse=True)
+    for last in latest:
+        for new in latest:
+            first = min(texts[new.text], key=_created)
+            if first.created - last.created > _APART and is_version(last.text, new.text):
+                yield from ((use, new) for use in texts[last.text])
+                break
+
+
+def _created(use: _Use) -> datetime:
+    return use.created
+
+
+def _changed(old: _Use, new: _Use) -> str:
+    return " / ".join(differing_words(old.text, new.text))
+
+
+def _are_alike(old: str, new: str) -> bool:
+    return SequenceMatcher(None, old.split()[:_COMPARED], new.split()[:_COMPARED], autojunk=False).ratio() >= _ALIKE
+
 
 Check = Literal["age", "model", "package", "prompt", "tool", "verified"]
 ALL_CHECKS: tuple[Check, ...] = get_args(Check)

@@ -1,6 +1,5 @@
 """A cassette, or two that are compared, as one page for a browser: everything is in the file, and nothing leaves it."""
 
-from agenttape_core.tools.viewer.listing import Listed, listing_of
-from agenttape_core.tools.viewer.page import is_page, page_of
+from agenttape_core.tools.viewer.page import Listed, is_page, listing_of, page_of
 
 __all__ = ["Listed", "is_page", "listing_of", "page_of"]

@@ -4,17 +4,104 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from agenttape_core.schema import Interaction, Step
+from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare import Compared
+from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.call_tree import CallTree
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
 from agenttape_core.tools.reading.timeline import timeline_of
-from agenttape_core.tools.viewer.lines import Line, lines_of
-from agenttape_core.tools.viewer.summary import summary
+
+# -- The lines of the page's tree: places that hold one thing only share the line of what they hold.
+
+
+class Line(NamedTuple):
+    """A line of the tree.
+
+    Args:
+        record: The index of its record; None for a place that has none.
+        label: The last part of its address; empty for a record at the address of an earlier one, such as an event.
+        within: The places between it and the line above, which hold nothing else.
+        depth: The number of lines around it.
+    """
+
+    record: int | None
+    label: str
+    within: str
+    depth: int
+
+
+def lines_of(tree: CallTree) -> list[Line]:
+    """Return the lines of a tree, in its order."""
+    lines: list[Line] = []
+    waiting = [(place, 0) for place in reversed(tree.run.below)]
+    while waiting:
+        place, depth = waiting.pop()
+        within: list[str] = []
+        while place.record is None and len(place.below) == 1:
+            within.append(place.label)
+            place = place.below[0]
+        lines.append(Line(place.record, place.label, "/".join(within), depth))
+        waiting.extend((below, depth + 1) for below in reversed(place.below))
+    return lines
+
+
+# -- The short line beside each record in the page's tree.
+
+
+_SHORT = 140
+_LONG = 4 * _SHORT
+
+
+def summary(record: Interaction | Step) -> str:
+    """Return a record as one short line: its error, its answer, or what was asked and returned."""
+    if record.error is not None if isinstance(record, Step) else record.outcome.error is not None:
+        error = record.error if isinstance(record, Step) else record.outcome.error
+        assert error is not None
+        return _line(f"{error.type.rpartition(':')[2]}: {error.message}")
+    if isinstance(record, Step):
+        return _line(_inline(record.data)) if record.kind == "event" and record.data is not None else ""
+    if record.outcome.status == "cancelled":
+        return " → ".join(["cancelled", *filter(None, [_line(_answered(Answer(record.outcome)))])])
+    if record.outcome.status == "refused":
+        return _line(f"refused → {record.outcome.value}")
+    if record.kind in MODEL_KINDS:
+        return _line(_answered(Answer(record.outcome)))
+    given = record.request.get("arguments", record.request.get("input", record.request))
+    value = record.outcome.value if record.kind != "embeddings" else None
+    return " → ".join(filter(None, [_line(_inline(given)), _line(_inline(value)) if value is not None else ""]))
+
+
+def _answered(answer: Answer) -> str:
+    calls = [f"{call.name}({_inline(call.args)})" for call in answer.tool_calls]
+    return " ".join(filter(None, [answer.text, *calls]))
+
+
+def _inline(given: Any) -> str:
+    """Return a value as a person would write it in a call, cut where it gets long."""
+    if isinstance(given, dict):
+        return _joined(f"{key}={_inline(value)}" for key, value in given.items())
+    if isinstance(given, list):
+        return f"[{_joined(map(_inline, given))}]"
+    return given[:_SHORT] if isinstance(given, str) else str(given)
+
+
+def _joined(texts: Iterator[str]) -> str:
+    joined = ""
+    for text in texts:
+        joined = f"{joined}, {text}" if joined else text
+        if len(joined) > _SHORT:
+            break
+    return joined
+
+
+def _line(text: str) -> str:
+    line = " ".join(text[:_LONG].split())
+    return line if len(line) <= _SHORT else f"{line[:_SHORT]}…"
+
 
 RecordId = tuple[str, int]
 """A record: `interaction` or `step`, and its number."""

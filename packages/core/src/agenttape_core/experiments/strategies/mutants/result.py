@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from agenttape_core.errors import counted
 from agenttape_core.experiments.strategies.mutants.edits import Mutant
-from agenttape_core.experiments.strategies.mutants.facts import Facts
-from agenttape_core.experiments.strategies.mutants.running import Reply
+from agenttape_core.experiments.strategies.mutants.running import Facts, Reply
 from agenttape_core.experiments.strategies.mutants.selecting import Reaching
 from agenttape_core.experiments.strategies.mutants.sites import KINDS
 from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by

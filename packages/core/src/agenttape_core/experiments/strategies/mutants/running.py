@@ -4,22 +4,266 @@ from __future__ import annotations
 
 import functools
 import importlib.machinery
+import re
+import sys
+import threading
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from importlib.util import decode_source
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from agenttape_core.errors import AgentTapeError
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, UnusedInteractionsError
 from agenttape_core.experiments.program import program_of
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutated
-from agenttape_core.experiments.strategies.mutants.facts import Facts
-from agenttape_core.experiments.strategies.mutants.reached import Reached
 from agenttape_core.experiments.worker import SECONDS, Worker
+from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.session import Session
+from agenttape_core.tools.git.requests import Revision
+
+# -- The facts of one run of a test or a function: how it ended, and which recorded calls it made.
+
+
+How = Literal["passed", "miss", "unused", "assertion", "raised", "skipped"]
+"""The end of a run: it passed; it asked for something else than was recorded (a miss, or an attempt to reach the
+outside); recordings were left unused; an assertion failed; something else was raised; or it was skipped."""
+_ADDRESS = re.compile(r"\b0x[0-9a-f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts of one run of a test or a function.
+
+    Args:
+        how: How it ended.
+        words: The first line of what ended it.
+        cassettes: The cassettes that it replayed.
+        calls: The calls that were served or run through: the cassette, the number, the address and the match_rule.
+        unused: The recordings that were not used: their addresses.
+        drift: The calls that got an error result for want of a recording.
+        executed: The number of calls that were executed.
+        not_run: The tools that were served, each with the reason why its code was not run.
+        ignored: The paths of requests that were not compared.
+        value: The value that a function returned, as a text; empty for a test.
+        seconds: The duration of the run.
+    """
+
+    how: How
+    words: str = ""
+    cassettes: tuple[str, ...] = ()
+    calls: tuple[tuple[str, int, str, str], ...] = ()
+    unused: tuple[str, ...] = ()
+    drift: tuple[str, ...] = ()
+    executed: int = 0
+    not_run: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    value: str = ""
+    seconds: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        sessions: Sequence[Session],
+        error: BaseException | None,
+        *,
+        ours: AgentTapeError | AgentTapeHalt | None = None,
+        value: str = "",
+        seconds: float = 0.0,
+    ) -> Facts:
+        """Return the facts of a run.
+
+        Args:
+            sessions: Its sessions, which have ended.
+            error: The exception that it ended with, if it did.
+            ours: The error of ours in it, if it has one.
+            value: The value that it returned, as a text.
+            seconds: Its duration.
+        """
+        replays = [one for one in sessions if one.is_replay]
+        missed = [line for one in replays for line in (*one.report.missed, *one.report.blocked)]
+        return cls(
+            how=_how(error, ours, missed),
+            words=_first(missed) if error is not None and missed else _said(error),
+            cassettes=tuple(dict.fromkeys(str(one.path) for one in replays if one.report.replayed)),
+            calls=tuple(
+                (str(one.path), each.number, each.address, str(each.match_rule or ""))
+                for one in replays
+                for each in sorted((*one.report.replayed, *one.report.stepped_into), key=lambda call: call.number)
+            ),
+            unused=tuple(each.address for one in replays for each in one.report.judged),
+            drift=tuple(_first([str(each)]) for one in replays for each in one.report.drift),
+            executed=sum(len(one.report.recorded) for one in sessions),
+            not_run=tuple(dict.fromkeys(str(tool) for one in replays for tool in one.report.not_run)),
+            ignored=tuple(dict.fromkeys(path for one in replays for path in one.setup.ignored.spelled)),
+            value=_ADDRESS.sub("0x…", value),
+            seconds=round(seconds, 4),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data; `from_dict` reads it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Facts:
+        """Return the facts that `to_dict` made plain, also after a way through JSON."""
+        made: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
+        }
+        return cls(**{**made, "calls": tuple(map(tuple, plain["calls"]))})
+
+
+def _how(error: BaseException | None, ours: BaseException | None, missed: Sequence[str]) -> How:
+    if error is None:
+        return "passed"
+    if missed:
+        return "miss"
+    if isinstance(ours, UnusedInteractionsError):
+        return "unused"
+    if isinstance(ours, AgentTapeHalt):
+        return "miss"
+    return "assertion" if isinstance(error, AssertionError) else "raised"
+
+
+def _said(error: BaseException | None) -> str:
+    if error is None:
+        return ""
+    name = type(error).__name__
+    return _first([str(error) if name.startswith("_") else f"{name}: {error}"])
+
+
+def _first(lines: Sequence[str]) -> str:
+    return lines[0].partition("\n")[0] if lines else ""
+
+
+# -- The lines of a project that have changed, and those that each test reaches.
+
+
+_HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+
+
+def changed_lines(revision: str) -> dict[Path, set[int]]:
+    """Return the numbers of the lines that have changed since a revision, by the file; of a new file, all of them.
+
+    Args:
+        revision: A commit, branch or tag, in git's words.
+
+    Raises:
+        ConfigurationError: If git does not know the revision, or this is no repository.
+    """
+    since = Revision(revision, "--base")
+    top = Path(since.tell("rev-parse", "--show-toplevel").strip())
+    found: dict[Path, set[int]] = {}
+    lines: set[int] = set()
+    plainly = ("-c", "core.quotepath=off", "diff", "-U0", "--no-color", "--no-ext-diff")
+    for line in since.tell(*plainly, revision, "--", ":/*.py").splitlines():
+        if line.startswith("+++ "):
+            lines = found.setdefault((top / line[len("+++ b/") :]).resolve(), set())
+        elif hunk := _HUNK.match(line):
+            first, count = int(hunk[1]), int(hunk[2] or 1)
+            lines |= set(range(first, first + count))
+    new = since.tell("ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ":/*.py")
+    for name in new.split("\0"):
+        if name:
+            path = (top / name).resolve()
+            found[path] = set(range(1, len(path.read_bytes().splitlines()) + 1))
+    return found
+
+
+AT_IMPORT = ""
+"""The name of the part of a run in which no test runs yet."""
+_TOOL = 4
+"""An id of `sys.monitoring` that no known tool uses."""
+
+
+def root_of(folder: Path) -> Path:
+    """Return the folder of the project that a folder belongs to: the nearest with a `pyproject.toml` or a repository.
+
+    Args:
+        folder: The folder.
+    """
+    for each in (folder, *folder.parents):
+        if any((each / name).exists() for name in ("pyproject.toml", "setup.py", ".git")):
+            return each
+    return folder
+
+
+class Reached:
+    """Notes the lines of a project's files that are run.
+
+    Args:
+        root: The folder of the project.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = f"{root.resolve()}/"
+        self._own: dict[str, str | None] = {}
+        self._part = AT_IMPORT
+        self.lines: dict[str, dict[str, dict[int, int]]] = {}
+        """The number of times that each line was run, by the part of the run and the file."""
+
+    def begin(self, part: str) -> None:
+        """Begin another part of the run: a test, by its id."""
+        self._part = part
+
+    def start(self) -> None:
+        """Trace from now on, in all threads that begin from now on."""
+        monitoring: Any = getattr(sys, "monitoring", None)
+        if monitoring is None:
+            threading.settrace(self._called)
+            sys.settrace(self._called)
+            return
+        monitoring.use_tool_id(_TOOL, "agenttape-adequacy")
+        monitoring.register_callback(_TOOL, monitoring.events.LINE, self._monitored)
+        monitoring.set_events(_TOOL, monitoring.events.LINE)
+
+    def stop(self) -> None:
+        """Trace no more."""
+        monitoring: Any = getattr(sys, "monitoring", None)
+        if monitoring is None:
+            sys.settrace(None)
+            threading.settrace(None)
+            return
+        monitoring.set_events(_TOOL, 0)
+        monitoring.free_tool_id(_TOOL)
+
+    def _file(self, name: str) -> str | None:
+        """Return the file of code if it is the project's."""
+        if name not in self._own:
+            is_file = not name.startswith("<") and not is_library(name)
+            full = str(Path(name).resolve()) if is_file else ""
+            self._own[name] = full if full.startswith(self._root) and full.endswith(".py") else None
+        return self._own[name]
+
+    def _called(self, frame: types.FrameType, event: str, _: object) -> Callable[..., Any] | None:  # noqa: ARG002
+        if str(frame.f_globals.get("__name__", "")).startswith("agenttape_"):
+            return None
+        file = self._file(frame.f_code.co_filename)
+        if file is None:
+            return None
+
+        def line(frame: types.FrameType, event: str, _: object) -> Callable[..., Any]:
+            if event == "line":
+                self._note(file, frame.f_lineno)
+            return line
+
+        return line
+
+    def _monitored(self, code: types.CodeType, line: int) -> object:
+        file = self._file(code.co_filename)
+        if file is None:
+            monitoring: Any = sys.__dict__["monitoring"]  # of Python 3.12
+            return monitoring.DISABLE
+        self._note(file, line)
+        return None
+
+    def _note(self, file: str, line: int) -> None:
+        found = self.lines.setdefault(self._part, {}).setdefault(file, {})
+        found[line] = found.get(line, 0) + 1
+
 
 TESTS = "agenttape_core.pytest_plugin.mutated"
 """The runner of tests. It's above this package, which knows it by its name only."""

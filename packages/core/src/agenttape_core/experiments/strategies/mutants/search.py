@@ -15,10 +15,8 @@ from agenttape_core.errors import AgentTapeError, ConfigurationError, counted, s
 from agenttape_core.experiments.engine import earlier
 from agenttape_core.experiments.program import recording
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutants_of, read_source
-from agenttape_core.experiments.strategies.mutants.facts import Facts
-from agenttape_core.experiments.strategies.mutants.reached import changed_lines, root_of
 from agenttape_core.experiments.strategies.mutants.result import Adequacy, Judged, verdict_of
-from agenttape_core.experiments.strategies.mutants.running import Job, Reply
+from agenttape_core.experiments.strategies.mutants.running import Facts, Job, Reply, changed_lines, root_of
 from agenttape_core.experiments.strategies.mutants.selecting import Evidence, Reaching, sampled
 from agenttape_core.experiments.strategies.mutants.sites import KINDS
 from agenttape_core.experiments.worker import Worker

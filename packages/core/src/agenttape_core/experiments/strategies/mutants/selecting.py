@@ -10,8 +10,7 @@ from typing import Any
 
 from agenttape_core.errors import CassetteError
 from agenttape_core.experiments.strategies.mutants.edits import Mutant
-from agenttape_core.experiments.strategies.mutants.facts import Facts
-from agenttape_core.experiments.strategies.mutants.running import Reply
+from agenttape_core.experiments.strategies.mutants.running import Facts, Reply
 from agenttape_core.experiments.strategies.mutants.sites import Sought
 from agenttape_core.matching import Ignored
 from agenttape_core.storage import open_cassette

@@ -1,18 +1,88 @@
-"""The plan of an update, which says what it would take: found by a replay that goes on where a call has changed."""
+"""Update a cassette after an edit: the plan, which shows what that would cost, and no more than that executed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from agenttape_core.errors import counted, shown_path
-from agenttape_core.schema import Timing
+from agenttape_core.errors import AgentTapeHalt, ConfigurationError, counted, shown_path
+from agenttape_core.lifecycle.contained import ContainedBlock
+from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.schema import IndexRow, Timing
 from agenttape_core.session import Session, Source
-from agenttape_core.tools.reading.prices import Prices
+from agenttape_core.tools.reading.prices import Prices, how_to_price, load_prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
-from agenttape_core.tools.update.dependents import below
+from agenttape_core.tools.target import run_to_end
+
+# -- The calls below a changed one: those that may have been asked because of its answer.
+
+
+TimingOf = Callable[[int], Timing | None]
+
+_SUPERSTEP = re.compile(r"(?P<node>.*)@(?P<step>\d+)(?P<branch>\D.*)?$")
+
+
+def below(rows: Iterable[IndexRow], timing_of: TimingOf, changed: Collection[int]) -> list[int]:
+    """Return the numbers of the calls that may depend on a changed one, in the order of the file.
+
+    It is an upper bound. A call depends on none that ended after it had begun, and on none of another branch of the
+    same superstep, since these see nothing of each other. A call inside a changed one is below it.
+
+    Args:
+        rows: The recorded calls.
+        timing_of: Returns the times of one by its number; where they are not known, the order of the file counts.
+        changed: The numbers of the calls that have changed.
+    """
+    rows = list(rows)
+    roots = [row for row in rows if row.number in changed]
+    return [
+        row.number
+        for row in rows
+        if row.number not in changed and any(may_depend(row, root, timing_of) for root in roots)
+    ]
+
+
+def may_depend(row: IndexRow, root: IndexRow, timing_of: TimingOf) -> bool:
+    """Return whether a call may depend on the answer of another one.
+
+    Args:
+        row: The call.
+        root: The other one.
+        timing_of: As for `below`.
+    """
+    if row.address.startswith(f"{root.address}/"):
+        return True
+    if root.address.startswith(f"{row.address}/"):
+        return row.kind == "tool"  # it returns what the changed call inside made of it
+    return not are_parallel(row.address, root.address) and _began_after(row, root, timing_of)
+
+
+def _began_after(row: IndexRow, root: IndexRow, timing_of: TimingOf) -> bool:
+    mine, other = timing_of(row.number), timing_of(root.number)
+    if mine is None or other is None or mine.start_ms is None or other.start_ms is None:
+        return row.number > root.number
+    return mine.start_ms >= other.start_ms + other.duration_ms
+
+
+def are_parallel(first: str, other: str) -> bool:
+    """Return whether two addresses are of different branches of one superstep of a graph.
+
+    Args:
+        first: An address.
+        other: Another one.
+    """
+    for one, two in zip(first.split("/"), other.split("/"), strict=False):
+        if one != two:
+            mine, theirs = _SUPERSTEP.match(one), _SUPERSTEP.match(two)
+            return mine is not None and theirs is not None and mine["step"] == theirs["step"]
+    return False
+
 
 PLANNING: Mapping[str, Any] = {
     "mode": "replay",
@@ -222,3 +292,84 @@ def total_of(plans: Sequence[Plan]) -> Plan:
         dropped=tuple(call for one in plans for call in one.dropped),
         failed=tuple(line for one in plans for line in one.failed),
     )
+
+
+# -- `plan` and `update`: for a function and its cassette.
+
+
+def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> Plan:
+    """Return what it would take to update a cassette. Nothing is executed, and nothing is written.
+
+    The function is replayed. Where a call asks for something else than was recorded, it gets the old answer of its
+    place, so that changes further on are found, too. What the function raises then means nothing.
+
+    Args:
+        function: The run, without arguments; a coroutine function is run to its end.
+        cassette: The cassette, as `use_cassette` takes it.
+        options: More options of `use_cassette`.
+
+    Raises:
+        CassetteError: If the cassette is not there, or cannot be read.
+    """
+    request = use_cassette(cassette, **{**options, **PLANNING, "on_miss": "raise"}).request
+    block = ContainedBlock(request._replace(judges_unused=False))
+    session = block.__enter__()
+    # What the program makes of old answers to new questions is not what is asked here, and misses are in the report.
+    with suppress(Exception, AgentTapeHalt), ExitStack() as around:
+        around.push(block)
+        run_to_end(function)
+    return replace(
+        plan_of(session, load_prices(project_settings().prices)), failed=tuple(one.line for one in block.failed)
+    )
+
+
+def update(function: Callable[[], Any], cassette: str | Path, *, max_usd: float | None = None, **options: Any) -> Plan:
+    """Execute those calls of a run that have changed, and what depends on them; serve the rest, drop what is left over.
+
+    Args:
+        function: The run, without arguments; a coroutine function is run to its end.
+        cassette: The cassette, as `use_cassette` takes it.
+        max_usd: The most that it may cost, in US dollars, by what the recordings cost. If it may cost more, nothing is
+            executed.
+        options: More options of `use_cassette`.
+
+    Returns:
+        The plan that was carried out.
+
+    Raises:
+        CassetteError: If the cassette is not there, or cannot be read.
+        ConfigurationError: If it may cost more than `max_usd`, or nobody knows what.
+    """
+    found = plan(function, cassette, **options)
+    refuse_dear(found, max_usd)
+    if not found.is_clean:
+        with use_cassette(cassette, **{**options, "mode": "update"}):
+            run_to_end(function)
+    return found
+
+
+def refuse_dear(found: Plan, max_usd: float | None) -> None:
+    """Refuse a plan that may cost more than is allowed.
+
+    Args:
+        found: The plan.
+        max_usd: The most that it may cost, in US dollars; `None` if it may cost anything.
+
+    Raises:
+        ConfigurationError: If it may cost more, or the cost of a call is not known.
+    """
+    if max_usd is None or found.is_clean:
+        return
+    if found.dollars > max_usd:
+        raise ConfigurationError(
+            f"the update may cost about ${found.dollars:.4f}, and ${max_usd:g} is allowed; nothing was executed\n"
+            f"  {found}"
+        )
+    calls = [call for call in (*found.changed, *found.below) if call.dollars is None]
+    if calls:
+        models = [call.model for call in calls if call.model is not None]
+        advice = how_to_price(models, load_prices(project_settings().prices))
+        raise ConfigurationError(
+            f"the cost of {len(calls)} of the calls is not known, so ${max_usd:g} cannot be kept; nothing was executed"
+            f"\n  {calls[0]}\n  {advice}"
+        )
