@@ -8,6 +8,7 @@ import itertools
 import random
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -155,6 +156,72 @@ def test_two_sessions_at_once_keep_their_callers_apart(project: Path) -> None:
             assert got == recorded[name][0]
             assert len(session.report.replayed) == expected
     assert outside.reached == reached == 2 * expected
+
+
+def beside_another_session(program: Callable[[threading.Lock, threading.Event], object]) -> tuple[object, Session]:
+    """Replay a program while a thread of another session holds its lock, waits for a call, and sets its event."""
+    lock, event, is_held = threading.Lock(), threading.Event(), threading.Event()
+
+    def answer() -> str:
+        is_held.set()
+        time.sleep(0.1)
+        return "late"
+
+    def hold() -> None:
+        with lock:
+            call("slow", answer)
+        event.set()
+
+    def other() -> None:
+        with use_cassette("other", mode="all"):
+            one = threading.Thread(target=hold)
+            one.start()
+            one.join()
+
+    outer = threading.Thread(target=contextvars.Context().run, args=(other,))
+    outer.start()
+    is_held.wait()
+    with use_cassette("c", mode="none") as session:
+        replayed = program(lock, event)
+    outer.join()
+    return replayed, session
+
+
+def under_lock(lock: threading.Lock, _: threading.Event) -> list[str]:
+    """Submit work under a lock, once some of it has begun."""
+    out: list[str] = []
+
+    def ask(name: str) -> None:
+        out.append(call("tool", lambda: f"answer to {name}", ask=name))
+
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(ask, "first")
+        for name in "abc":
+            with lock:
+                pool.submit(ask, name)
+            out.append(f"asked {name}")
+    return out
+
+
+def at_event(_: threading.Lock, event: threading.Event) -> list[str]:
+    """Wait for an event in a thread, and ask afterward."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(event.wait).result()
+    return under_lock(threading.Lock(), event)
+
+
+@pytest.mark.parametrize("program", [under_lock, at_event])
+def test_a_wait_for_another_session_has_no_place_in_the_order(program: Any, project: Path) -> None:
+    """What a session did without waiting, it does alike when it waits for another one, and nothing is told."""
+    event = threading.Event()
+    event.set()
+    with use_cassette("c", mode="all"):
+        recorded = program(threading.Lock(), event)
+
+    replayed, session = beside_another_session(program)
+
+    assert replayed == recorded
+    assert session.report.disorder == ()
 
 
 def test_the_schedule_is_not_seen_in_the_file(project: Path) -> None:

@@ -4,7 +4,8 @@ Nearly all waits of threads come down to the lock of a thread module: `with lock
 `Semaphore`, `Barrier`, `Future.result`, `concurrent.futures.wait`. Their methods are exchanged inside the real classes,
 as those of `datetime` are (decision 11), so every reference to a lock is covered.
 
-A lock that code took which has no turn, such as the real code of a model's client, is waited for as ever.
+A lock that code took which has no turn, such as the real code of a model's client, is waited for as ever. So is one
+that a thread of another session took, as that of all thread pools: when it's released is in no order of this session.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from agenttape_core.scheduling.finalizers import leaves_out
 from agenttape_core.scheduling.strands import HERE
 from agenttape_core.scheduling.waits import WAITING, Wait, released, sleep_in_turn, taking_part
 
-_outside: set[int] = set()
-"""The locks that were taken by code without a turn."""
+_NO_TURN = 0
+_takers: dict[int, int] = {}
+"""The locks that are taken, with the session whose threads took each: none, if code without a turn did."""
 
 
 def _is_outside() -> bool:
@@ -54,26 +56,33 @@ class _Locks:
         """Acquire a lock, in turn; false if it is not to be had before a time has passed, in seconds."""
         if _is_outside():
             if timeout:
-                _outside.add(id(lock))  # also before: whoever has the turn may look for it as soon as it's taken
+                _takers[id(lock)] = _NO_TURN  # also before: whoever has the turn may look for it as soon as it's taken
             if not self._acquire(lock, bool(timeout), timeout or -1):
                 return False
-            _outside.add(id(lock))
+            _takers[id(lock)] = _NO_TURN
             return True
-        if self._acquire(lock, False):
-            _outside.discard(id(lock))
+        here = id(HERE.strand.strands) if HERE.strand is not None else _NO_TURN
+        attempt = functools.partial(self._take, lock, here)
+        if attempt():
             return True
         if not timeout:
             return False
-        strand = taking_part() if id(lock) not in _outside else None
+        strand = taking_part() if _takers.get(id(lock), here) == here else None
         if strand is None:
             return self._acquire(lock, True, timeout)
-        attempt = functools.partial(self._acquire, lock, False)
         wait = Wait(attempt, functools.partial(self._is_free, lock), id(lock), timeout if timeout >= 0 else None)
         is_acquired: bool | None = strand.strands.waits.wait(strand, wait)
         if is_acquired is None:
             left = wait.left
             return self._acquire(lock, True, -1 if left is None else left)
         return is_acquired
+
+    def _take(self, lock: Any, taker: int) -> bool:
+        """Take a lock, in turn; false if it isn't free."""
+        if not self._acquire(lock, False):
+            return False
+        _takers[id(lock)] = taker
+        return True
 
     def _is_free(self, lock: Any) -> bool:
         if not self._acquire(lock, False):
@@ -88,17 +97,15 @@ class _Locks:
 
         def enter(lock: Any) -> bool:
             strand = HERE.strand
-            is_outside = (
-                strand is None or strand.is_out or HERE.is_internal or strand.strands.turn.running is not strand
-            )
-            if is_outside or not real_acquire(lock, False):
+            if strand is None or strand.is_out or HERE.is_internal or strand.strands.turn.running is not strand:
                 return acquire(lock)
-            _outside.discard(id(lock))
+            if not real_acquire(lock, False):
+                return acquire(lock)
+            _takers[id(lock)] = id(strand.strands)
             return True
 
         def release(lock: Any, *_: object) -> None:  # of a block, too: so each costs one call
-            if _outside:
-                _outside.discard(id(lock))
+            _takers.pop(id(lock), None)
             real_release(lock)
             if WAITING and not (is_owned is not None and is_owned(lock)):
                 released(id(lock))
@@ -117,7 +124,7 @@ class _Locks:
         real_save = vars(self.owner)["_release_save"]
 
         def save(lock: Any) -> Any:
-            _outside.discard(id(lock))
+            _takers.pop(id(lock), None)
             state = real_save(lock)
             released(id(lock))
             return state
@@ -192,7 +199,7 @@ def take_turns(user: object) -> None:
             acquires: dict[type, Callable[..., bool]] = {owner: locks.acquire for owner, locks in _LOCKS.items()}
             _seams.enter_context(ordering_waits(acquires, _get, sleep_in_turn))
             _BLOCKS.swap_in()
-            _seams.callback(_outside.clear)
+            _seams.callback(_takers.clear)
             _seams.callback(_BLOCKS.swap_out)
         _users.append(user)
 

@@ -24,6 +24,7 @@ class AsTheyCome:
     """Admits what was offered first: a recording, or a run that has no order to keep."""
 
     is_led = False
+    has_threads = False
 
     def pick(self, turn: Turn) -> Key | None:
         """Return the arrival that was offered first."""
@@ -56,6 +57,8 @@ class Recorded(AsTheyCome):
         order: The keys in the recorded order.
         tell: Called with what could not be kept, in words.
     """
+
+    has_threads = True
 
     def __init__(self, order: Sequence[Key], tell: Callable[[str], object]) -> None:
         self._order = list(order)
@@ -309,6 +312,7 @@ class ByTime(AsTheyCome):
         if super().unstick(turn):
             return True
         free = next((key for key, entry in turn.ready.items() if entry.is_free), None)
+        turn.disregard()  # else each answer would wait for them again
         self._passing = free
         return free is not None
 

@@ -29,7 +29,7 @@ from agenttape_core.scheduling.strands import (
     Strand,
     in_loop,
 )
-from agenttape_core.scheduling.turn import Key, Participant, Turn, _acquire, wake
+from agenttape_core.scheduling.turn import BESIDE, Key, Participant, Turn, _acquire, wake
 from agenttape_core.scheduling.unordered import Unordered
 from agenttape_core.scheduling.waits import Wait, register, unregister
 
@@ -263,6 +263,8 @@ class Participants:
 
         def resume() -> bool:
             one.offered = None
+            if suffix == BESIDE and self.turn.count > one.wait.count:
+                self.unordered.stalled(one.label)  # something came meanwhile
             wake(one)
             return True
 
@@ -419,7 +421,7 @@ class Waits:
         while True:
             with turn.lock:
                 one.is_lent = False
-                wait.is_told, one.wait, one.base = False, wait, self._threads.base(one)
+                wait.is_told, wait.count, one.wait, one.base = False, turn.count, wait, self._threads.base(one)
                 register(one, wait)  # before it is tried once more, so that no release is missed
                 if wait.attempt():
                     one.wait = None
@@ -502,6 +504,8 @@ class Waits:
             if is_left_out:  # it works for a call, or for an object that is deleted, until it waits again
                 one.is_lent, one.state = True, AWAY
                 wake(one)
+            elif HERE.strand is not None and cast("object", HERE.strand.strands) is not self._threads:
+                self._threads.offer(one, BESIDE)  # by another session
             else:
                 self._threads.offer(one)
 

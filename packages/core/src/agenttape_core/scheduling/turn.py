@@ -8,7 +8,7 @@ thread that wants to begin, something that a thread has put into a loop. A strat
 from __future__ import annotations
 
 import _thread
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
@@ -18,6 +18,8 @@ from agenttape_core.scheduling.holder import Lateness
 from agenttape_core.scheduling.stalls import Stall, is_of_library
 from agenttape_core.scheduling.strands import AWAY, BLOCKING, NEW, OVER, RUNNING, SLEEPING, WAITING, Strand, let_pass
 
+BESIDE = "="
+"""The end of the origin of what another session lets go on: that has no place in the order, and comes right away."""
 _acquire: Callable[..., bool] = _thread.LockType.acquire  # the real one, at which nobody takes turns
 
 
@@ -59,7 +61,7 @@ class Participant(Strand):
         self.is_lent = False
         """True while its thread does what code outside of the program has asked it for: that has no order."""
         self.is_disregarded = False
-        """True if nobody waits any more until it comes to something: it waits where nobody can see it."""
+        """True if nobody waits for it until it comes to something again: it waits where nobody can see it."""
         self.effects = ""
         """The address of the executed call that had an effect here last."""
         self.rests = False
@@ -95,6 +97,9 @@ class Strategy(Protocol):
     @property
     def is_led(self) -> bool:
         """True while there is an order to keep: then time passes when it did in that order."""
+
+    has_threads: bool
+    """True if its order has threads, so that even one of a library may be what is next."""
 
     def pick(self, turn: Turn) -> Key | None:
         """Return the arrival to admit; `None` to wait for another one."""
@@ -153,6 +158,7 @@ class Turn:
         """The number of arrivals so far."""
         self.is_needed = False
         """True if something was admitted while something else might have been: then the order says something."""
+        self._beside: deque[Key] = deque()
         self._counts: Counter[str] = Counter()
         self._changed = 0.0
         self._quiet = 0
@@ -186,7 +192,10 @@ class Turn:
             entry.resume()
             return
         self.ready[key] = entry
-        self.strategy.is_offered(key)
+        if key.base.endswith(BESIDE):
+            self._beside.append(key)
+        else:
+            self.strategy.is_offered(key)
         self._touch()
         self._admit()
 
@@ -217,13 +226,15 @@ class Turn:
 
     def _admit(self) -> None:
         while self.running is None and not self.is_over:
-            key = self.strategy.pick(self)
+            key = self._beside.popleft() if self._beside else self.strategy.pick(self)
             if key is None:
                 return
-            entry = self.ready.pop(key)
+            entry = self.ready.pop(key, None)
+            if entry is None:  # it was beside the order, and has been taken back
+                continue
             owner = entry.owner
             rested, owner.rests = owner.rests, False
-            self.running, owner.state, owner.stalls = owner, RUNNING, None
+            self.running, owner.state, owner.stalls, owner.is_disregarded = owner, RUNNING, None, False
             if not entry.resume():
                 self.running, owner.rests, owner.state = None, rested, WAITING
                 continue
@@ -231,6 +242,8 @@ class Turn:
 
     def _took(self, key: Key, owner: Participant | None) -> None:
         self._touch()
+        if key.base.endswith(BESIDE):
+            return
         self.strategy.took(key)
         self.count += 1
         if self.log is not None:
@@ -283,7 +296,9 @@ class Turn:
                 if is_waited_for and not may_take_its_time and self._is_stalled(running, now):
                     running.state = AWAY
                     self.running = None
-                    if not is_of_library(running):
+                    is_program = not is_of_library(running)
+                    running.is_disregarded = not (is_program or self.strategy.has_threads)
+                    if is_program:
                         self.stalled(running.label)
                     self._admit()
                 return

@@ -35,6 +35,8 @@ class Wait:
         self.key = key
         self.is_told = False
         """True once it was told that this was released."""
+        self.count = 0
+        """The number of arrivals in the session before it."""
         self.times_ready = 0
         """The number of looks in a row that found it to be had."""
         self._until = None if seconds is None else monotonic() + seconds
