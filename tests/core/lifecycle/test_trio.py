@@ -51,6 +51,22 @@ def test_a_block_in_each_loop(backend: str, recorded_by: str) -> None:
     assert anyio.run(program, "none", backend=backend) == expected
 
 
+def test_the_order_of_tasks_is_named() -> None:
+    """A replay says that trio has an order of its own, unless its tasks made their calls one after another."""
+
+    async def run(mode: str, name: str, *, beside: bool) -> tuple[str, ...]:
+        async with use_cassette(name, mode=mode) as cassette, trio.open_nursery() as group:
+            for question in ("slow", "quick"):
+                group.start_soon(look, question) if beside else await look(question)
+        return cassette.report.disorder
+
+    trio.run(functools.partial(run, "all", "beside", beside=True))
+    trio.run(functools.partial(run, "all", "apart", beside=False))
+    [said] = trio.run(functools.partial(run, "none", "beside", beside=True))
+    assert said.startswith("trio ran calls side by side")
+    assert trio.run(functools.partial(run, "none", "apart", beside=False)) == ()
+
+
 def test_a_decorated_function() -> None:
     """A decorated coroutine function records the first time, and replays the second."""
 

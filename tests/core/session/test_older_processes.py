@@ -260,6 +260,26 @@ def test_the_start_of_an_interpreter_is_seen_whoever_starts_it() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::agenttape_core.errors.UnrecordedConnectionWarning")
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="there is no pool of interpreters before Python 3.14")
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_pool_of_interpreters_works_in_a_recording_and_gets_nothing_of_a_replay(*, is_older: bool) -> None:
+    """A recording names it where the program submits the work, and a replay refuses that there."""
+    pools: Any = importlib.import_module("concurrent.futures")
+    with pools.InterpreterPoolExecutor(1) as pool:
+        if is_older:
+            assert pool.submit(len, "abc").result() == 3
+        with use_cassette("c", mode="all") as session:
+            look("Paris")
+            assert list(pool.map(len, ["a", "bc"])) == [1, 2]
+        assert [line.partition(" at ")[0] for line in session.report.outside] == ["reached another interpreter"]
+        refused = pytest.raises(NetworkBlockedError, match=f"run code in another interpreter[^$]*{Path(__file__).name}")
+        with refused, use_cassette("c") as session:
+            look("Paris")
+            pool.submit(len, "abc")
+    assert len(session.report.blocked) == 1
+
+
+@pytest.mark.filterwarnings("ignore::agenttape_core.errors.UnrecordedConnectionWarning")
 def test_a_recording_names_another_interpreter(interpreter: Any) -> None:
     """Calls that are made in it are not recorded."""
     with use_cassette("c", mode="all") as session:

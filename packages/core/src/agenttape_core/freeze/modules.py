@@ -57,7 +57,10 @@ _SETTING_CLOCKS = frozenset({"freezegun", "time_machine"})
 
 
 _RUNNING_WORK = frozenset(
-    {"Thread.run", "Timer.run", "_WorkItem.run", "Work.do", "_FromOrigin.__call__", "_Once.__call__"}
+    {
+        *("Thread.run", "Timer.run", "_WorkItem.run", "WorkerContext.run"),
+        *("Work.do", "_FromOrigin.__call__", "_Once.__call__"),
+    }
 )
 """The functions of `threading`, `concurrent` and ours that call what the program gave them, and nothing else."""
 

@@ -28,7 +28,9 @@ _SPAWNING = frozenset(
 )
 CONNECTING = {"socket.connect": "connect to", "socket.sendto": "send to", "socket.sendmsg": "send to"}
 _MULTIPROCESSING = tuple(
-    f"from multiprocessing.{module} import " for module in ("spawn", "forkserver", "resource_tracker")
+    f"{first}from multiprocessing.{module} import "
+    for module in ("spawn", "forkserver", "resource_tracker")
+    for first in ("", "import sys; ")  # before Python 3.14, and since then
 )
 """The beginnings of the code that the processes of `multiprocessing` run."""
 _RESOLVING = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})

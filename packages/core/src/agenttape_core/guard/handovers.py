@@ -229,6 +229,16 @@ def _is_of_program() -> bool:
     return True
 
 
+def is_for_interpreters(pool: Any) -> bool:
+    """Return whether the threads of a pool run code in other interpreters; then show that there is work for these."""
+    module: Any = sys.modules.get("concurrent.futures.interpreter")
+    if module is None or not isinstance(pool, module.InterpreterPoolExecutor):
+        return False
+    if HANDOVERS.all:
+        _show(to_interpreter("run code in"))
+    return True
+
+
 def _show(handover: Handover) -> None:
     for watcher in HANDOVERS.all:
         watcher(handover)

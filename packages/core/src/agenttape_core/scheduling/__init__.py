@@ -17,7 +17,8 @@ Behind the port, *what arrives is admitted when nothing of the program can go on
 - `threads` lets threads take part, and `strands` says what one is; `loops` lets event loops take part, and
   `unseen_loops` those that are written in C. `arrivals` has those of one call, and `scheduler` all of a session.
 - `thread_starts`, `strand_seams`, `locks`, `waits` and `loop_seams` are the places of Python's own where all of it
-  takes hold, with `lent_contexts`, `lent_callbacks`, `futures_in_order` and `overdue`.
+  takes hold, with `lent_contexts`, `lent_callbacks`, `futures_in_order` and `overdue`; `python_parts` has those that
+  differ from version to version.
 - `cancellation` and `giving_up` wait until a program cancels again what it had cancelled, `abandoned` and `generators`
   close the generators that it has left, and `finalizers` knows code that is nobody's.
 - `choices` has an order that somebody chooses. `virtual_time` and `virtual_sleep` let the clock of a loop jump, and

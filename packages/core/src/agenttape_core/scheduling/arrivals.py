@@ -15,7 +15,7 @@ from agenttape_core.scheduling.cancellation import Ending, until_cancelled
 from agenttape_core.scheduling.executing import EXECUTING, is_outside_program, runs_outside_program
 from agenttape_core.scheduling.giving_up import Work, auntil_given_up, current_work, until_given_up
 from agenttape_core.scheduling.loops import Room
-from agenttape_core.scheduling.strands import AWAY, BLOCKING, in_loop, in_task
+from agenttape_core.scheduling.strands import AWAY, BLOCKING, in_loop, in_task, trio_here
 
 _Context = AbstractContextManager[Awaited]
 _AT_ONCE: _Context = nullcontext(RIGHT_AWAY)
@@ -150,7 +150,8 @@ class Arrivals:
         """
         room = self._room() if self._scheduler.notes_loops else None
         if room is None:
-            return _AT_ONCE
+            is_of_trio = self._scheduler.notes_loops and trio_here() is not None and not runs_outside_program()
+            return self._scheduler.threads.unordered.run_by_trio() if is_of_trio else _AT_ONCE
         return nullcontext(ExecutedPlace(room, address, call, self._scheduler))
 
     def stepping_into(self, address: str) -> _Context:

@@ -188,14 +188,19 @@ def _all_code(loop=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
 
 
 _CODES = [(_WAIT, _WAIT.__code__, _wait_code.__code__), (_COMPLETED, _COMPLETED.__code__, _completed_code.__code__)]
-if _real_all is not _ALL:  # newer versions of Python have it in C
+if _real_all is not _ALL:
     _CODES.append((_ALL, _ALL.__code__, _all_code.__code__))
+_OF_ALL = () if _real_all is not _ALL else (asyncio, asyncio.tasks)
+"""The modules with a function in C, since Python 3.14; who has imported it by name gets a set without an order."""
 
 
 def swap_in() -> None:
     """Let asyncio go by the order of tasks in sessions."""
     for function, _, stand_in in _CODES:
         function.__code__ = stand_in
+    for module in _OF_ALL:
+        if module.all_tasks is _ALL:
+            vars(module)["all_tasks"] = all_tasks
     if _GROUP.__init__ is _real_group:
         _GROUP.__init__ = _group
     vars(_futures).update(set=_set_of_futures, DoneAndNotDoneFutures=_done_and_not)
@@ -205,6 +210,9 @@ def swap_out() -> None:
     """Make all what it was."""
     for function, real, _ in _CODES:
         function.__code__ = real
+    for module in _OF_ALL:
+        if module.all_tasks is all_tasks:
+            vars(module)["all_tasks"] = _ALL
     if _GROUP.__init__ is _group:
         _GROUP.__init__ = _real_group
     vars(_futures).pop("set", None)  # the built-in one, again

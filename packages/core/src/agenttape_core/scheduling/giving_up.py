@@ -21,6 +21,7 @@ from agenttape_core.locks import Lock
 from agenttape_core.scheduling.cancellation import Ending, ending_after, passing_time
 from agenttape_core.scheduling.executing import runs_outside_program
 from agenttape_core.scheduling.holder import Lateness
+from agenttape_core.scheduling.python_parts import WORK_ITEM
 from agenttape_core.scheduling.strands import OVER, Strand, begun_here, trio_here
 
 _POLL = 0.005
@@ -102,6 +103,8 @@ class Work:
         finally:
             if self.strand is not None:
                 self.strand.strands.gate()
+                if WORK_ITEM is None:
+                    self.strand.end()
             _threads.work = before
             self._is_given_up, self._outer = self.is_given_up, None  # work that submits itself anew makes no chain
 

@@ -24,13 +24,17 @@ WENT_ON = "{}, older than the session, went on beside it, in no recorded order"
 EFFECT = f"{ROOT}.{zlib.crc32(b'effect')}"
 """The label of effects of awaited calls that came while the program had steps to make."""
 EFFECTED = "a call had an effect while the program went on; here, it comes once the program rests"
+TRIO = f"{ROOT}.{zlib.crc32(b'trio')}"
+"""The label of calls that overlapped in tasks of trio."""
+RUN_BY_TRIO = "trio ran calls side by side: the order of its tasks is trio's own, and isn't recorded"
 _SAID = {
     STRANGER: STRANGE,
+    TRIO: RUN_BY_TRIO,
     SIGNAL: SIGNALLED,
     OLDER: WENT_ON.format("threads of the program"),
     EFFECT: EFFECTED,
 }
-ALONE = (STRANGER, SIGNAL, OLDER, EFFECT)
+ALONE = (STRANGER, SIGNAL, OLDER, EFFECT, TRIO)
 """The labels that say something without any order of gates."""
 BETWEEN_ANSWERS = "what is done between the answers of calls that are awaited at once may come in another order"
 """The line about calls of a run that was only observed: no more than the order of their answers is known."""

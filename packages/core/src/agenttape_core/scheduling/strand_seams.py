@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import thread as pools
 from threading import Thread
 from typing import Any
 
 from agenttape_core.guard.patching import Wrappers
 from agenttape_core.scheduling.giving_up import being_submitted
 from agenttape_core.scheduling.locks import see_locks, see_no_locks
+from agenttape_core.scheduling.python_parts import WORK_ITEM, is_unknown
 from agenttape_core.scheduling.signals import unwatch_signals, watch_signals
 from agenttape_core.scheduling.strands import blocking, current_strand
 
@@ -70,9 +70,11 @@ def _wrap(wrappers: Wrappers) -> None:
     wrappers.exchange(watch_signals, unwatch_signals)
     wrappers.patch(Thread, "join", _joining)
     wrappers.patch(ThreadPoolExecutor, "shutdown", _shutting_down)
-    work: Any = pools._WorkItem  # noqa: SLF001 - nothing public is called when a future has been told
-    wrappers.patch(work, "run", _ending)
-    wrappers.patch(work, "__init__", _making)
+    if WORK_ITEM is None:
+        is_unknown("class of the work of pools", "what follows a piece of work isn't in order")
+        return
+    wrappers.patch(WORK_ITEM, "run", _ending)
+    wrappers.patch(WORK_ITEM, "__init__", _making)
 
 
 TURNS = Wrappers(_wrap)

@@ -20,6 +20,7 @@ from agenttape_core.guard.patching import Wrappers
 from agenttape_core.scheduling.executing import EXECUTING
 from agenttape_core.scheduling.lazy_streams import UNREAD
 from agenttape_core.scheduling.older_threads import STRAND, code_of
+from agenttape_core.scheduling.python_parts import is_unknown
 from agenttape_core.scheduling.scopes import SCOPES, Origin
 from agenttape_core.scheduling.strands import (
     Strand,
@@ -173,16 +174,18 @@ def _starting_by_hand(real: Callable[..., int]) -> Callable[..., int]:
     return start_new_thread
 
 
-_INITIALIZER = 2
-"""The place of the initializer of a pool among the arguments of its threads."""
-
-
 def _let_initializer_remember(thread: Any) -> None:
     """Let the function that a pool begins each of its threads with remember the session of whoever needs the thread."""
-    args = thread._args  # noqa: SLF001 - a pool tells it to nobody else
-    function = args[_INITIALIZER] if len(args) > _INITIALIZER else None
-    if callable(function) and (origin := origin_here(function, is_work=True)) is not None:
-        thread._args = (*args[:_INITIALIZER], _Once(function, origin), *args[_INITIALIZER + 1 :])  # noqa: SLF001
+    match thread._args:  # noqa: SLF001 - a pool tells it to nobody else
+        case (pool, work, function, given):
+            if callable(function) and (origin := origin_here(function, is_work=True)) is not None:
+                thread._args = (pool, work, _Once(function, origin), given)  # noqa: SLF001
+        case (_, context, _) if hasattr(context, "initialize"):  # since Python 3.14
+            function = getattr(context, "initializer", None)
+            if callable(function) and (origin := origin_here(function, is_work=True)) is not None:
+                context.initializer = _Once(function, origin)
+        case _:
+            is_unknown("way to begin the threads of pools", "their initializers have real times, ids and connections")
 
 
 def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
@@ -201,3 +204,12 @@ def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
 
     thread.run = run_from_origin
     setattr(thread, STRAND, strand)
+    if hasattr(thread, "_context"):  # since Python 3.14, its code runs in a context within that of what follows
+        begin = thread._bootstrap_inner  # noqa: SLF001 - nothing public is called there
+
+        def begin_from_origin() -> None:
+            vars(thread).pop("_bootstrap_inner", None)
+            SCOPES.begin(origin)
+            begin()
+
+        thread._bootstrap_inner = begin_from_origin  # noqa: SLF001

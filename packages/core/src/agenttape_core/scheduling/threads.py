@@ -119,7 +119,7 @@ class Participants:
             waiting, turn.ready = list(turn.ready.values()), {}
             for entry in waiting:
                 entry.resume()
-        self.unordered.leave()
+        self.unordered.leave(is_shared=self._takes_turns)
         if self._takes_turns:
             self._takes_turns = False
             take_no_turns(self)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _thread
 from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import Executor
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
@@ -349,7 +350,7 @@ class Turn:
                 is_coming = True
             if not sleeps and one.state == SLEEPING and one.wait is not None and 0.0 < (one.wait.left or 0.0) < _SOON:
                 is_coming = True
-            if one.state == BLOCKING and one.wait is None and _has_ended(one.joins):
+            if one.state == BLOCKING and one.wait is None and self._has_ended(one.joins):
                 is_coming = True
             if is_coming:
                 return False
@@ -374,15 +375,16 @@ class Turn:
         of_pool = [other for other in self.live.values() if other.pool == one.pool and other.has_begun]
         return size is not None and len(of_pool) >= size
 
+    def _has_ended(self, joined: Any) -> bool:
+        """Return whether the thread has ended that a participant waits for, or all the work of the pool."""
+        if isinstance(joined, Executor):
+            return all(one.pool is None or one.pool() is not joined for one in self.live.values())
+        own = getattr(joined, "_agenttape_strand", None)
+        return own is not None and own.state == OVER
+
 
 def _nothing() -> None:
     return None
-
-
-def _has_ended(joined: Any) -> bool:
-    """Return whether the thread has ended that a participant waits for."""
-    own = getattr(joined, "_agenttape_strand", None)
-    return own is not None and own.state == OVER
 
 
 _SOON = 1.0

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from agenttape_core.scheduling.loose import ALONE, EFFECT, SIGNAL, SIGNALLED, STRANGER, Loose
+from agenttape_core.scheduling.awaited import RIGHT_AWAY, Awaited
+from agenttape_core.scheduling.loose import ALONE, EFFECT, SIGNAL, SIGNALLED, STRANGER, TRIO, Loose
 from agenttape_core.scheduling.older_threads import OlderThreads
+from agenttape_core.scheduling.python_parts import UNKNOWN
 
 
 class Unordered:
@@ -29,6 +31,8 @@ class Unordered:
         self._older: OlderThreads | None = None
         self._strangers: Counter[int] = Counter()
         """The calls under way in threads that take no part, or their work in no fixed order, by thread."""
+        self._under_trio = 0
+        """The number of calls under way in tasks of trio."""
         self.calling: set[int] = set()
         """The threads that have made calls."""
 
@@ -38,8 +42,14 @@ class Unordered:
             self._loose.begins(label)
         self._older = OlderThreads()
 
-    def leave(self) -> None:
-        """End."""
+    def leave(self, *, is_shared: bool) -> None:
+        """End.
+
+        Args:
+            is_shared: Whether threads or loops have taken turns: then parts of Python that aren't known matter.
+        """
+        for line in UNKNOWN if is_shared and not self._is_noted else ():
+            self._tell(line)
         older, self._older = self._older, None
         if older is not None:
             older.look({*self._strangers, *self.calling}, self._loose, None if self._is_noted else self._tell)
@@ -66,6 +76,17 @@ class Unordered:
     def effect_came(self) -> None:
         """Note that an awaited call had an effect while the program had steps to make."""
         self._loose.note(EFFECT)
+
+    @contextmanager
+    def run_by_trio(self) -> Iterator[Awaited]:
+        """Make a call inside in a task of trio, and note it if another one is under way."""
+        self._under_trio += 1
+        try:
+            if self._under_trio > 1:
+                self._loose.note(TRIO)
+            yield RIGHT_AWAY
+        finally:
+            self._under_trio -= 1
 
     @contextmanager
     def strange(self, is_anything_beside: Callable[[], bool], label: str = STRANGER) -> Iterator[None]:

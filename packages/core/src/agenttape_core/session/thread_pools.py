@@ -14,6 +14,7 @@ from contextvars import Context
 from typing import Any, cast
 
 from agenttape_core.freeze import current
+from agenttape_core.guard.handovers import is_for_interpreters
 from agenttape_core.locks import Lock
 from agenttape_core.matching import Branch, current_branch, enter_branch
 from agenttape_core.scheduling import SCOPES, UNREAD, Origin, Work, origin_here, submitting
@@ -113,6 +114,8 @@ def forking_pools(*classes: type[ThreadPoolExecutor]) -> AbstractContextManager[
 def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
     @functools.wraps(real)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if is_for_interpreters(self):  # it's copied there, and nothing of ours can be
+            return real(self, fn, *args, **kwargs)
         if wrapped.is_base:
             work = Work(self, functools.partial(fn, *args) if args else fn)
             with submitting(work):

@@ -65,8 +65,8 @@ _PAUSE = 0.02
 """Seconds between two looks at the thread that opens the session."""
 _PATIENCE = 5.0
 """Seconds that a process about to exit has for its recording: a lock it needs may never be released."""
-_MULTIPROCESSING = "from multiprocessing."
-"""The beginning of the code that the module runs in its processes; its numbers differ from run to run."""
+_MULTIPROCESSING = ("from multiprocessing.", "import sys; from multiprocessing.")
+"""The beginnings of the code that the module runs in its processes; its numbers differ from run to run."""
 
 _DEAF = frozenset("IES")
 """The options of Python that keep it from reading `PYTHONPATH`, or from importing `sitecustomize`."""
