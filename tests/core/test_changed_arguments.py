@@ -104,7 +104,7 @@ def test_a_replay_changes_the_argument(make: Callable[[], Any], change: Callable
 
     recorded, replayed, report = twice(program)
     assert recorded == replayed != before
-    assert (repr(recorded), report.disorder) == (repr(replayed), ())
+    assert (repr(recorded), report.nondeterminism) == (repr(replayed), ())
 
 
 def test_arrays() -> None:
@@ -119,8 +119,8 @@ def test_arrays() -> None:
             return array.tolist()
 
         recorded, replayed, report = twice(program)
-        assert (recorded == replayed) == (not report.real)
-    assert report.real == ("tool change changed its argument value in the recording, which a replay can't do",)
+        assert (recorded == replayed) == (not report.entropy)
+    assert report.entropy == ("tool change changed its argument value in the recording, which a replay can't do",)
 
 
 def test_other_names_of_what_is_inside_see_the_change() -> None:
@@ -370,7 +370,7 @@ def test_a_method_changes_its_object() -> None:
     recorded, replayed, report = twice(program)
     assert recorded == replayed
     assert recorded[0][0] == 2 + 3 + 3 + 5
-    assert report.real == ()
+    assert report.entropy == ()
     assert "many" not in Path("cassettes/c.yaml").read_text()
 
 

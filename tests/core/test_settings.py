@@ -47,7 +47,7 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "ignore": ('["**.now", "arguments.at"]', "arguments.at, **.now", ("**.now", "arguments.at")),
     "on_miss": ('"return"', "return", "return"),
     "candidate": ('"openai:gpt-5-mini"', "openai:gpt-5-mini", "openai:gpt-5-mini"),
-    "drift": ('"fail"', "fail", "fail"),
+    "on_unrecorded": ('"fail"', "fail", "fail"),
     "unavailable": ('"Not now."', "Not now.", "Not now."),
     "review": ("true", "true", True),
     "accept": ('["lossy"]', "lossy", ("lossy",)),

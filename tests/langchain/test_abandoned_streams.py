@@ -91,4 +91,4 @@ def test_branches_beside_one_that_fails(tmp_path: Path, recorded: int | None) ->
     for when in (None, 0, 1, 2, 3):
         with use_cassette(path) as session:
             assert asyncio.run(program(when)) == expected, when
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()

@@ -121,9 +121,9 @@ def test_a_whole_program(  # noqa: PLR0917 - fixtures
     refused = "The tool is not available."
     assert texts(messages) == ["weather?", "", "sunny in Paris 2", "", refused, "", refused, f"said: {refused}"]
     assert world.reached[reached:] == ["model"] * 4
-    assert [(drift.kind, drift.name, drift.nearest) for drift in session.report.drift] == [("tool", "weather", 2)] * 2
-    assert session.report.drift[0].to_dict()["request"] == {"name": "weather", "arguments": {"city": "Rome"}}
-    assert session.report.drift[1].reason == "this request was recorded once and is now asked once more"
+    assert [(one.kind, one.name, one.nearest) for one in session.report.unrecorded] == [("tool", "weather", 2)] * 2
+    assert session.report.unrecorded[0].to_dict()["request"] == {"name": "weather", "arguments": {"city": "Rome"}}
+    assert session.report.unrecorded[1].reason == "this request was recorded once and is now asked once more"
     cassette = open_cassette(derived)
     calls = list(cassette.interactions())
     assert [call.outcome.status for call in calls if call.kind == "tool"] == ["returned", "refused", "refused"]
@@ -268,14 +268,14 @@ def test_idempotent_tools(  # noqa: PLR0917 - fixtures
     with use_cassette(recorded, candidate=candidate, live={"idempotent"}) as session:
         run()
     assert world.reached.count("weather") - before == int(runs)
-    assert len(session.report.drift) == int(not runs)
+    assert len(session.report.unrecorded) == int(not runs)
 
 
 def test_drift_may_fail(run: Any, recorded: Path, world: World) -> None:
-    """With `drift="fail"` the run fails at its end, and the error names the calls."""
+    """With `on_unrecorded="fail"` the run fails at its end, and the error names the calls."""
     with (
         pytest.raises(UnrecordedCallsError, match="1 call left the recorded world\n  no recording for tool weather"),
-        use_cassette(recorded, candidate=NativeChat(world=world, reply=asking_for("Rome")), drift="fail"),
+        use_cassette(recorded, candidate=NativeChat(world=world, reply=asking_for("Rome")), on_unrecorded="fail"),
     ):
         run()
 

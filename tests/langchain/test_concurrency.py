@@ -406,7 +406,7 @@ async def test_threads_of_served_tools_have_no_place_in_the_order(world: World, 
     world.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert await program() == recorded
-    assert replay.report.disorder == ()
+    assert replay.report.nondeterminism == ()
 
 
 async def test_two_sessions_in_one_loop(world: World, tmp_path: Path) -> None:

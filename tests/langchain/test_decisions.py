@@ -238,7 +238,7 @@ def test_router_of_models_is_replayed(tmp_path: Path, how: str) -> None:
         assert run() == recorded
     assert recorded[0][-1][0] == "strong"
     assert len(decider.asked) == 1
-    assert not replay.report.disorder
+    assert not replay.report.nondeterminism
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])

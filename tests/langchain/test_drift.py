@@ -50,9 +50,9 @@ async def test_another_model_with_recorded_tools(shape: str, world: World, tmp_p
     assert [message.status for message in messages] == ["success", "error"]
     assert messages[0].text == "sunny in Paris 2"
     assert messages[1].text == "The tool is not available."  # no words of ours, which would bias the candidate
-    assert session.report.drift[0].startswith("no recording for tool weather at ")
+    assert session.report.unrecorded[0].startswith("no recording for tool weather at ")
     assert result["messages"][-1].text == f"said: {messages[1].text}"
-    assert len(session.report.drift) == 1
+    assert len(session.report.unrecorded) == 1
     assert world.reached.count("weather") == 1
 
 
@@ -87,4 +87,4 @@ def test_a_model_raises(world: World, tmp_path: Path) -> None:
             NativeChat(world=world).invoke("new")
         guarded = NativeChat(world=world).with_fallbacks([RunnableLambda(lambda _: "fallback")])
         assert guarded.invoke("newer") == "fallback"
-    assert len(session.report.drift) == 2
+    assert len(session.report.unrecorded) == 2

@@ -102,7 +102,7 @@ def test_tools_are_held_still(  # noqa: PLR0917 - fixtures
     with use_cassette(recorded, candidate=NativeChat(world=world, reply=replying(*calls)), to=derived) as tried:
         answer = program(own, tools)
     assert world.reached.count("tool") == executed
-    assert answer.count("The tool is not available.") == len(tried.report.drift) == refused
+    assert answer.count("The tool is not available.") == len(tried.report.unrecorded) == refused
     items = [item for item in open_cassette(derived).interactions() if item.kind == "tool"]
     assert [item.outcome.status for item in items].count("refused") == refused
     with use_cassette(derived) as replay:

@@ -327,7 +327,7 @@ def test_drift_is_an_error(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path, on_miss="return") as replay, pytest.raises(UnrecordedCallError):
         PlainEmbeddings(world).embed_query("b")
-    assert len(replay.report.drift) == 1
+    assert len(replay.report.unrecorded) == 1
 
 
 # -- alias and ambience --------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def test_calls_are_answered_as_the_limiter_let_them_through(tmp_path: Path, worl
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert asyncio.run(chain.ainvoke("Hello?")) == recorded
     assert order == recorded_order == ["c", "b", "a"]
-    assert replay.report.disorder == ()
+    assert replay.report.nondeterminism == ()
     assert limiter.asked == 3
 
 
@@ -99,7 +99,7 @@ def test_threads_are_answered_as_the_limiter_let_them_through(tmp_path: Path, wo
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert chain.invoke("Hello?") == recorded
     assert order == recorded_order
-    assert replay.report.disorder == ()
+    assert replay.report.nondeterminism == ()
     assert limiter.asked == 0
 
 

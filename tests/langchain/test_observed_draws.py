@@ -74,7 +74,7 @@ def test_what_is_drawn_is_named(name: str, world: World, tmp_path: Path) -> None
     for _ in range(2):
         with use_cassette(tmp_path / "seen.jsonl") as session:
             assert drive() == observed
-        assert (session.report.disorder, session.report.unseen) == ((), told)
+        assert (session.report.nondeterminism, session.report.unobserved) == ((), told)
 
 
 def test_what_a_session_has_recorded_is_complete(world: World, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_what_a_session_has_recorded_is_complete(world: World, tmp_path: Path) -
         recorded = drive()
     with use_cassette(tmp_path / "taped.jsonl") as session:
         assert drive() == recorded
-    assert session.report.unseen == ()
+    assert session.report.unobserved == ()
 
 
 def test_a_verification_says_so() -> None:

@@ -98,7 +98,7 @@ async def test_chunks_of_an_event_loop(seed: int, inside: bool, tmp_path: Path) 
     for _ in range(2):
         with use_cassette(tmp_path / "seen.jsonl") as session:
             assert await spoken(NAMES, None, inside=inside) == observed
-        assert (session.report.disorder, session.report.unseen) == ((), BETWEEN)
+        assert (session.report.nondeterminism, session.report.unobserved) == ((), BETWEEN)
 
 
 async def test_one_stream_after_the_other(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ async def test_one_stream_after_the_other(tmp_path: Path) -> None:
         observed = [await spoken(name, [name] * WORDS, inside=False, config=config) for name in NAMES]
     with use_cassette(tmp_path / "seen.jsonl") as session:
         assert [await spoken(name, None, inside=False) for name in NAMES] == observed
-    assert (session.report.disorder, session.report.unseen) == ((), ())
+    assert (session.report.nondeterminism, session.report.unobserved) == ((), ())
 
 
 def test_answers_of_threads(tmp_path: Path) -> None:
@@ -122,4 +122,4 @@ def test_answers_of_threads(tmp_path: Path) -> None:
         observed = drive(threading.Barrier(2), callbacks=[handler])
     with use_cassette(tmp_path / "seen.jsonl") as session:
         assert drive(None) == observed
-    assert session.report.unseen == BETWEEN
+    assert session.report.unobserved == BETWEEN

@@ -185,9 +185,9 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
     assert found["fewer"]["parts_at"] == 'refund(order="A1", amount=20) → the end'
     assert found["flaps"]["lanes"]["candidate"] == {"samples": 3, "counted": 3, "passed": 3}
     assert found["wrong"]["lanes"]["candidate"] == {"samples": 3, "counted": 3, "passed": 2}
-    drift = found["other"]["samples"][-1]["drift"][0]
-    assert (drift["name"], drift["request"]["arguments"]["amount"]) == ("refund", 25)
-    assert found["apart"]["samples"][-1]["drift"][0]["name"] == "cassettes/notes.yaml"
+    unrecorded = found["other"]["samples"][-1]["unrecorded"][0]
+    assert (unrecorded["name"], unrecorded["request"]["arguments"]["amount"]) == ("refund", 25)
+    assert found["apart"]["samples"][-1]["unrecorded"][0]["name"] == "cassettes/notes.yaml"
     assert not any("cassette" in text or "recorded" in text or "LangGraph" in text for text in models.texts)
     result.stdout.fnmatch_lines(
         [
@@ -249,7 +249,7 @@ def test_the_plan(single: pytest.Pytester, models: Models) -> None:
     result.assert_outcomes(passed=1, deselected=5)
     result.stdout.fnmatch_lines(
         [
-            "*what it would take*",
+            "*dry run*",
             "*same]  openai:new * 40 calls, about $*",
             "*same]  openai:newer * 20 calls, at an unknown price",
             "60 calls of models at most, about $* and more, if each sample asks what the recording did",
@@ -413,7 +413,9 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
     assert tried("openai:new", "--samples", "2", "--max-usd", str(of_one * 1.5), *how) == 1
     assert "$138 is spent, and it may cost more than is left" in capsys.readouterr().err
     (found,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]  # it left the recorded world
-    assert [(one["lane"], one["passed"], len(one["drift"])) for one in found["samples"]] == [("candidate", True, 1)]
+    assert [(one["lane"], one["passed"], len(one["unrecorded"])) for one in found["samples"]] == [
+        ("candidate", True, 1)
+    ]
     assert found["samples"][0]["answer"] == "done"
     assert found["samples"][0]["cassette"] == "kept/app.openai-new.1.yaml"
     assert Path("ran").read_text(encoding="utf-8") == before

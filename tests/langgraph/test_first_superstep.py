@@ -191,7 +191,7 @@ def test_runs_keep_their_identity(case: Callable[[Program], Any], how: str, tmp_
     for _ in range(2):
         with use_cassette(path) as replay:
             assert run() == recorded
-        assert not replay.report.disorder
+        assert not replay.report.nondeterminism
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])

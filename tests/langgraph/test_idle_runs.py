@@ -143,7 +143,7 @@ def test_idle_runs_have_their_own_identity(case: Callable[[Program], Any], how: 
     for _ in range(2):
         with use_cassette(path) as replay:
             assert run() == recorded
-        assert not replay.report.disorder
+        assert not replay.report.nondeterminism
 
 
 def test_each_outermost_graph_has_one_step(tmp_path: Path) -> None:

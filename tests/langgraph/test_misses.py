@@ -47,8 +47,8 @@ def graph_of(world: World, edit: str = "") -> Any:
         prompt = f"branch {state['n']}" + (", edited" if edit == "prompt" and state["n"] == 1 else "")
         try:
             found = model.invoke(prompt).text
-        except UnrecordedCallError as drift:
-            found = str(drift)
+        except UnrecordedCallError as unrecorded:
+            found = str(unrecorded)
         seen = [look.invoke({"n": 7})] if edit == "tool" and state["n"] == 2 else []
         return {"found": [found, look.invoke({"n": state["n"]}), *seen]}
 
@@ -99,7 +99,7 @@ def test_an_edited_branch(world: World, tmp_path: Path) -> None:
         "LangGraph/branch@2[2]/AsyncChat (exact)",
         "LangGraph/branch@2[2]/look (exact)",
     ]
-    (drifted,) = session.report.drift
-    assert "LangGraph/branch@2[1]/AsyncChat" in drifted
+    (unrecorded,) = session.report.unrecorded
+    assert "LangGraph/branch@2[1]/AsyncChat" in unrecorded
     (unused,) = session.report.unused
     assert unused.address == "LangGraph/branch@2[1]/AsyncChat"

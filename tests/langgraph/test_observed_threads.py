@@ -113,7 +113,7 @@ def test_chunks_of_threads(seed: int, fails: str, tmp_path: Path) -> None:
     for _ in range(3):
         with use_cassette(tmp_path / "seen.jsonl") as session:
             assert spoken(turnstile, fails=fails) == observed
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
 
 
 @pytest.mark.parametrize("first", "abc")
@@ -156,7 +156,7 @@ def test_quick_calls_of_threads(first: str, tmp_path: Path) -> None:
     for _ in range(5):
         with use_cassette(tmp_path / "seen.jsonl") as session:
             assert streamed() == order
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
 
 
 def test_threads_of_loops_are_named(tmp_path: Path) -> None:
@@ -184,8 +184,8 @@ def test_threads_of_loops_are_named(tmp_path: Path) -> None:
     is_gone = True
     with use_cassette(tmp_path / "seen.jsonl") as session:
         asyncio.run(streamed())
-    assert any("awaited at once" in line for line in session.report.unseen)
-    assert session.report.disorder == ()
+    assert any("awaited at once" in line for line in session.report.unobserved)
+    assert session.report.nondeterminism == ()
 
 
 def test_a_thread_that_waits_elsewhere(tmp_path: Path) -> None:
@@ -214,5 +214,5 @@ def test_a_thread_that_waits_elsewhere(tmp_path: Path) -> None:
     is_gone = True
     with use_cassette(tmp_path / "seen.jsonl") as session:
         assert looked() == observed
-    assert session.report.disorder == ()
-    assert len(session.report.unseen) <= 1
+    assert session.report.nondeterminism == ()
+    assert len(session.report.unobserved) <= 1

@@ -113,7 +113,7 @@ def test_branches_that_stream_at_once_stream_in_the_recorded_order(run: Any, bes
             with use_cassette(path) as session:
                 replayed = asyncio.run(run(graph(model, beside=beside)))
             assert replayed == recorded
-            assert session.report.disorder == ()
+            assert session.report.nondeterminism == ()
 
 
 def test_calls_of_a_node_that_are_streamed_to_others_have_addresses_of_their_own(tmp_path: Path) -> None:

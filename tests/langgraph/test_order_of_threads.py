@@ -236,6 +236,6 @@ def test_all_that_can_be_seen_comes_in_the_recorded_order(
     for seed in range(REPLAYS):
         with use_cassette(tmp_path / "c.yaml", mode="none") as session:
             replayed = drive(program, SlowChat(world=world, random=random.Random(seed)), streams=streams)
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
         for one, other in zip(replayed, recorded, strict=True):
             assert repr(one) == repr(other)

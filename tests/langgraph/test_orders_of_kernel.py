@@ -26,7 +26,7 @@ def are_equal(path: Path, run: Any) -> None:
         with use_cassette(path) as replay:
             found = run()
         assert found == recorded
-        assert replay.report.disorder == replay.report.unseen == ()
+        assert replay.report.nondeterminism == replay.report.unobserved == ()
 
 
 class Model(GenericFakeChatModel):
@@ -186,6 +186,6 @@ def test_agents_on_uvloop(tmp_path: Path) -> None:
     for _ in range(REPLAYS):
         with use_cassette(tmp_path / "c.yaml") as replay:
             found = run()
-        assert not replay.report.disorder or any("uvloop" in line for line in replay.report.disorder)
+        assert not replay.report.nondeterminism or any("uvloop" in line for line in replay.report.nondeterminism)
         assert found == recorded
-        assert replay.report.disorder == replay.report.unseen == ()
+        assert replay.report.nondeterminism == replay.report.unobserved == ()

@@ -54,7 +54,7 @@ def test_hand_offs_at_once(is_async: bool, world: World, tmp_path: Path) -> None
     for number in range(4):
         recorded, replayed = Twice(is_async=is_async)(world, tmp_path / f"{number}.yaml", drive)
         assert replayed.facts == recorded.facts
-        assert (replayed.session.report.unused, replayed.session.report.disorder) == ((), ())
+        assert (replayed.session.report.unused, replayed.session.report.nondeterminism) == ((), ())
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["threads", "tasks"])
@@ -77,7 +77,7 @@ def test_hand_offs_at_once_that_were_observed(is_async: bool, world: World, tmp_
         for _ in range(2):
             with use_cassette(tmp_path / f"{number}.jsonl") as session:
                 assert drive() == observed
-            assert (handler.errors, session.report.unused, session.report.disorder) == ([], (), ())
+            assert (handler.errors, session.report.unused, session.report.nondeterminism) == ([], (), ())
 
 
 def _one(call: Call) -> Generator[Call, Any, Any]:

@@ -57,4 +57,4 @@ def test_results_of_tasks_come_in_one_order(take: Any, tmp_path: Path) -> None:
     for _ in range(3):
         with use_cassette(tmp_path / "c.yaml") as replay:
             assert run() == recorded
-        assert not replay.report.disorder
+        assert not replay.report.nondeterminism

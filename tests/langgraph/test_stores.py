@@ -174,7 +174,7 @@ async def test_what_the_thread_of_a_database_does_for_a_served_call_is_not_waite
             await store.setup()
             await store.aput(USERS, "likes", {"food": "tea"})
             found.append(await asyncio.gather(*(store.aget(USERS, key) for key in ("likes", "nothing"))))
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
     assert facts(found[0]) == facts(found[1])
 
 

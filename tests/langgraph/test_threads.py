@@ -248,7 +248,7 @@ def test_graphs_in_plain_threads_have_the_recorded_ids(
         graph = graph_of(world)
         with use_cassette(path) as cassette:
             assert run(one) == recorded
-        assert (cassette.report.disorder, cassette.report.real) == ((), ())
+        assert (cassette.report.nondeterminism, cassette.report.entropy) == ((), ())
 
 
 def test_a_replay_names_what_a_library_draws_for_real(tmp_path: Path, world: World) -> None:
@@ -257,4 +257,4 @@ def test_a_replay_names_what_a_library_draws_for_real(tmp_path: Path, world: Wor
     for mode in ("all", "none"):
         with use_cassette(path, mode=mode) as cassette, multiprocessing.pool.ThreadPool(1) as pool:
             pool.apply(graph.invoke, (GIVEN, config_of("ann")))
-    assert any("ids in a thread without a context are real" in line for line in cassette.report.real)
+    assert any("ids in a thread without a context are real" in line for line in cassette.report.entropy)

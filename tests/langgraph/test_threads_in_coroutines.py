@@ -85,7 +85,7 @@ def test_threads_of_synchronous_code_in_a_coroutine_keep_their_order(
 
     async def run(**options: Any) -> tuple[Any, tuple[str, ...]]:
         with use_cassette(tmp_path / "c.yaml", **options) as session:
-            return program(world.ask), session.report.disorder
+            return program(world.ask), session.report.nondeterminism
 
     recorded, _ = asyncio.run(run(mode="once"))
     world.gone = True
@@ -102,7 +102,7 @@ def test_threads_of_synchronous_code_in_a_thread_keep_their_order(
 
     async def run(**options: Any) -> tuple[Any, tuple[str, ...]]:
         with use_cassette(tmp_path / "c.yaml", **options) as session:
-            return await asyncio.to_thread(program, world.ask), session.report.disorder
+            return await asyncio.to_thread(program, world.ask), session.report.nondeterminism
 
     recorded, _ = asyncio.run(run(mode="once"))
     world.gone = True

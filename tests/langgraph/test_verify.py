@@ -29,7 +29,7 @@ def test_merged_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with use_cassette("ids", mode="all"):
         put_back.merged_handlers()
     monkeypatch.setenv("PUT_BACK", "1")
-    found = verify(put_back.merged_handlers, "ids", times=5, vary={"memory"})
+    found = verify(put_back.merged_handlers, "ids", runs=5, vary={"memory"})
     assert found.failure is None
     causes = {(bool(difference.runs[0]), difference.cause.name) for difference in found.differences}
     assert causes == {(True, "memory address"), (False, "not as recorded")}
@@ -39,11 +39,11 @@ def test_orders_and_agents_within_tools(tmp_path: Path, monkeypatch: pytest.Monk
     """Conversations in another order, branches that race, and an agent that a replay leaves out: each has its cause."""
     monkeypatch.chdir(tmp_path)
     assert put_back.several()["branches"] == ["c", "b", "a"]
-    sound = verify(put_back.several, times=2, vary={"hash_seed"})
+    sound = verify(put_back.several, runs=2, vary={"hash_seed"})
     # The conversations begin in the order of a set.
     assert (sound.failure, {each.what for each in sound.differences}) == (None, {"order of calls"}), str(sound)
     monkeypatch.setenv("PUT_BACK", "1")
-    found = verify(put_back.several, times=2, vary={"hash_seed"})
+    found = verify(put_back.several, runs=2, vary={"hash_seed"})
     assert found.failure is None
     conversations = {each.cause.name for each in found.differences if "$.conversations" in each.what}
     branches = {each.cause.name for each in found.differences if each.what.startswith("order of threads of branches")}

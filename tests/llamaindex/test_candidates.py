@@ -76,7 +76,7 @@ def test_a_whole_agent(run: Callable[[], str], recorded: Path, world: World, tmp
         answer = run()
     assert "The tool is not available." in answer
     assert "weather" not in world.reached[reached:]
-    assert [(drift.name, drift.request["arguments"]) for drift in session.report.drift] == [
+    assert [(unrecorded.name, unrecorded.request["arguments"]) for unrecorded in session.report.unrecorded] == [
         ("weather", {"city": "Rome"})
     ]
     statuses = [call.outcome.status for call in open_cassette(derived).interactions() if call.kind == "tool"]
@@ -125,7 +125,7 @@ def test_tools_are_held_still(kind: str, world: World, tmp_path: Path) -> None:
     with use_cassette(tmp_path / "run.yaml", candidate=replying(*calls), to=derived) as tried:
         answer = asyncio.run(ask())
     assert world.reached.count("tool") == executed
-    assert answer.count("The tool is not available.") == len(tried.report.drift) == refused
+    assert answer.count("The tool is not available.") == len(tried.report.unrecorded) == refused
     statuses = [item.outcome.status for item in open_cassette(derived).interactions() if item.kind == "tool"]
     assert statuses.count("refused") == refused
     with use_cassette(derived) as replay:

@@ -332,7 +332,7 @@ def test_calls_are_answered_as_their_limiter_let_them_through(tmp_path: Path, wo
     world.gone, limiter = True, LastFirst()
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert asyncio.run(ask(limiter)) == recorded
-    assert replay.report.disorder == ()
+    assert replay.report.nondeterminism == ()
     assert limiter.asked == 0
 
 

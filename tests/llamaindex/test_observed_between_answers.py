@@ -152,8 +152,8 @@ async def test_another_order_between_two_answers_is_reported(name: str, tmp_path
     """The results are those of the run, and the report says that events may have come in another order."""
     observed, replayed, session = await observed_and_replayed(name, 3, tmp_path / "seen.jsonl")
     assert replayed[0] == observed[0]
-    assert any("between the answers" in line for line in session.report.unseen)
-    assert session.report.disorder == ()
+    assert any("between the answers" in line for line in session.report.unobserved)
+    assert session.report.nondeterminism == ()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -166,7 +166,7 @@ async def test_a_session_keeps_the_order_between_two_answers(name: str, tmp_path
     gone.gone = True
     with use_cassette(tmp_path / "c.yaml") as session:
         assert await program(gone, at_once) == recorded
-    assert session.report.disorder == session.report.unseen == ()
+    assert session.report.nondeterminism == session.report.unobserved == ()
 
 
 async def attempts(world: World, wait: Wait, count: int) -> list[str]:
@@ -195,7 +195,7 @@ async def test_attempts_after_a_pause_of_all_keep_their_order(count: int, steps:
     gone.gone = True
     with use_cassette(tmp_path / "seen.jsonl") as session:
         assert await attempts(gone, at_once, count) == observed
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 async def sleeps_beside_a_call(world: World, wait: Wait) -> list[str]:
@@ -226,7 +226,7 @@ async def test_a_sleep_ends_before_the_answer_that_it_ended_before(tmp_path: Pat
     with use_cassette(tmp_path / "seen.jsonl") as session:
         replayed = await sleeps_beside_a_call(gone, at_once)
     assert replayed == observed
-    assert session.report.disorder == session.report.unseen == ()
+    assert session.report.nondeterminism == session.report.unobserved == ()
 
 
 class InThreads(Workflow):
@@ -293,4 +293,4 @@ async def test_another_order_of_threads_is_reported(tmp_path: Path) -> None:
     """Children in threads get the answers of the run, and the report doesn't claim that each got its own."""
     observed, replayed, session = await in_threads(tmp_path / "seen.jsonl")
     assert sorted(replayed) == sorted(observed)
-    assert session.report.unseen or session.report.disorder
+    assert session.report.unobserved or session.report.nondeterminism

@@ -152,7 +152,7 @@ async def test_child_workflows_keep_their_answers(name: str, steps: bool, tmp_pa
     gone.gone = True
     with use_cassette(tmp_path / "seen.jsonl") as session:
         assert await program(ScriptedLLM(gone)).run() == observed
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 class _Pool(ThreadPoolExecutor):
@@ -195,7 +195,7 @@ async def test_a_thread_that_ends_before_the_first_call_is_not_held(tmp_path: Pa
         observed = await _thread_ends_before_the_first_call(ScriptedLLM(World(), wait=Staggered()))
     with use_cassette(tmp_path / "seen.jsonl") as session:
         assert await _thread_ends_before_the_first_call(ScriptedLLM(World())) == observed
-    assert session.report.disorder == ()  # the line notes there each wait that only its patience has ended
+    assert session.report.nondeterminism == ()  # the line notes there each wait that only its patience has ended
 
 
 @pytest.fixture
@@ -247,5 +247,5 @@ async def test_agents_side_by_side_wait_for_nothing(
     gone.gone = True
     with use_cassette(tmp_path / "seen.jsonl") as session:
         assert await _agents(gone, at_once, 4, streaming=streaming) == observed
-    assert "a thread had not come as far as in the recording" not in session.report.disorder
+    assert "a thread had not come as far as in the recording" not in session.report.nondeterminism
     assert given_up == []

@@ -113,7 +113,7 @@ def test_parallel_work_is_taken_up_as_it_was(program: Callable[[World, Waits], A
         for _ in range(2):
             with use_cassette(path) as session:
                 assert asyncio.run(program(world, wait)) == recorded
-            assert session.report.disorder == ()
+            assert session.report.nondeterminism == ()
 
 
 class Failing(Fan):
@@ -172,7 +172,7 @@ async def test_attempts_come_as_they_did(
     compared = slice(0 if recording is taped else 1, None)  # a handler cannot tell when an event was streamed
     with use_cassette(tmp_path / "tried.yaml") as session:
         assert (await program())[compared] == recorded[compared]
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 def test_synchronous_calls_in_threads_take_turns(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_synchronous_calls_in_threads_take_turns(tmp_path: Path) -> None:
     for _ in range(3):
         with use_cassette(tmp_path / "threads.yaml") as session:
             assert program() == recorded
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
 
 
 class Slow(ScriptedLLM):
@@ -244,4 +244,4 @@ def test_a_stream_that_was_opened_alone_comes_when_it_did(tmp_path: Path) -> Non
     for _ in range(2):
         with use_cassette(tmp_path / "c.yaml") as session:
             assert asyncio.run(program()) == recorded
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()

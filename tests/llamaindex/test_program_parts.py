@@ -483,7 +483,7 @@ async def test_an_llm_may_ask_for_objects_by_itself(way: str, tmp_path: Path) ->
     OUTSIDE.world.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert await program() == recorded
-    assert replay.report.disorder == ()
+    assert replay.report.nondeterminism == ()
     with pytest.raises(CassetteMissError, match="Bergen"), use_cassette(tmp_path / "c.yaml"):
         await program("Bergen")
 

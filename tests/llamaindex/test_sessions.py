@@ -51,7 +51,7 @@ def test_miss_is_returned_where_asked(recorded: Path) -> None:
             LeafLLM(World()).chat(OTHER)
         with pytest.raises(UnrecordedCallError):
             list(LeafLLM(World()).stream_chat(OTHER))
-    assert len(replay.report.drift) == 2
+    assert len(replay.report.unrecorded) == 2
 
 
 def test_miss_cannot_be_eaten(recorded: Path, world: World) -> None:

@@ -228,16 +228,16 @@ def test_drift_is_an_error_for_the_model(tmp_path: Path) -> None:
     """With `on_miss="return"` an unrecorded call is an output with an error."""
     world = World()
     temperature, thermometer = city_tools(world)[0], Thermometer(world)
-    with use_cassette(tmp_path / "drift.yaml", mode="once"):
+    with use_cassette(tmp_path / "unrecorded.yaml", mode="once"):
         call_tool(temperature, {"city": "Oslo"})
         call_tool(thermometer, {"input": "Oslo"})
-    with use_cassette(tmp_path / "drift.yaml", on_miss="return", on_unused="ignore") as cassette:
+    with use_cassette(tmp_path / "unrecorded.yaml", on_miss="return", on_unused="ignore") as cassette:
         outputs = [call_tool(temperature, {"city": "Rome"}), call_tool(thermometer, {"input": "Rome"})]
     assert [output.is_error for output in outputs] == [True, True]
     assert isinstance(outputs[0].exception, UnrecordedCallError)
     assert all("The tool is not available." in output.content for output in outputs)
     assert not any("recording" in output.content for output in outputs)
-    assert len(cassette.report.drift) == 2
+    assert len(cassette.report.unrecorded) == 2
 
 
 # -- what a tool does to its workflow ---------------------------------------------------------------------------------

@@ -24,9 +24,9 @@ def test_defects_that_are_put_back(
         pytest.skip("run by make identical: it starts a dozen processes with LlamaIndex")
     monkeypatch.chdir(tmp_path)
     assert put_back.all_programs()["fan_out"] == "c b a"
-    sound = verify(put_back.all_programs, times=2, vary={"hash_seed", "schedule"})
+    sound = verify(put_back.all_programs, runs=2, vary={"hash_seed", "schedule"})
     assert sound.ok, str(sound)
     monkeypatch.setenv("PUT_BACK", "1")
-    found = verify(put_back.all_programs, times=2, vary={"hash_seed"})
+    found = verify(put_back.all_programs, runs=2, vary={"hash_seed"})
     for program, cause in (("set_in_a_prompt", "hash seed"), ("triplets", "hash seed"), ("fan_out", "not as recorded")):
         assert cause in {each.cause.name for each in found.differences if program in each.what}, str(found)

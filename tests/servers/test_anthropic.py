@@ -176,7 +176,7 @@ def test_candidates(
         with use_cassette(tmp_path / "a.yaml", candidate=tried, to=tmp_path / "b.yaml") as session:
             found = asyncio.run(answered(own(), streaming=streaming))
     assert [call.kind for call in session.report.recorded] == ["chat", "chat"]
-    assert [drift.name for drift in session.report.drift] == ["look_up"]
+    assert [unrecorded.name for unrecorded in session.report.unrecorded] == ["look_up"]
     with use_cassette(tmp_path / "b.yaml") as session:
         assert asyncio.run(answered(own(), streaming=streaming)) == found
     assert len(session.report.replayed) == 3

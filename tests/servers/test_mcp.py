@@ -219,7 +219,7 @@ def test_tools_that_may_be_called_again(server: Server, tmp_path: Path) -> None:
     assert found[0] == first[0]
     assert [found[2], *(said.partition(",")[0] for said in found[1::2])] == [UNAVAILABLE, "Rome: sunny", "Oslo: sunny"]
     assert [word for word in server.seen() if word != "started"] == ["read Rome", "read Oslo"]
-    assert [(drift.name, drift.nearest) for drift in cassette.report.drift] == [("book", 4)]
+    assert [(unrecorded.name, unrecorded.nearest) for unrecorded in cassette.report.unrecorded] == [("book", 4)]
 
 
 def test_fakes_answer_for_tools(stdio: Server, recorded: Path) -> None:

@@ -1,4 +1,4 @@
-"""The cells of the table whose replays are equal, or say in `report.disorder` why they are not."""
+"""The cells of the table whose replays are equal, or say in `report.nondeterminism` why they are not."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def told(path: Path, program: Callable[[], Any]) -> tuple[Any, Any, tuple[str, .
     with use_cassette(path, mode="once"):
         recorded = program()
     with use_cassette(path) as session:
-        return recorded, program(), session.report.disorder
+        return recorded, program(), session.report.nondeterminism
 
 
 class Worker(threading.Thread):
@@ -303,6 +303,6 @@ def test_a_replay_names_what_garbage_draws_and_the_program_draws_on(tmp_path: Pa
     with use_cassette(tmp_path / "c.yaml") as session:
         assert program(is_collected=True) == recorded
     assert len(set(garbage)) == 2
-    assert session.report.disorder == (
+    assert session.report.nondeterminism == (
         "ids drawn by what the garbage collector deletes are real (it does that at any time)",
     )

@@ -77,11 +77,11 @@ def test_served_when_told(seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_refused_without_raising(seen: str) -> None:
-    """With on_miss="return" it is drift, as any call without a recording is."""
+    """With on_miss="return" it is unrecorded, as any call without a recording is."""
     with use_cassette(seen, on_miss="return") as cassette:
         ask("sound")
         assert "its chunks were not seen" in refused("half")
-    assert len(cassette.report.drift) == 1
+    assert len(cassette.report.unrecorded) == 1
 
 
 def refused(name: str) -> str:
@@ -127,7 +127,7 @@ def test_refused_to_every_thread(seen: str) -> None:
         ask("sound")
         asked = [pool.submit(copy_context().run, half) for _ in range(2)]
         assert all("is lossy: its chunks were not seen" in one.result() for one in asked)
-    assert len(cassette.report.drift) == 2
+    assert len(cassette.report.unrecorded) == 2
     assert [crossed.number for crossed in cassette.report.unused] == [2]
 
 

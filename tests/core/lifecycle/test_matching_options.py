@@ -247,18 +247,18 @@ def test_the_run_lives_on(world: World) -> None:
         assert "no recording for tool t at t: the cassette holds no recording of this" in str(caught.value.__cause__)
         with pytest.raises(UnrecordedCallError, match="no recording for chat m"):
             list(stream("m", lambda: iter(["x"]), q="b"))
-    assert [line.partition(":")[0] for line in session.report.drift] == [
+    assert [line.partition(":")[0] for line in session.report.unrecorded] == [
         "no recording for tool t at t",
         "no recording for chat m at m",
     ]
-    assert str(session.report) == "0 replayed, 0 recorded, 1 unused, 2 drifted"
+    assert str(session.report) == "0 replayed, 0 recorded, 1 unused, 2 unrecorded"
     assert world.reached == ["t"]
 
 
 def test_drift_as_a_value(world: World) -> None:
     """A boundary can say what its callers take for an error result, whole and streamed."""
 
-    def missed(crossing: Crossing, drift: UnrecordedCallError) -> str:
+    def missed(crossing: Crossing, unrecorded: UnrecordedCallError) -> str:
         return f"error {crossing.request.name}"
 
     boundary = Boundary("tool", missed=missed, split=lambda text: text.split(" "))
@@ -270,7 +270,7 @@ def test_drift_as_a_value(world: World) -> None:
 
 
 def test_unused_after_drift(world: World) -> None:
-    """A run that may drift may leave recordings unused, unless the call says otherwise."""
+    """A run that may unrecorded may leave recordings unused, unless the call says otherwise."""
     with use_cassette("c", mode="once"):
         world.tool("t", q="a")
     with pytest.raises(UnusedInteractionsError), use_cassette("c", on_miss="return", on_unused="fail"):
@@ -278,7 +278,7 @@ def test_unused_after_drift(world: World) -> None:
 
 
 def test_a_closed_stream_drifts(world: World) -> None:
-    """Reading further than the recorded reader did is drift as well."""
+    """Reading further than the recorded reader did is unrecorded as well."""
     with use_cassette("c", mode="once"):
         chunks = stream("m", lambda: iter(["a", "b"]))
         next(chunks)
@@ -288,7 +288,7 @@ def test_a_closed_stream_drifts(world: World) -> None:
         pytest.raises(UnrecordedCallError, match="closed by its reader"),
     ):
         list(stream("m", lambda: iter(["a", "b"])))
-    assert len(session.report.drift) == 1
+    assert len(session.report.unrecorded) == 1
 
 
 # -- opaque ----------------------------------------------------------------------------------------------------

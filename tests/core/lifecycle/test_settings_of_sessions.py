@@ -176,7 +176,7 @@ def candidate(kind: str) -> Any:
     return replay(kind, {"x": 1})  # one that cannot be made opens nothing
 
 
-def drift(kind: str) -> Any:
+def unrecorded(kind: str) -> Any:
     recorded(x=1)
 
     def missing() -> None:
@@ -307,7 +307,7 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "ignore": (ignore, '["x"]'),
     "on_miss": (other_request, '"return"'),
     "candidate": (candidate, '"nobody:x"'),
-    "drift": (drift, '"fail"'),
+    "on_unrecorded": (unrecorded, '"fail"'),
     "unavailable": (unavailable, '"Not now."'),
     "on_unused": (on_unused, '"ignore"'),
     "on_error": (on_error, '"keep"'),

@@ -133,7 +133,7 @@ def test_failures_that_a_program_catches(project: Project) -> None:
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         [
-            "*failures that programs caught*",
+            "*misses your program swallowed*",
             "1 test passed although a session in it failed: the program caught the error.",
             "test_it.py::test_it",
             "    cassettes/a.yaml: no recording for call ask at ask: *",
@@ -270,7 +270,7 @@ def test_a_failing_recording_replaces_nothing(project: Project) -> None:
     project.tests(f"{ASKS_OTHERWISE}    assert False\n")
     result = project.run("--rerecord")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*cassettes/test_it/test_it.yaml is unchanged; *", "discarded *1 recorded"])
+    result.stdout.fnmatch_lines(["*cassettes/test_it/test_it.yaml is unchanged; *", "failed, not saved *1 recorded"])
     assert path.read_bytes() == good
 
 
@@ -314,10 +314,10 @@ def test_a_first_recording_is_kept(project: Project, monkeypatch: pytest.MonkeyP
         [
             "E *AgentTape: cassettes/test_it/test_wrong.yaml keeps what was recorded; the next run replays it",
             "E *there is still no *; an unfinished recording *:  * recover cassettes/test_it/.test_error.yaml*",
-            "kept      cassettes/test_it/test_wrong.yaml  1 recorded",
-            "kept      cassettes/test_it/TestCase.test_case.yaml  1 recorded",
-            "discarded cassettes/test_it/test_error.yaml  1 recorded",
-            "discarded cassettes/test_it/test_inside.yaml  2 recorded",
+            "failed, recording kept cassettes/test_it/test_wrong.yaml  1 recorded",
+            "failed, recording kept cassettes/test_it/TestCase.test_case.yaml  1 recorded",
+            "failed, not saved cassettes/test_it/test_error.yaml  1 recorded",
+            "failed, not saved cassettes/test_it/test_inside.yaml  2 recorded",
         ]
     )
     project.go_offline()
@@ -326,7 +326,9 @@ def test_a_first_recording_is_kept(project: Project, monkeypatch: pytest.MonkeyP
     kept = {path: path.read_bytes() for path in (project.path / "cassettes" / "test_it").glob("*.yaml")}
     (project.path / "offline").unlink()
     monkeypatch.delenv("RIGHT")
-    project.run("--rerecord", "-k", "wrong or case").stdout.fnmatch_lines(["discarded *", "discarded *"])
+    project.run("--rerecord", "-k", "wrong or case").stdout.fnmatch_lines(
+        ["failed, not saved *", "failed, not saved *"]
+    )
     assert {path: path.read_bytes() for path in kept} == kept
 
 
@@ -496,7 +498,7 @@ def test_a_failed_assertion_names_the_tools_that_did_not_run(project: Project) -
     project.go_offline()
     result = project.run()
     result.assert_outcomes(failed=3)
-    told = "replayed, not run: write_report (wrote report.md)"
+    told = "side effects skipped: write_report (wrote report.md)"
     assert result.outlines.count(told) == 2 + 1
     result.stdout.fnmatch_lines(["*- AgentTape -*", told, "*= cassettes =*", told])
 

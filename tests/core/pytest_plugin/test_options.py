@@ -228,7 +228,7 @@ def test_a_broken_cassette_is_recorded_anew(project: Project, how: tuple[str, ..
     result = project.run()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(
-        ["  record it anew:  pytest test_it.py::test_b --cassette-mode=record", "refused *test_b.yaml*"]
+        ["  record it anew:  pytest test_it.py::test_b --cassette-mode=record", "cannot open *test_b.yaml*"]
     )
     result = project.run(*how)
     result.assert_outcomes(passed=2)
@@ -252,7 +252,7 @@ def test_orphans(project: Project) -> None:
     result = project.run("--cassette-strict=orphans", "-k", "test_a")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["*cassettes of no test*", "cassettes/test_gone/x.yaml", "cassettes/test_it/test_b.yaml"], consecutive=True
+        ["*orphaned cassettes*", "cassettes/test_gone/x.yaml", "cassettes/test_it/test_b.yaml"], consecutive=True
     )
     assert project.run("-k", "test_a").ret == 0
 

@@ -52,9 +52,9 @@ def test_a_recording_waits_and_is_proved(edited: Project) -> None:
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
-            "pending   cassettes/test_it/test_a.yaml  1 replayed, 1 recorded, 1 dropped",
+            "to review cassettes/test_it/test_a.yaml  1 replayed, 1 recorded, 1 dropped",
             "replayed  cassettes/test_it/test_b.yaml  1 replayed",
-            "1 recording pending; to look at them one by one:  agenttape review",
+            "1 recording to review:  agenttape review",
         ]
     )
     after = {name: (edited.path / "cassettes" / name).read_bytes() for name in edited.cassettes()}

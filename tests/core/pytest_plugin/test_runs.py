@@ -168,9 +168,7 @@ def test_it(n):
     (project.path / "cassettes" / "test_it" / "old.yaml").touch()
     result = project.pytester.runpytest_subprocess("-n", "2", "--cassette-strict=orphans")
     result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(
-        ["4 calls replayed, 0 recorded*", "*cassettes of no test*", "cassettes/test_it/old.yaml"]
-    )
+    result.stdout.fnmatch_lines(["4 calls replayed, 0 recorded*", "*orphaned cassettes*", "cassettes/test_it/old.yaml"])
     assert result.ret == 1
 
 

@@ -71,8 +71,8 @@ def test_refused_calls_are_named(tmp_path: Path) -> None:
             with pytest.raises(UnrecordedCallError):
                 look_up(city)
     lines = summary([Verdict.of(session, [], 0.0, tmp_path)], everything=False)
-    assert lines[0] == "drifted   c.yaml  4 drifted"
-    assert lines[1].startswith("          refused: no recording for tool look_up at look_up: ")
+    assert lines[0] == "unrecorded calls c.yaml  4 unrecorded"
+    assert lines[1].startswith("          unrecorded: no recording for tool look_up at look_up: ")
     assert lines[4] == "          and 1 more"
 
 
@@ -149,15 +149,17 @@ def test_what_fails_before_the_test(project: Project) -> None:
     result.assert_outcomes(errors=3, skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "missing   cassettes/test_it/test_missing.yaml  no cassette",
-            "refused   cassettes/test_it/test_mistaken.yaml  no calls",
+            "missing   cassettes/test_it/test_missing.yaml",
+            "cannot open cassettes/test_it/test_mistaken.yaml",
             "missed    cassettes/warm.yaml  1 missed, 1 unused",
             "0 calls replayed, 0 recorded",
         ],
         consecutive=True,
     )
     text = (project.path / "junit.xml").read_text()
-    assert [text.count(f'name="cassette.word" value="{word}"') for word in ("missing", "refused", "missed")] == [1] * 3
+    assert [text.count(f'name="cassette.word" value="{word}"') for word in ("missing", "cannot open", "missed")] == [
+        1
+    ] * 3
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

@@ -77,7 +77,7 @@ def test_modules_of_one_name_stay_apart(project: Project, monkeypatch: pytest.Mo
     assert files(project) == ["kept/a/test_it/test_city.yaml", "kept/b/test_it/test_city.yaml"]
     (project.path / "a" / "test_it.py").write_text("def test_other():\n    pass\n")
     result = project.run("--cassette-strict=orphans")
-    result.stdout.fnmatch_lines(["*cassettes of no test*", "kept/a/test_it/test_city.yaml"], consecutive=True)
+    result.stdout.fnmatch_lines(["*orphaned cassettes*", "kept/a/test_it/test_city.yaml"], consecutive=True)
     assert result.ret == 1
     result.stdout.no_fnmatch_line("kept/b/test_it/test_city.yaml")
     assert seed_of_tests(["b"]) == recorded_seed("kept/b/test_it/test_city.yaml")

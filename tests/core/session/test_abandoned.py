@@ -123,7 +123,7 @@ def run(program: Program, seed: int, when: int | None, **options: Any) -> tuple[
 
     with use_cassette("c", **options) as session:
         asyncio.run(main())
-    return log, session.report.disorder
+    return log, session.report.nondeterminism
 
 
 @pytest.mark.parametrize("recorded", MOMENTS)
@@ -176,7 +176,7 @@ def test_still_in_use() -> None:
     with use_cassette("c") as session:
         asyncio.run(program(replayed, holds=True))
     assert recorded != replayed
-    assert session.report.disorder
+    assert session.report.nondeterminism
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -177,7 +177,7 @@ def run(program: Program, world: World, path: Path, **options: Any) -> tuple[Any
         return await program(world)
 
     with use_cassette(path, **options) as session:
-        return asyncio.run(main()), session.report.disorder
+        return asyncio.run(main()), session.report.nondeterminism
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

@@ -82,7 +82,9 @@ def test_child_of_a_replay(running: Any) -> None:
         with running() as run:
             run(connect, port)
     assert [line.partition(" at ")[0] for line in session.report.missed] == ["no recording for tool look_up"]
-    assert session.report.disorder == ("ids that a process of `multiprocessing` draws are not those of the recording",)
+    assert session.report.nondeterminism == (
+        "ids that a process of `multiprocessing` draws are not those of the recording",
+    )
     assert HITS.read_text(encoding="utf-8") == "Paris\n"
 
 

@@ -66,7 +66,7 @@ def test_order_and_ids_are_recorded_there(run: Callable[[asyncio.Runner], Any], 
         for _ in range(2):
             with use_cassette(tmp_path / "c.yaml") as session:
                 assert run(runner) == recorded
-            assert session.report.disorder == ()
+            assert session.report.nondeterminism == ()
     assert recorded[0].startswith("3 ")
 
 
@@ -141,7 +141,7 @@ def test_a_callback_of_the_program_belongs_to_its_session(give: Callable[..., No
     for _ in range(2):
         with use_cassette(tmp_path / "c.yaml") as session:
             assert asyncio.run(with_callback(give, context)) == recorded
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
     assert context[BEFORE] == 3
     assert asyncio.run(with_callback(give, context)) != recorded  # the context is in no session any more
 
@@ -161,4 +161,4 @@ def test_a_callback_in_no_context_that_somebody_else_calls_is_named(tmp_path: Pa
         recorded = asyncio.run(called_by_others())
     with use_cassette(tmp_path / "c.yaml") as session:
         assert asyncio.run(called_by_others()) != recorded
-    assert [line.split()[0] for line in session.report.disorder] == ["ids"]
+    assert [line.split()[0] for line in session.report.nondeterminism] == ["ids"]

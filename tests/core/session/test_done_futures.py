@@ -89,7 +89,7 @@ def test_done_futures_come_in_one_order(way: Any, tmp_path: Path) -> None:
     for _ in range(3):
         with use_cassette(tmp_path / "c.yaml") as replay:
             assert run() == recorded
-        assert not replay.report.disorder
+        assert not replay.report.nondeterminism
     assert sorted(recorded)[-COUNT:] == list(range(COUNT)) or way is waited_for_first
 
 
@@ -123,7 +123,7 @@ def test_done_tasks_come_in_one_order(late: int, tmp_path: Path) -> None:
     for _ in range(3):
         with use_cassette(tmp_path / "c.yaml") as replay:
             assert asyncio.run(run()) == recorded
-        assert not replay.report.disorder
+        assert not replay.report.nondeterminism
 
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="`as_completed` is no asynchronous iterator before Python 3.13")

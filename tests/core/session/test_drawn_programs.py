@@ -122,7 +122,7 @@ def test_random_programs(seed: int, tmp_path: Path) -> None:
     for latency in range(2):
         with use_cassette(tmp_path / "c.yaml") as replay:
             assert Program(seed, 1000 * seed + latency).run() == recorded
-        assert replay.report.disorder == ()
+        assert replay.report.nondeterminism == ()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -133,4 +133,4 @@ def test_random_programs_on_uvloop(seed: int, tmp_path: Path) -> None:
         recorded = Program(seed, seed).run(uvloop.run)
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert Program(seed, 1000 * seed).run(uvloop.run) == recorded
-    assert replay.report.disorder == ()
+    assert replay.report.nondeterminism == ()

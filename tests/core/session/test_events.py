@@ -79,7 +79,7 @@ def test_misses_and_refusals_are_told() -> None:
         call("look", lambda: "never", arguments={"city": "Rome"})
     assert [event["event"] for event in events if event["event"].startswith("call.")] == ["call.missed", "call.refused"]
     assert [event.get("status") for event in events if event["event"] == "session.ended"] == ["failed", "ended"]
-    assert len(session.report.drift) == 1
+    assert len(session.report.unrecorded) == 1
 
 
 @pytest.mark.usefixtures("project")

@@ -59,7 +59,7 @@ def test_work_that_had_not_begun_when_it_was_cancelled_does_not_begin(program: o
     for _ in range(REPLAYS):
         with use_cassette("c") as session:
             assert program(2) == recorded
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
 
 
 def draws() -> list[object]:
@@ -77,4 +77,4 @@ def test_what_nobody_waits_for_is_done_before_the_session_ends() -> None:
             with use_cassette("c") as session:
                 work = pool.submit(copy_context().run, draws)
             assert work.result() == recorded
-            assert session.report.disorder == ()
+            assert session.report.nondeterminism == ()

@@ -43,7 +43,7 @@ def in_a_loop(work: Callable[[], None]) -> None:
 def run(program: Callable[[], Any], path: Path, **options: Any) -> tuple[Any, tuple[str, ...]]:
     """Run a program in a session, and return its result, and what it says of the order."""
     with use_cassette(path, **options) as session:
-        return asyncio.run(program()), session.report.disorder
+        return asyncio.run(program()), session.report.nondeterminism
 
 
 @pytest.mark.parametrize("where", [here, below, in_a_loop], ids=lambda where: where.__name__)

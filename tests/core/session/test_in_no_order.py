@@ -41,7 +41,7 @@ def disorder(path: Path, recorded: Callable[[], object], replayed: Callable[[], 
     with use_cassette(path) as session:
         ask("who?")
         replayed()
-    return session.report.disorder
+    return session.report.nondeterminism
 
 
 def nothing() -> None:
@@ -121,7 +121,7 @@ async def test_a_signal_to_an_event_loop(tmp_path: Path) -> None:
             signalled()
             await asyncio.wait_for(came.wait(), LIMIT)
             loop.remove_signal_handler(signal.SIGUSR1)
-    assert session.report.disorder == (SIGNALLED,)
+    assert session.report.nondeterminism == (SIGNALLED,)
 
 
 # -- threads that are older ------------------------------------------------------------------------------------------
@@ -233,14 +233,14 @@ def test_what_is_real_is_told_apart_from_the_order(tmp_path: Path) -> None:
         with handled(handle):
             signalled()
     report = session.report
-    assert (report.disorder, report.real, report.lost_order) == ((SIGNALLED, NOISE), (NOISE,), (SIGNALLED,))
-    found = Verification("f", [], [], "failed", {}, disorder=report.disorder, real=report.real)
+    assert (report.nondeterminism, report.entropy, report.lost_order) == ((SIGNALLED, NOISE), (NOISE,), (SIGNALLED,))
+    found = Verification("f", [], [], "failed", {}, nondeterminism=report.nondeterminism, entropy=report.entropy)
     told = [
         f"  the recorded order could not be imposed: {SIGNALLED}",
         f"  not replayed (real clock or random numbers): {NOISE}",
     ]
     assert [line for line in str(found).splitlines() if line in told] == told
-    assert (found.to_dict()["disorder"], found.to_dict()["real"]) == ([SIGNALLED, NOISE], [NOISE])
+    assert (found.to_dict()["nondeterminism"], found.to_dict()["entropy"]) == ([SIGNALLED, NOISE], [NOISE])
 
 
 def test_what_libraries_draw_is_not_named(tmp_path: Path) -> None:
@@ -287,4 +287,4 @@ def test_a_thread_that_computes_for_long_is_no_disorder(tmp_path: Path) -> None:
         recorded = program()
     with use_cassette(tmp_path / "c.yaml") as cassette:
         assert program() == recorded
-    assert (cassette.report.disorder, cassette.report.real, cassette.report.unseen) == ((), (), ())
+    assert (cassette.report.nondeterminism, cassette.report.entropy, cassette.report.unobserved) == ((), (), ())

@@ -375,6 +375,6 @@ def test_departure_inside_a_tool() -> None:
 def test_each_reason_is_named_once() -> None:
     """The line about tools that were not run names those of one reason together, and keeps reasons apart."""
     tools = ["find (recorded unwatched)", "book (wrote b.txt)", "look (recorded unwatched)", "and 2 more"]
-    shown = "replayed, not run: find, look (recorded unwatched); book (wrote b.txt); and 2 more"
+    shown = "side effects skipped: find, look (recorded unwatched); book (wrote b.txt); and 2 more"
     assert side_effects_skipped(tools) == shown
-    assert side_effects_skipped(tools[:1]) == "replayed, not run: find (recorded unwatched)"
+    assert side_effects_skipped(tools[:1]) == "side effects skipped: find (recorded unwatched)"

@@ -352,7 +352,7 @@ def test_a_replay_goes_as_the_recording_went(program: Program, tmp_path: Path) -
         for _ in range(3):
             with use_cassette(path) as session:
                 assert asyncio.run(program(service)) == recorded  # type: ignore[arg-type]
-            assert session.report.disorder == ()
+            assert session.report.nondeterminism == ()
 
 
 async def watched(effects: Callable[[Callable[[str], None]], Awaitable[None]], *, gone: bool) -> list[str]:
@@ -428,7 +428,7 @@ def test_effects_between_which_nothing_rests_are_kept_or_named(program: Any, tmp
         with use_cassette(tmp_path / "c.yaml") as session:
             assert (asyncio.run(watched(program, gone=True)) == recorded) is is_kept
         named = "a call had an effect while the program went on; here, it comes once the program rests"
-        assert session.report.disorder == (() if is_kept else (named,))
+        assert session.report.nondeterminism == (() if is_kept else (named,))
 
 
 def test_a_timeout_is_a_timer_on_a_machine_on_which_time_passes_before_it_begins(tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ def test_a_timeout_is_a_timer_on_a_machine_on_which_time_passes_before_it_begins
         recorded = asyncio.run(program(gone=False))
     with use_cassette(path) as session:
         assert asyncio.run(program(gone=True)) == recorded
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
     admissions = open_cassette(path).header.volatile.admissions
     assert admissions is not None
     assert "L~" in admissions.origins
@@ -539,7 +539,7 @@ def test_a_call_that_is_no_longer_made_is_passed_over(tmp_path: Path) -> None:
     recorded_in(tmp_path / "c.yaml", "abc", "cba")
     with use_cassette(tmp_path / "c.yaml", on_unused="ignore", match_on="request") as session:
         assert asyncio.run(answering_in("ab", "")) == list("ba")
-    assert any("did not come before" in line for line in session.report.disorder)
+    assert any("did not come before" in line for line in session.report.nondeterminism)
 
 
 def test_another_order_of_answers_is_said(tmp_path: Path) -> None:
@@ -555,7 +555,7 @@ def test_another_order_of_answers_is_said(tmp_path: Path) -> None:
 
     with use_cassette(tmp_path / "c.yaml", match_on="request") as session:
         assert asyncio.run(program()) == list("abc")
-    assert any("did not come before" in line for line in session.report.disorder)
+    assert any("did not come before" in line for line in session.report.nondeterminism)
 
 
 def test_a_program_that_polls_is_answered(tmp_path: Path) -> None:
@@ -610,7 +610,7 @@ def test_tools_at_once_that_work_in_threads_and_sleep(tmp_path: Path, seed: int,
     for _ in range(3):
         with use_cassette(tmp_path / "c.yaml", on_unused="ignore") as session:
             assert asyncio.run(program(service)) == recorded
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
 
 
 def test_threads_of_threads_beside_a_loop_have_an_order(tmp_path: Path) -> None:
@@ -635,7 +635,7 @@ def test_threads_of_threads_beside_a_loop_have_an_order(tmp_path: Path) -> None:
     service.gone = True
     with use_cassette(tmp_path / "c.yaml") as session:
         assert asyncio.run(program(service)) == recorded
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 def test_a_loop_that_is_never_idle_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -757,7 +757,7 @@ def test_the_orders_of_older_cassettes_are_kept(kept: str, tmp_path: Path) -> No
     (tmp_path / "old.yaml").write_text(text[:begin] + kept + text[end:])
     with use_cassette(tmp_path / "old.yaml") as session:
         assert asyncio.run(answering_in("abc", "")) == list("cba")
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 async def rounds(number: int) -> None:
@@ -799,7 +799,7 @@ def test_what_deleted_objects_begin_is_no_step_of_the_program(tmp_path: Path) ->
         recorded = asyncio.run(program(Client()))
     with use_cassette(tmp_path / "c.yaml") as session:
         assert asyncio.run(program(None)) == recorded
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 def test_a_timer_that_is_canceled_keeps_nothing_alive(tmp_path: Path) -> None:

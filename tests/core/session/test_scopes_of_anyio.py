@@ -104,4 +104,4 @@ def test_what_a_scope_cancels_ends_as_it_did(program: Callable[[World], Awaitabl
         world.gone = True
         with use_cassette(tmp_path / "c.yaml") as session:
             assert asyncio.run(main(world)) == recorded
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()

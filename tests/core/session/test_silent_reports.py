@@ -152,4 +152,4 @@ def test_nothing_is_reported(
         for _ in range(2):
             result, report = run()
             assert result == recorded
-            assert (report.disorder, report.real, report.unseen) == ((), (), ())
+            assert (report.nondeterminism, report.entropy, report.unobserved) == ((), (), ())

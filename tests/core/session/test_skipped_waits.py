@@ -152,7 +152,7 @@ def test_a_wait_comes_in_the_recorded_order(program: Program, longer: float, ret
         for _ in range(3):
             with use_cassette(path) as session:
                 assert asyncio.run(program(service, retrying, longer)) == recorded  # type: ignore[arg-type]
-            assert session.report.disorder == ()
+            assert session.report.nondeterminism == ()
 
 
 def test_what_sleeps_meanwhile_wakes_as_often(retrying: Any, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_what_sleeps_meanwhile_wakes_as_often(retrying: Any, tmp_path: Path) -> 
         asyncio.run(program(0))
     with use_cassette(path) as session:
         assert asyncio.run(program(HOUR)) == ["look 0", "look 1", "look 2", "tried again"]
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 def test_a_wait_in_virtual_time(retrying: Any, tmp_path: Path) -> None:

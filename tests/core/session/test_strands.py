@@ -330,7 +330,7 @@ def test_a_race_ends_as_it_did(program: Callable[[Slow], object]) -> None:
     for seed in range(REPLAYS):
         with use_cassette("c", mode="none") as session:
             assert program(Slow(seed)) == recorded
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
 
 
 def back_off() -> None:
@@ -439,7 +439,7 @@ def test_calls_of_a_thread_that_is_older_than_the_session_are_told(old_thread: q
     for _ in range(50):  # until they meet
         with use_cassette("c", mode="none") as session:
             assert sorted(program(Slow())) == sorted(recorded)
-        told.update(session.report.disorder)
+        told.update(session.report.nondeterminism)
         if told:
             break
     assert told == {"calls in threads that the session did not begin"}
@@ -457,7 +457,7 @@ def test_calls_of_such_a_thread_that_others_wait_for_are_not_told(old_thread: qu
     with use_cassette("c", mode="none") as session:
         assert program(Slow()) == recorded
 
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 def test_a_wait_that_such_a_thread_ends_has_not_timed_out(old_thread: queue.Queue[Any]) -> None:
@@ -491,7 +491,7 @@ def test_threads_that_take_work_in_no_order_are_told() -> None:
     with use_cassette("c", mode="none") as session:
         assert sorted(in_foreign_pool(Slow())) == sorted(recorded)
 
-    assert session.report.disorder
+    assert session.report.nondeterminism
 
 
 def test_a_pool_of_one_such_thread_is_not_told() -> None:
@@ -506,7 +506,7 @@ def test_a_pool_of_one_such_thread_is_not_told() -> None:
     with use_cassette("c", mode="none") as session:
         assert program(Slow()) == recorded
 
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 def test_what_computes_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -543,7 +543,7 @@ def test_what_computes_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     with use_cassette("c", mode="none") as session:
         assert sorted(program(Slow(), is_slow=False)) == sorted(recorded)
 
-    assert any("computed for long" in line for line in session.report.disorder)
+    assert any("computed for long" in line for line in session.report.nondeterminism)
 
 
 def order_of_file() -> str:
@@ -578,7 +578,7 @@ def test_a_changed_program_is_not_kept_from_its_end() -> None:
     with use_cassette("c", mode="none", on_unused="ignore") as session:
         assert sorted(changed(Slow())) == [f"answer to {name}!" for name in "abcd"]
 
-    assert session.report.disorder
+    assert session.report.nondeterminism
 
 
 def test_a_pool_that_is_too_small_is_not_waited_for() -> None:
@@ -599,7 +599,7 @@ def test_a_pool_that_is_too_small_is_not_waited_for() -> None:
     with use_cassette("c", mode="none") as session:
         assert pooled(Slow(), 1) == recorded
 
-    assert session.report.disorder
+    assert session.report.nondeterminism
 
 
 def test_what_waits_for_another_thread_is_not_waited_for() -> None:
@@ -654,7 +654,7 @@ def test_a_thread_that_spins_until_another_one_has_come_is_not_waited_for(monkey
     with use_cassette("c", mode="none") as session:
         assert program(Slow(), spins=True) == recorded
 
-    assert session.report.disorder
+    assert session.report.nondeterminism
 
 
 UNSEEN = "0 waited where nobody sees it, or computed for long, and went on without its turn"
@@ -687,7 +687,7 @@ def test_a_wait_that_nobody_sees_does_not_keep_the_time_from_passing() -> None:
         recorded = waiting(Slow())
     with use_cassette("c", mode="none") as session:
         assert waiting(Slow()) == recorded == ["slept", "answer to last"]
-    assert session.report.disorder == (UNSEEN,)
+    assert session.report.nondeterminism == (UNSEEN,)
 
 
 @pytest.mark.parametrize("is_held", [False, True])
@@ -725,7 +725,7 @@ def test_a_thread_that_hardly_computes_is_not_waited_for_for_ever(
         recorded = waiting(Slow(), is_unseen=False)
     with use_cassette("c", mode="none") as session:
         assert waiting(Slow(), is_unseen=True) == recorded == ["answer to other"]
-    assert UNSEEN in session.report.disorder
+    assert UNSEEN in session.report.nondeterminism
 
 
 def test_a_greenlet_in_the_place_of_a_thread_waits_when_another_one_looks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,7 +196,7 @@ def test_threads_and_timers_come_when_they_came(program: Callable[[World], Await
         replayed, report = asyncio.run(run())
         assert replayed == recorded
         # Whether a thread has to wait for its queue is up to the machine; that it did so otherwise may be told.
-        assert report.disorder == () or program in WITH_DRIVERS
+        assert report.nondeterminism == () or program in WITH_DRIVERS
         assert report.replayed
         assert not report.unused
 
@@ -221,7 +221,7 @@ def test_a_thread_that_posts_beside_nothing_awaited_has_an_order(tmp_path: Path)
     world.gone = True
     with use_cassette(tmp_path / "c.yaml") as session:
         assert asyncio.run(program(world)) == recorded
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 def test_a_thread_of_before_the_session_is_told(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_thread_of_before_the_session_is_told(tmp_path: Path) -> None:
         work.put(None)
         older.join(LIMIT)
     assert log == ["posted", "and then!"] * 2
-    assert any("older than the session, went on beside it" in line for line in session.report.disorder)
+    assert any("older than the session, went on beside it" in line for line in session.report.nondeterminism)
 
 
 @pytest.mark.parametrize("way", ["executor", "thread"])
@@ -289,7 +289,7 @@ def test_threads_inside_of_a_call_deliver_nothing(tmp_path: Path, way: str) -> N
         asyncio.run(program())
     with use_cassette(path) as cassette:
         assert asyncio.run(program()) == ["a", "b", "c"]
-    assert cassette.report.disorder == ()
+    assert cassette.report.nondeterminism == ()
 
 
 @pytest.mark.parametrize("is_hidden", [False, True], ids=["in the queue", "in a function"])
@@ -310,7 +310,7 @@ def test_a_driver_of_the_program_delivers_nothing_for_a_call(tmp_path: Path, *, 
         assert asyncio.run(program()) == ["before", "a", "b", "c"]
     with use_cassette(path) as cassette:
         assert asyncio.run(program()) == ["before", "a", "b", "c"]
-    assert cassette.report.disorder == ()
+    assert cassette.report.nondeterminism == ()
 
 
 def test_a_call_in_a_thread_that_asks_its_loop_delivers_nothing_else(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_a_call_in_a_thread_that_asks_its_loop_delivers_nothing_else(tmp_path: P
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             assert asyncio.run(program()) == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
 
 
 async def a_coroutine_of_a_thread() -> str:
@@ -373,4 +373,4 @@ def test_without_a_recorded_order_nobody_waits_for_a_thread_that_waits(
     path.write_text("".join([json.dumps(older) + "\n", *records]), encoding="utf-8")
     with use_cassette(path) as session:
         assert asyncio.run(program()) == "who"
-    assert session.report.disorder == ()  # a thread for which the loop has waited in vain is told
+    assert session.report.nondeterminism == ()  # a thread for which the loop has waited in vain is told

@@ -185,7 +185,7 @@ def test_time_passes_in_true_order(
     took(path, seconds)
     got, session = run(program, path, pace="virtual", on_unused="ignore")
     assert got == result
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 def test_an_hour_takes_as_many_rounds_as_it_has_timers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,7 +223,7 @@ async def test_living_on_after_a_miss(face: Face) -> None:
         async with face.client(face.no_network()) as client:
             with pytest.raises(UnrecordedCallError, match=r"no recording for http service\.test"):
                 await settled(client.get(URL))
-    assert len(session.report.drift) == 1
+    assert len(session.report.unrecorded) == 1
 
 
 async def test_websockets_are_refused(face: Face) -> None:

@@ -166,8 +166,8 @@ def test_without_a_change_it_is_the_strict_replay(path: Path) -> None:
     assert (found.is_same, found.first_divergence, found.result) == (True, None, TEXT)
     ours, derived = (file.read_text("utf-8").partition("\n---\n")[2] for file in (path, path.with_name("same.yaml")))
     assert ours == derived
-    drifted = what_if(path, lambda: search("eve"), {}, beyond="address")
-    assert type(drifted.raised) is CassetteMissError  # nothing was changed, so nothing is served by its place
+    unrecorded = what_if(path, lambda: search("eve"), {}, beyond="address")
+    assert type(unrecorded.raised) is CassetteMissError  # nothing was changed, so nothing is served by its place
     assert type(what_if(path, lambda: search("ann"), {}).raised) is UnusedInteractionsError
 
 
@@ -200,8 +200,8 @@ def test_only_what_is_named_is_executed(path: Path) -> None:
     assert SENT == ["fact about ann, nothing"]
     SENT.clear()
     assert [(one.what, one.name) for one in found.new] == [("executed", "model"), ("missed", "mail")]
-    drifted = what_if(path, lambda: (model("new"), search("ann")), {1: returns("x")}, beyond={"chat"})
-    assert type(drifted.raised) is CassetteMissError
+    unrecorded = what_if(path, lambda: (model("new"), search("ann")), {1: returns("x")}, beyond={"chat"})
+    assert type(unrecorded.raised) is CassetteMissError
     both = what_if(path, agent, {2: returns("nothing")}, beyond={"chat", "mail"}, to=path.with_name("both.yaml"))
     assert (SENT, both.raised) == (["fact about ann, nothing", "FACT ABOUT ANN, NOTHING"], None)
     SENT.clear()

@@ -56,4 +56,4 @@ def test_objects_of_the_responses_api_are_served(tmp_path: Any) -> None:
     assert len(recording.report.recorded) == 5
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert asyncio.run(program(model(httpx.MockTransport(refuse)))) == recorded
-    assert replay.report.disorder == ()
+    assert replay.report.nondeterminism == ()

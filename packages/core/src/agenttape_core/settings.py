@@ -25,7 +25,7 @@ OnError = Literal["discard", "keep"]
 Accept = Literal["lossy", "opaque"]
 CheckReplay = bool | Literal["fail"]
 """The step after recording: none, a check that it replays, or a failure if it doesn't."""
-Drifting = Literal["report", "fail"]
+OnUnrecorded = Literal["report", "fail"]
 """The treatment of a run that lived on after calls without a recording."""
 Pace = Literal["none", "recorded", "virtual"] | float
 """The time that a replay takes for an answer: none, as long as it was recorded, or that times a number; or the recorded
@@ -62,7 +62,7 @@ class Settings(BaseModel):
     on_miss: OnMiss = "raise"
     candidate: str | dict[str, str] | None = None
     """The model that is tried in the place of the program's own, as `provider:model`; or such by place."""
-    drift: Drifting = "report"
+    on_unrecorded: OnUnrecorded = "report"
     unavailable: str = UNAVAILABLE
     """The words of the error result of a call that has no recording, for a model to read."""
     on_unused: OnUnused | None = None

@@ -40,12 +40,14 @@ from agenttape_langchain.requests import tool_body
 from agenttape_langchain.session_tree import enclosing_run
 
 
-def _missed(crossing: Crossing, drift: UnrecordedCallError) -> Any:
+def _missed(crossing: Crossing, unrecorded: UnrecordedCallError) -> Any:
     """Return the error as the result of the tool, for the model to read."""
     extra = crossing.request.extra
     if not extra:
-        return drift.said
-    return ToolMessage(drift.said, status="error", name=crossing.request.name, tool_call_id=crossing.request.ids[-1])
+        return unrecorded.said
+    return ToolMessage(
+        unrecorded.said, status="error", name=crossing.request.name, tool_call_id=crossing.request.ids[-1]
+    )
 
 
 TOOL = Boundary("tool", missed=_missed, faked=chosen_output)

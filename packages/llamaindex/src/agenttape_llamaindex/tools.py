@@ -41,9 +41,9 @@ from agenttape_llamaindex.effects import Effects, effects_of
 from agenttape_llamaindex.requests import tool_body
 
 
-def _missed_output(crossing: Crossing, drift: UnrecordedCallError) -> Any:
+def _missed_output(crossing: Crossing, unrecorded: UnrecordedCallError) -> Any:
     name = crossing.request.name
-    return ToolOutput(tool_name=name, content=drift.said, raw_input={}, raw_output=drift.said, is_error=True)
+    return ToolOutput(tool_name=name, content=unrecorded.said, raw_input={}, raw_output=unrecorded.said, is_error=True)
 
 
 def _faked_output(crossing: Crossing, value: Any) -> Any:

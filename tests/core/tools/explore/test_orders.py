@@ -93,7 +93,7 @@ def test_an_order_is_imposed(tmp_path: Path, program: Program, order: Any, log: 
     """Calls that wait are answered in the order that was given, and the rest as recorded."""
     run(program, tmp_path / "run.yaml", mode="all")
     got, session = run(program, tmp_path / "run.yaml", order=order)
-    assert (got, session.report.disorder) == (log, ())
+    assert (got, session.report.nondeterminism) == (log, ())
 
 
 def test_an_order_of_calls_in_threads_is_imposed(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_an_order_of_calls_in_threads_is_imposed(tmp_path: Path) -> None:
         for each in open_cassette(tmp_path / "run.yaml").interactions()
     }
     got, session = run(looks, tmp_path / "run.yaml", order=[numbers[name] for name in "cab"])
-    assert (got, session.report.disorder) == (["c.", "a.", "b."], ())
+    assert (got, session.report.nondeterminism) == (["c.", "a.", "b."], ())
 
 
 class Paced(ThreadPoolExecutor):
@@ -153,7 +153,7 @@ def test_the_speed_of_threads_chooses_nothing(tmp_path: Path, first: str, record
     run(partial(looks_and_asks, recorded_first), tmp_path / "run.yaml", mode="all")
     got, session = run(partial(looks_and_asks, first), tmp_path / "run.yaml", order="")
     expected = ["c!", "a.", "b."] if first == "a" else ["c!", "b.", "a."]
-    assert (got, session.report.disorder) == (expected, ())
+    assert (got, session.report.nondeterminism) == (expected, ())
 
 
 def test_the_recorded_order_stays_the_default(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_what_cannot_be_reached_is_said(tmp_path: Path, order: str) -> None:
     run(asks, tmp_path / "run.yaml", mode="all")
     got, session = run(asks, tmp_path / "run.yaml", order=order)
     assert sorted(got) == ["a0!", "a1!", "b0!", "b1!", "c0!", "c1!"]
-    assert "cannot be answered before call" in session.report.disorder[0]
+    assert "cannot be answered before call" in session.report.nondeterminism[0]
 
 
 @pytest.mark.parametrize(

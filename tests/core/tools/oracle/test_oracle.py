@@ -145,7 +145,7 @@ def test_missing_file_is_said(tmp_path: Path) -> None:
 
 
 def test_each_recording_answers_once(cassette: Path) -> None:
-    """Equal calls get the recorded answers in their order; one too many, or another one, is drift with the nearest."""
+    """Equal calls get the recorded answers in their order; one too many, or another one, is unrecorded."""
     oracle = oracle_of(open_cassette(cassette))
     answers = [oracle.look_up("look", PARIS) for _ in range(3)]
     assert [each.response for each in answers if isinstance(each, Entry)] == ["sunny", "rainy"]
@@ -155,7 +155,7 @@ def test_each_recording_answers_once(cassette: Path) -> None:
     assert other.differences[0].startswith("city: recorded ")
     assert str(unknown) == "no recording for tool lok: this tool was never called; did you mean look?"
     assert oracle.answered == 2
-    assert oracle.drift == [answers[2], other, unknown]
+    assert oracle.unrecorded == [answers[2], other, unknown]
 
 
 def test_secrets_match_and_come_back(cassette: Path) -> None:
@@ -188,7 +188,7 @@ def ask(server: OracleServer, body: bytes | None, path: str = "/tool", **headers
 
 
 def test_service_answers_as_the_oracle(cassette: Path) -> None:
-    """A call over HTTP gets the recorded entry; one that is unknown gets 404, and is listed as drift."""
+    """A call over HTTP gets the recorded entry; one that is unknown gets 404, and is listed as unrecorded."""
     with OracleServer(oracle_of(open_cassette(cassette))) as server:
         asked = json.dumps({"tool_name": "look", "args": PARIS}).encode()
         assert [ask(server, asked)[1]["response"] for _ in range(2)] == ["sunny", "rainy"]
@@ -196,9 +196,9 @@ def test_service_answers_as_the_oracle(cassette: Path) -> None:
         assert (status, refused["occurrence"], refused["nearest"]) == (404, 3, 2)
         again = json.dumps({"tool_name": "look", "args": PARIS, "occurrence": 1}).encode()
         assert ask(server, again)[1]["response"] == "sunny"
-        status, listed = ask(server, None, "/drift")
+        status, listed = ask(server, None, "/unrecorded")
         assert (status, listed["answered"]) == (200, 3)
-        assert [each["tool_name"] for each in listed["drift"]] == ["look"]
+        assert [each["tool_name"] for each in listed["unrecorded"]] == ["look"]
 
 
 @pytest.mark.parametrize(
@@ -217,13 +217,13 @@ def test_service_answers_as_the_oracle(cassette: Path) -> None:
     ],
 )
 def test_service_refuses_what_is_wrong(body: bytes | None, path: str, status: int) -> None:
-    """A request that is no question gets an error that says what was expected, and is no drift."""
+    """A request that is no question gets an error that says what was expected, and is no unrecorded."""
     oracle = ToolOracle([])
     with OracleServer(oracle) as server:
         found, said = ask(server, body, path)
         assert found == status
         assert said["error"]
-    assert not oracle.drift
+    assert not oracle.unrecorded
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_unknown_calls_are_kept_in_bounds() -> None:
     oracle = ToolOracle([])
     for number in range(1_200):
         oracle.look_up("x" * 10_000, {"n": number})
-    assert (oracle.unknown, len(oracle.drift), len(oracle.drift[0].tool_name)) == (1_200, 1_000, 500)
+    assert (oracle.unknown, len(oracle.unrecorded), len(oracle.unrecorded[0].tool_name)) == (1_200, 1_000, 500)
 
 
 NODE = """
@@ -316,7 +316,7 @@ def test_concurrent_clients() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = [each.result() for each in [pool.submit(oracle.look_up, "t", PARIS) for _ in range(120)]]
     assert sorted(each.response for each in found if isinstance(each, Entry)) == list(range(1, 101))
-    assert len(oracle.drift) == 20
+    assert len(oracle.unrecorded) == 20
 
 
 def test_export_and_serve_are_commands(cassette: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,7 +89,7 @@ def test_script(folder: Path, program: Program, agenttape: Agenttape, text: str,
     replayed = agenttape("replay", *words)
     assert (replayed.code, replayed.out) == (0, recorded.out)
     assert f"cassettes/run.yaml: {calls} replayed, 0 recorded" in replayed.err
-    told = "replayed, not run: weather (calls nothing that is recorded)"
+    told = "side effects skipped: weather (calls nothing that is recorded)"
     assert (told in replayed.err) is ("def weather" in text)
 
 
@@ -239,7 +239,7 @@ def test_proof(program: Program, agenttape: Agenttape) -> None:
     first = agenttape("record", "--check-replay", "--", "python", script)
     assert (first.code, first.out.count("Paris")) == (1, 1)
     assert "proof: cassettes/ask.yaml: 1 replayed, 0 recorded\n" in first.err
-    assert "recorded, but does not replay:\nagenttape: cassettes/ask.yaml: 1 recorded interactions were" in first.err
+    assert "the recording does not replay:\nagenttape: cassettes/ask.yaml: 1 recorded interactions were" in first.err
     assert "agenttape record" not in first.err
     proved = agenttape("record", "--check-replay", "--json", "--live", "look_up", "--", "python", script)
     assert (proved.code, proved.json["proof"]["differences"]) == (0, [])

@@ -19,9 +19,9 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Verification, Ve
         recorded = put_back.all_programs()
         assert recorded["race"] == recorded["threads"] == ["c", "b", "a"]
         assert recorded["timeout"] == "TimeoutError"
-        sound = verify(put_back.all_programs, times=2, vary={"schedule", "earlier_replays"})
+        sound = verify(put_back.all_programs, runs=2, vary={"schedule", "earlier_replays"})
         patch.setenv("PUT_BACK", "1")
-        return sound, verify(put_back.all_programs, times=2, vary=set())
+        return sound, verify(put_back.all_programs, runs=2, vary=set())
 
 
 def test_nothing_put_back(verified: tuple[Verification, Verification]) -> None:
@@ -65,10 +65,10 @@ def test_failures_that_the_program_catches(where: str, said: str, verified: tupl
 def test_an_order_that_cannot_be_imposed(verified: tuple[Verification, Verification]) -> None:
     """An order that a session could not impose is told, and is no difference where results are equal."""
     sound, found = verified
-    assert not sound.disorder
-    assert {line.partition(" ")[0] for line in found.disorder} == {"small.yaml"}, str(found)
-    assert f"  the recorded order could not be imposed: {', '.join(found.disorder)}" in str(found).splitlines()
-    assert found.to_dict()["disorder"] == list(found.disorder)
+    assert not sound.nondeterminism
+    assert {line.partition(" ")[0] for line in found.nondeterminism} == {"small.yaml"}, str(found)
+    assert f"  the recorded order could not be imposed: {', '.join(found.nondeterminism)}" in str(found).splitlines()
+    assert found.to_dict()["nondeterminism"] == list(found.nondeterminism)
     assert not [each for each in found.differences if "small" in each.what]
 
 

@@ -48,7 +48,7 @@ def test_a_sound_function(project: Path) -> None:
     Path("notes.txt").unlink()
     before = sorted(path.name for path in project.rglob("*"))
     ended: list[None] = []
-    verification = verify(agents.sound, "sound", times=3, on_replay=lambda: ended.append(None))
+    verification = verify(agents.sound, "sound", runs=3, on_replay=lambda: ended.append(None))
     assert verification.ok, str(verification)
     assert len(ended) == 3
     assert [run.same for run in verification.runs] == [True, True, True]
@@ -64,7 +64,7 @@ async def test_parallel_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "7" if sys.flags.hash_randomization else "0")
     async with use_cassette("parallel", mode="once"):
         await agents.parallel()
-    verification = verify(agents.parallel, "parallel", times=2)
+    verification = verify(agents.parallel, "parallel", runs=2)
     assert verification.ok
     assert verification.varied["hash_seed"][0] == open_cassette("cassettes/parallel.yaml").header.volatile.hash_seed
 
@@ -73,10 +73,10 @@ def test_a_function_that_opens_its_own_cassette() -> None:
     """Its mode and what is live are overruled, and its relative path is found from the project."""
     agents.opens_its_own()
     recorded = Path("tapes/own.yaml").read_bytes()
-    assert verify(agents.opens_its_own, times=2).ok
+    assert verify(agents.opens_its_own, runs=2).ok
     assert Path("tapes/own.yaml").read_bytes() == recorded
     Path("tapes/own.yaml").unlink()
-    failure = verify(agents.opens_its_own, times=2).failure
+    failure = verify(agents.opens_its_own, runs=2).failure
     assert failure is not None
     assert "there is no such cassette to replay" in failure
     assert not Path("tapes/own.yaml").exists()
@@ -90,22 +90,22 @@ def test_generators_are_read() -> None:
 
     with use_cassette("stream", mode="once"):
         asyncio.run(collected())
-    assert verify(agents.stream, "stream", times=2).ok
-    assert verify(agents.chunks, "stream", times=2, on_unused="ignore").ok
+    assert verify(agents.stream, "stream", runs=2).ok
+    assert verify(agents.chunks, "stream", runs=2, on_unused="ignore").ok
 
 
 def test_the_same_exception() -> None:
     """A function that raises the same in each replay is the same, and the report says what it raises."""
     with pytest.raises(ValueError, match="no such city"), use_cassette("raises", mode="all", on_error="keep"):
         agents.raises()
-    verification = verify(agents.raises, "raises", times=2)
+    verification = verify(agents.raises, "raises", runs=2)
     assert verification.ok
     assert "it raised ValueError: no such city" in str(verification)
 
 
 def test_a_function_without_calls_fails() -> None:
     """A function whose replays make no call fails: there is nothing that a replay could change."""
-    verification = verify(agents.asks_nothing, times=2)
+    verification = verify(agents.asks_nothing, runs=2)
     assert not verification.ok
     assert "it made no recorded call, so there is nothing to verify" in str(verification)
 
@@ -122,7 +122,7 @@ def test_a_script(project: Path) -> None:
         "        return look()\n"
         "if __name__ == '__main__':\n"
         "    agent()\n"
-        "    print(verify(agent, times=2).ok, verify('script.py:agent', times=2).ok)\n"
+        "    print(verify(agent, runs=2).ok, verify('script.py:agent', runs=2).ok)\n"
     )
     Path("script.py").write_text(script, encoding="utf-8")
     done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=False)
@@ -139,7 +139,7 @@ def verification(tmp_path_factory: pytest.TempPathFactory) -> Verification:
     with pytest.MonkeyPatch.context() as patch, use_cassette(cassette, mode="once"):
         patch.chdir(tmp_path_factory.mktemp("recording"))
         agents.broken()
-    return verify(agents.broken, cassette, times=2, vary=FACTORS)
+    return verify(agents.broken, cassette, runs=2, vary=FACTORS)
 
 
 def test_each_cause_is_found(verification: Verification) -> None:
@@ -158,7 +158,7 @@ def test_each_cause_is_found(verification: Verification) -> None:
 
 def test_old_defects_are_found() -> None:
     """Memory, schedules and earlier replays are varied, and each way in which replays once differed is named."""
-    found = verify(agents.old_defects, times=3, vary={"memory", "schedule", "earlier_replays"})
+    found = verify(agents.old_defects, runs=3, vary={"memory", "schedule", "earlier_replays"})
     assert (found.varied["memory"], found.varied["earlier_replays"]) == ((0, 1, 2), (0, 2, 1))
     named = causes(found)
     for what in ("answers", "conversations", "cancelled"):  # races: on a busy machine, any factor may seem the cause
@@ -207,7 +207,7 @@ def test_a_request_that_depends_on_the_hash_seed() -> None:
     # Recorded with the hash seed of the first replay, so that this one works.
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(Path(__file__).parents[4])}
     subprocess.run([sys.executable, "-c", command], env=environment, check=True)
-    verification = verify(agents.asks_in_another_order, "order", times=2, vary={"hash_seed"})
+    verification = verify(agents.asks_in_another_order, "order", runs=2, vary={"hash_seed"})
     assert causes(verification)["outcome"] == "hash seed"
     assert verification.first is not None
     assert verification.first.first == "returned"
@@ -219,7 +219,7 @@ def test_a_request_that_depends_on_the_hash_seed() -> None:
 
 def test_an_object_without_a_codec() -> None:
     """A return value that only has a repr is compared by it, and its address is named as the cause."""
-    found = causes(verify(agents.returns_an_object, times=2, vary={"memory"}))
+    found = causes(verify(agents.returns_an_object, runs=2, vary={"memory"}))
     assert found == {"return value at $": "memory address"}
 
 
@@ -228,7 +228,7 @@ def test_an_object_without_a_codec() -> None:
 
 def test_a_crash() -> None:
     """A child that dies is a failure that says how."""
-    verification = verify(agents.crashes, times=2)
+    verification = verify(agents.crashes, runs=2)
     assert verification.failure == "was killed by SIGKILL without a result"
     assert not verification.ok
     assert "cannot be replayed" in str(verification)
@@ -240,7 +240,7 @@ def test_no_end(project: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch)
     os.mkfifo(pipe)
     monkeypatch.setenv("TELL_ON", str(pipe))
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    assert verify(agents.hangs, times=2, timeout=2).failure == "had not ended after 2 s"
+    assert verify(agents.hangs, runs=2, timeout=2).failure == "had not ended after 2 s"
     while os.read(reading, 16):  # up to its end: a `BlockingIOError`, if a child still held the pipe open
         pass
     os.close(reading)
@@ -251,7 +251,7 @@ def test_a_miss() -> None:
     """A replay that asks for what was not recorded fails, and the report explains the miss."""
     with use_cassette("sound", mode="once"):
         agents.ask("other")
-    failure = verify(agents.sound, "sound", times=2).failure
+    failure = verify(agents.sound, "sound", runs=2).failure
     assert failure is not None
     assert "CassetteMissError: no recording for tool search at search" in failure
 
@@ -260,7 +260,7 @@ def test_unused_recordings() -> None:
     """What a replay never asked for fails it."""
     with use_cassette("search", mode="once"):
         agents.ask("search")
-    unused = verify(agents.returns_nothing, "search", times=2).failure
+    unused = verify(agents.returns_nothing, "search", runs=2).failure
     assert unused is not None
     assert "1 of 1 recorded interactions were never asked for" in unused
 
@@ -273,7 +273,7 @@ def test_interrupted(project: Path) -> None:
     os.mkfifo(pipe)
     program = (
         "from tests.core.tools.verify import agents; from agenttape_core import verify; "
-        "verify(agents.hangs, times=2, jobs=2)"
+        "verify(agents.hangs, runs=2, jobs=2)"
     )
     environment = {
         **os.environ,
@@ -340,7 +340,7 @@ def test_what_a_child_cannot_load(name: str, message: str, monkeypatch: pytest.M
     """A function that the child does not find is an error that says why."""
     monkeypatch.syspath_prepend(Path(__file__).parents[4])
     with pytest.raises(ConfigurationError, match="cannot load") as refused:
-        verify(name, times=2)
+        verify(name, runs=2)
     assert message in str(refused.value)
 
 

@@ -98,7 +98,7 @@ def report(outcome: Outcome, *, as_json: bool, proof: Outcome | None = None) -> 
     if proof is not None:
         lines += [f"proof: {line}" for line in proof.lines()]
     if differs:
-        lines += ["recorded, but does not replay:", *differs]
+        lines += ["the recording does not replay:", *differs]
     for line in lines:
         click.echo(f"agenttape: {printable(line)}", err=True)
     return code

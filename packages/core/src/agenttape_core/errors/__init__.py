@@ -17,7 +17,7 @@ AgentTapeError (Exception)
 ├── ChangeNotReachedError          a recorded call was to be changed, and the run never made it
 ├── SessionStateError             a session was entered twice, or used outside its block
 ├── UnrecordedCallError                    a call that was not recorded, in a run that lives on: on_miss="return"
-├── UnrecordedCallsError               a run lived on after calls that were not recorded: drift="fail"
+├── UnrecordedCallsError               a run lived on after calls that were not recorded: on_unrecorded="fail"
 ├── VerificationError             the replays of a function did not all produce the same
 ├── ExportError                   what was exported did not arrive
 └── ReplayedError                 stands in for a recorded exception whose type is not loaded
@@ -262,7 +262,7 @@ class UnrecordedCallError(AgentTapeError):
 
 
 class UnrecordedCallsError(AgentTapeError):
-    """A run has made calls that were never recorded, and is not to pass with them: `drift="fail"`."""
+    """A run has made calls that were never recorded, and is not to pass with them: `on_unrecorded="fail"`."""
 
 
 class VerificationError(AgentTapeError):

@@ -206,7 +206,7 @@ class Run:
     def left(self) -> str | None:
         """The first call for which there was no recording, a line; `None` if the run stayed in the recorded world."""
         report, failure = self.session.report, self.session.failure
-        if lines := [*report.missed, *report.drift, *report.blocked]:
+        if lines := [*report.missed, *report.unrecorded, *report.blocked]:
             return str(lines[0])
         if isinstance(self.error, AgentTapeError | AgentTapeHalt):
             return str(self.error).partition("\n")[0]
@@ -491,7 +491,7 @@ def _causes(program: Program, opening: Variation) -> list[str]:
     from agenttape_core.experiments.verify import verify
 
     try:
-        found = verify(f"{source.file}:{source.name}", opening.cassette, times=_TIMES, timeout=60, on_unused="ignore")
+        found = verify(f"{source.file}:{source.name}", opening.cassette, runs=_TIMES, timeout=60, on_unused="ignore")
     except AgentTapeError as error:
         return [f"verify could not find why: {error}"]
     if found.first is None:

@@ -147,7 +147,7 @@ def _change_again(crossing: Any, arguments: Mapping[str, Any]) -> None:
         elif not _bring(arguments.get(name, _ABSENT), recorded):
             asked = crossing.request
             line = f"{asked.kind} {asked.name} changed its argument {name} in the recording, which a replay can't do"
-            crossing.session.report.add_real(line, moves_calls=True)
+            crossing.session.report.add_entropy(line, moves_calls=True)
 
 
 def _bring(old: Any, new: Any) -> bool:

@@ -30,18 +30,18 @@ def _is_drawn(kind: str) -> None:
         return
     if kind in _REAL:
         if not executing_of(session):
-            session.report.add_real(_REAL[kind])
+            session.report.add_entropy(_REAL[kind])
     elif session.frozen.was_observed:
         _is_unseen(session, kind)
     elif kind in session.frozen.kinds and (is_drawn_by_program() if is_collecting() else bare and is_drawn_for_run()):
         line = (_GARBAGE if is_collecting() else _BARE).format(drawn=_DRAWN[kind])
-        session.report.add_real(line, moves_calls=True)
+        session.report.add_entropy(line, moves_calls=True)
 
 
 def _is_unseen(session: Session, kind: str) -> None:
     who = drawer(kind)
     if who and session.frozen is not None and not session.frozen.is_importing():
-        session.report.add_unseen(_UNSEEN.format(drawn=_DRAWN[kind], who=who))
+        session.report.add_unobserved(_UNSEEN.format(drawn=_DRAWN[kind], who=who))
 
 
 register_real_draws(_is_drawn)

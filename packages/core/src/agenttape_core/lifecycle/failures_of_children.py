@@ -106,7 +106,7 @@ class FailuresOfChildren:
                 session.report.add_failure(blocked=first)
             session.latch.keep(failure)
         for path in sorted(folder.glob("*.said")):
-            session.report.add_real(path.read_text(encoding="utf-8"), moves_calls=True)
+            session.report.add_entropy(path.read_text(encoding="utf-8"), moves_calls=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 

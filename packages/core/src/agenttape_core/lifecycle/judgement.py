@@ -40,9 +40,9 @@ def judged(opened: Opened) -> Judgement:
     Args:
         opened: The session, which has ended.
     """
-    drift = opened.session.report.drift
-    if drift and opened.prepared.settings.drift == "fail":
-        return Judgement(_drifted(opened, drift))
+    unrecorded = opened.session.report.unrecorded
+    if unrecorded and opened.prepared.settings.on_unrecorded == "fail":
+        return Judgement(_unrecorded_calls(opened, unrecorded))
     if opened.prepared.request.candidate is not None and not _asks_models(opened):
         return Judgement(_untried(opened))
     if opened.prepared.request.judges_changes and opened.prepared.changes:
@@ -79,11 +79,11 @@ def _untried(opened: Opened) -> ConfigurationError:
     )
 
 
-def _drifted(opened: Opened, drift: Sequence[str]) -> UnrecordedCallsError:
-    more = [f"and {len(drift) - _SHOWN} more"] if len(drift) > _SHOWN else []
-    first = f"{shown_path(opened.prepared.shown)}: {counted(len(drift), 'call')} left the recorded world"
-    remedy = 'to only count such calls:  drift="report"; to answer them:  fakes={NAME: FUNCTION}'
-    return UnrecordedCallsError("\n  ".join([first, *drift[:_SHOWN], *more, remedy]))
+def _unrecorded_calls(opened: Opened, unrecorded: Sequence[str]) -> UnrecordedCallsError:
+    more = [f"and {len(unrecorded) - _SHOWN} more"] if len(unrecorded) > _SHOWN else []
+    first = f"{shown_path(opened.prepared.shown)}: {counted(len(unrecorded), 'call')} left the recorded world"
+    remedy = 'to only count such calls:  on_unrecorded="report"; to answer them:  fakes={NAME: FUNCTION}'
+    return UnrecordedCallsError("\n  ".join([first, *unrecorded[:_SHOWN], *more, remedy]))
 
 
 _SHOWN = 10

@@ -80,7 +80,7 @@ class Proof:
 
     def _report(self, found: list[str], cause: BaseException | None = None) -> None:
         lines = "\n  ".join("\n".join(found).splitlines())
-        message = f"{shown_path(self._session.path)} was recorded, but does not replay\n  {lines}"
+        message = f"{shown_path(self._session.path)} does not replay\n  {lines}"
         if self._fails:
             raise VerificationError(message) from cause
         warnings.warn(RecordingDoesNotReplayWarning(message), stacklevel=4)  # the line of the first call

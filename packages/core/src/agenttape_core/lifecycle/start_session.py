@@ -83,7 +83,7 @@ class Opened(NamedTuple):
         if events is None:
             return
         counts = {"served": report.replayed, "executed": report.recorded, "missed": report.missed}
-        counts |= {"refused": report.drift, "blocked": report.blocked, "unused": report.unused}
+        counts |= {"refused": report.unrecorded, "blocked": report.blocked, "unused": report.unused}
         events.ended({"status": status, **{what: len(items) for what, items in counts.items()}})
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` 
     from agenttape_core.matching import Key, Matcher, OnRepeat, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session
-    from agenttape_core.settings import Accept, CheckReplay, Drifting, OnError, OnUnused, Pace
+    from agenttape_core.settings import Accept, CheckReplay, OnError, OnUnrecorded, OnUnused, Pace
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
@@ -174,7 +174,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         on_repeat: What to do when a request repeats more often than recorded: `fail`, `last` (replay the last answer
             again) or `cycle` (start over).
         on_miss: What a call without a recording gets: a `CassetteMissError` (`raise`), or an error result with which
-            the run continues (`return`); see `report.drift`.
+            the run continues (`return`); see `report.unrecorded`.
         on_error: What to do with a recording whose block raised: `discard` or `keep`.
         accept: What to put up with: `lossy` replays recordings that hold less than the call returned, `opaque` records
             a value without a codec as a placeholder that a replay can only pass around and show.
@@ -197,7 +197,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             mapping of calls, selected like `live`, to these; `"own"` calls the program's own model again. Chat calls
             are then live, tools are replayed, and `on_miss` is `return` unless you set it.
         fakes: Functions that answer calls without a recording, by the name of the tool. They get its arguments.
-        drift: Whether a run that made calls without a recording fails at its end (`fail`), or not (`report`).
+        on_unrecorded: Whether a run that made calls without a recording fails at its end (`fail`), or not (`report`).
         unavailable: The text that a model reads about a tool without a recording.
         vary: What differs from a plain replay: a `Variation` with other outcomes of recorded calls, or another order of
             answers. With changes, recordings that aren't used don't fail the replay unless you set `on_unused`.
@@ -242,7 +242,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         tags: Sequence[str] | None = None,
         candidate: Any = None,
         fakes: Mapping[str, Callable[..., Any]] | None = None,
-        drift: Drifting | None = None,
+        on_unrecorded: OnUnrecorded | None = None,
         unavailable: str | None = None,
         vary: Variation | None = None,
         to: str | Path | None = None,
@@ -261,7 +261,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "ignore": ignore,
             "on_repeat": on_repeat,
             "on_miss": on_miss,
-            "drift": drift,
+            "on_unrecorded": on_unrecorded,
             "unavailable": unavailable,
             "on_unused": on_unused,
             "on_error": on_error,

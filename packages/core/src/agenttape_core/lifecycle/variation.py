@@ -41,7 +41,7 @@ class Variation:
         departs: Whether that holds from the first call on, since the program itself has changed.
         order: The calls to answer first where several wait, in this order: numbers as `agenttape show` prints them
             (`"5,3"`), or a list with addresses. What isn't named comes after them, in the recorded order. The report
-            lists what can't be reached in `disorder`. By default, the recorded order is kept.
+            lists what can't be reached in `nondeterminism`. By default, the recorded order is kept.
     """
 
     cassette: str | Path | None = None

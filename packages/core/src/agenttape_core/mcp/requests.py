@@ -146,8 +146,8 @@ def boundary_of(method: str, tools: Tools) -> Boundary:
     """
     of_tool = method == CALL_TOOL
 
-    def missed(_: Any, drift: UnrecordedCallError) -> dict[str, Any]:
-        return failed(drift.said, of_tool=of_tool)
+    def missed(_: Any, unrecorded: UnrecordedCallError) -> dict[str, Any]:
+        return failed(unrecorded.said, of_tool=of_tool)
 
     def faked(crossing: Any, value: Any) -> dict[str, Any]:
         return tools.result(crossing.request.name, value)

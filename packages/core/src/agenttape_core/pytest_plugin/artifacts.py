@@ -56,7 +56,7 @@ def _summary(cassette: TestCassette, report: pytest.TestReport) -> dict[str, obj
         "recorded": list(map(str, run.recorded)),
         "unused": list(map(str, run.unused)),
         "missed": list(run.missed),
-        "drifted": list(run.drift),
+        "unrecorded": list(run.unrecorded),
         "blocked": list(run.blocked),
     }
 

@@ -88,10 +88,10 @@ def not_run(call: pytest.CallInfo[None]) -> list[tuple[str, str]]:
     test = this_test()
     if test is None or call.excinfo is None or ours_in(call.excinfo.value) is not None:
         return []
-    disorder = dict.fromkeys(line for report in test.reports for line in report.disorder)
-    real = dict.fromkeys(line for report in test.reports for line in report.real)
-    unseen = dict.fromkeys(line for report in test.reports for line in report.unseen)
-    lines = [*not_run_in(test.reports), *not_as_recorded(disorder, real, unseen)]
+    nondeterminism = dict.fromkeys(line for report in test.reports for line in report.nondeterminism)
+    entropy = dict.fromkeys(line for report in test.reports for line in report.entropy)
+    unobserved = dict.fromkeys(line for report in test.reports for line in report.unobserved)
+    lines = [*not_run_in(test.reports), *not_as_recorded(nondeterminism, entropy, unobserved)]
     return [("AgentTape", line) for line in lines]
 
 

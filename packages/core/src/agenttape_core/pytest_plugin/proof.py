@@ -82,5 +82,5 @@ def _said(raised: Excinfo) -> Iterator[str]:
 
 def _lenient(report: Report) -> str:
     """Return what a session lets pass that is told to: a call without a recording, for example."""
-    counts = {"missed": len(report.missed), "drifted": len(report.drift), "blocked": len(report.blocked)}
+    counts = {"missed": len(report.missed), "unrecorded": len(report.unrecorded), "blocked": len(report.blocked)}
     return ", ".join(f"{number} {word}" for word, number in counts.items() if number)

@@ -127,7 +127,7 @@ def _as_json(checked: Sequence[Checked]) -> str:
 def _differing(verdict: Verdict) -> Iterator[Finding]:
     """Yield the warning about a recording that does not replay."""
     if verdict.difference:
-        message = "recorded, but does not replay"
+        message = "does not replay"
         yield Finding(message, found=verdict.difference, level="warning", rule=_PASSES.rule, path=verdict.path)
 
 

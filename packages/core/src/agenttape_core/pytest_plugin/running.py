@@ -242,7 +242,7 @@ class Running:
         proved = replace(verdict, proof="differs" if found else "same", difference="" if fails else "\n".join(found))
         _keep(proved, self._item)
         if fails:
-            lines = [f"{proved.path} was recorded, but does not replay", *found, *ADVICE]
+            lines = [f"{proved.path} does not replay", *found, *ADVICE]
             pytest.fail("\n  ".join(lines), pytrace=False)
 
     def _chosen_proof(self) -> CheckReplay:

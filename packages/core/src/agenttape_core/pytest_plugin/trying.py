@@ -16,7 +16,6 @@ from agenttape_core.errors import BudgetExceededError, ConfigurationError
 from agenttape_core.experiments.strategies.trials import (
     Sample,
     Trial,
-    drift_inside,
     judged,
     lines_of,
     markdown_of,
@@ -24,6 +23,7 @@ from agenttape_core.experiments.strategies.trials import (
     read_trials,
     sample_of,
     trial_of,
+    unrecorded_inside,
 )
 from agenttape_core.experiments.strategies.trials.judging import Lane
 from agenttape_core.experiments.strategies.trials.planning import TrialPlan, planned, refuse_unpriced
@@ -222,8 +222,8 @@ def _sample(  # noqa: PLR0917 - private, and called twice
     again = item.stash.get(key, None)
     if again is not None and isinstance(again.session.failure, BudgetExceededError):
         raise _OverBudgetError(str(again.session.failure).partition("\n")[0])
-    drift = [one.to_dict() for one in again.session.report.drift] if again is not None else []
-    drift += [drift_inside(line) for line in again.failed_inside] if again is not None else []
+    unrecorded = [one.to_dict() for one in again.session.report.unrecorded] if again is not None else []
+    unrecorded += [unrecorded_inside(line) for line in again.failed_inside] if again is not None else []
     there = target if target.is_file() else None
     run_id = again.session.report.run_id if again is not None else ""
     return sample_of(
@@ -233,7 +233,7 @@ def _sample(  # noqa: PLR0917 - private, and called twice
         recorded,
         prices,
         passed=raised is None,
-        drift=drift,
+        unrecorded=unrecorded,
         problem=problem,
         run_id=run_id,
     )

@@ -17,7 +17,7 @@ from agenttape_core.tools.reading.summary import MODELS, cost_of
 _PREFIX = "cassette."
 _SHOWN = 3
 """The most refused calls that are shown of a test."""
-_COUNTED = ("missed", "blocked", "drifted", "unused")
+_COUNTED = ("missed", "blocked", "unrecorded", "unused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class Verdict:
 
     Args:
         path: The cassette, relative to the root of the tests if it lies below it.
-        word: The worst event: `missed`, `blocked`, `drifted`, `unused`, then `live` (executed although the mode
-            replays), `updated` (executed in the place of what had changed), `recorded`, `pending` (recorded, and
-            waiting for review), or `kept` or `discarded` if the test failed while it recorded; `replayed`; `empty` if
-            no call was made. For a cassette that was not opened: `missing` if it does not exist, else `refused`.
+        word: The worst event: `missed`, `blocked`, `unrecorded calls`, `unused`, `live` (real calls in a replay),
+            `updated`, `recorded`, `to review` (recorded, and waiting for review), `failed, recording kept` or `failed,
+            not saved` if the test failed while it recorded, `replayed`, or `no calls`. For a cassette that wasn't
+            opened: `missing` if there is none, else `cannot open`.
         replayed: The number of calls answered from the cassette.
         run_through: The number of recorded calls whose code was run.
         not_run: The tools that were served, each with the reason why its code was not run; between semicolons.
         recorded: The number of calls that really happened.
         missed: The number of calls without a recording.
         blocked: The number of refused attempts to reach the outside.
-        drifted: The number of calls that got an error result because they had no recording.
+        unrecorded: The number of calls that got an error result because they had no recording.
         unused: The number of recordings that were not used.
         dropped: The number of recordings that went, because the mode updates and nobody asked for them.
         seconds: The recorded duration of the served calls.
@@ -59,7 +59,7 @@ class Verdict:
     recorded: int = 0
     missed: int = 0
     blocked: int = 0
-    drifted: int = 0
+    unrecorded: int = 0
     unused: int = 0
     dropped: int = 0
     seconds: float = 0.0
@@ -98,11 +98,11 @@ class Verdict:
         """
         report = session.report
         updates = session.policy.updates
-        drift, unused, recorded = report.drift, report.unused, report.recorded
+        unrecorded, unused, recorded = report.unrecorded, report.unused, report.recorded
         counts = {
             "missed": len(report.missed),
             "blocked": len(report.blocked),
-            "drifted": len(drift),
+            "unrecorded": len(unrecorded),
             "unused": 0 if updates else len(unused),
         }
         prices = prices or load_prices(project_settings().prices)
@@ -120,8 +120,8 @@ class Verdict:
             unpriced=costs.count(None) + (uncounted if prices.are_there else 0),
             missed=counts["missed"],
             blocked=counts["blocked"],
-            drifted=counts["drifted"],
-            refused="\n".join([line.splitlines()[0] for line in drift[:_SHOWN]]),
+            unrecorded=counts["unrecorded"],
+            refused="\n".join([line.splitlines()[0] for line in unrecorded[:_SHOWN]]),
             unused=counts["unused"],
             dropped=len(unused) if updates and session.written is not None else 0,
             put_aside=PurePath(session.put_aside).name if session.put_aside is not None else "",
@@ -137,7 +137,7 @@ class Verdict:
             is_there: Whether it exists.
             renewable: Whether to record it anew is the remedy.
         """
-        return cls(_relative(path, root), "refused" if is_there else "missing", renewable=renewable)
+        return cls(_relative(path, root), "cannot open" if is_there else "missing", renewable=renewable)
 
     @classmethod
     def from_properties(cls, properties: Iterable[tuple[str, object]]) -> Verdict | None:
@@ -158,8 +158,8 @@ class Verdict:
 
     def refused_lines(self) -> list[str]:
         """Return a line for each of the first calls that got an error result, as the summary shows them."""
-        lines = [f"          refused: {line}" for line in self.refused.splitlines()]
-        more = self.drifted - len(lines)
+        lines = [f"          unrecorded: {line}" for line in self.refused.splitlines()]
+        more = self.unrecorded - len(lines)
         return [*lines, f"          and {more} more"] if more and lines else lines
 
     def __str__(self) -> str:
@@ -167,23 +167,23 @@ class Verdict:
         counts = [f"{getattr(self, name)} {name.replace('_', ' ')}" for name in names if getattr(self, name)]
         counts += [self.otherwise] if self.otherwise else []
         aside = f"; the unreadable file is kept as {self.put_aside}" if self.put_aside else ""
-        word = f"{self.word}, but does not replay:" if self.proof == "differs" else self.word
-        said = ", ".join(counts) or ("no cassette" if self.word == "missing" else "no calls")
-        return f"{word:<9} {self.path}  {said}{aside}"
+        word = "does not replay" if self.proof == "differs" else self.word
+        said = f"  {', '.join(counts)}" if counts else ""
+        return f"{word:<9} {self.path}{said}{aside}"
 
 
 def _word(counts: Mapping[str, int], session: Session, *, failed: bool) -> str:
     for name in _COUNTED:
         if counts[name] and (name != "unused" or session.report.judged):
-            return name
+            return "unrecorded calls" if name == "unrecorded" else name
     recorded = session.report.recorded
     if recorded and not session.policy.records:
         return "live"
     if recorded or (session.policy.updates and session.written is not None):
         waits = session.written is not None and is_pending(PurePath(session.written).name)
-        kept = "pending" if waits else "updated" if session.policy.updates else "recorded"
-        return "discarded" if session.written is None else "kept" if failed else kept
-    return "replayed" if session.report.replayed or session.report.stepped_into else "empty"
+        kept = "to review" if waits else "updated" if session.policy.updates else "recorded"
+        return "failed, not saved" if session.written is None else "failed, recording kept" if failed else kept
+    return "replayed" if session.report.replayed or session.report.stepped_into else "no calls"
 
 
 def _relative(path: Path | str, root: Path) -> str:

@@ -49,14 +49,14 @@ def verify(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey
         finally:
             del item.stash[LIVE]
             item.stash[key] = first
-        found = [*_drifted(raised, session.path, target), *failed]
+        found = [*_unrecorded_calls(raised, session.path, target), *failed]
     if found:
         lines = [f"{shown_path(session.path)} is not what a recording made now would be", *found]
         pytest.fail("\n  ".join(lines), pytrace=False)
     item.user_properties.append((_VERIFIED, _from_root(item, session.path)))
 
 
-def _drifted(raised: Excinfo | None, recorded: Path | str, live: Path) -> Iterator[str]:
+def _unrecorded_calls(raised: Excinfo | None, recorded: Path | str, live: Path) -> Iterator[str]:
     if raised is not None:
         yield f"the test fails when it is run for real: {raised.exconly().partition(chr(10))[0]}"
         return

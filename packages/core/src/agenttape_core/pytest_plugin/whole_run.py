@@ -28,7 +28,7 @@ _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
 number of tools that are named in the summary."""
 _SENT = "agenttape_orphans"
-_CALM = ("cassettes", "what it would take", "faults", "orders", "mutants")
+_CALM = ("cassettes", "dry run", "faults", "orders", "mutants")
 
 
 class WholeRun:
@@ -286,7 +286,7 @@ class WholeRun:
             from agenttape_core.pytest_plugin.planning import by_cassette, lines_of
 
             own = {name: one.plan for name, one in by_cassette(self._own_plans).items()}
-            yield "what it would take", lines_of(self._plans | own, self._refused, self._again)
+            yield "dry run", lines_of(self._plans | own, self._refused, self._again)
         elif verdicts:
             lines = summary(verdicts, everything=self._config.option.verbose > 0)
             if self._config.option.cassette_drift:
@@ -298,12 +298,12 @@ class WholeRun:
         if self._caught:
             from agenttape_core.pytest_plugin.swallowed import lines_of as lines_of_caught
 
-            yield "failures that programs caught", lines_of_caught(self._caught)
+            yield "misses your program swallowed", lines_of_caught(self._caught)
         differing = [verdict for verdict in verdicts if verdict.difference]
         if differing:
-            yield "recorded, but does not replay", differences(differing)
+            yield _not_replayed(len(differing)), differences(differing)
         if self._orphans:
-            yield "cassettes of no test", sorted(self._orphans)
+            yield "orphaned cassettes", sorted(self._orphans)
         if self._unwritten:
             yield "reports that are missing", self._unwritten
         if self._unseen:
@@ -317,7 +317,7 @@ class WholeRun:
         if self._trial_plans:
             from agenttape_core.experiments.strategies.trials.planning import plan_lines
 
-            yield "what it would take", plan_lines(self._trial_plans)
+            yield "dry run", plan_lines(self._trial_plans)
         if self._matrices:
             from agenttape_core.experiments.strategies.faults import FaultMatrices
 
@@ -344,8 +344,8 @@ def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
     lines = [line for verdict in shown for line in (str(verdict), *verdict.refused_lines())]
     if len(shown) < len(verdicts):
         lines.append(f"replayed  {counted(len(verdicts) - len(shown), 'test')}, all their calls")
-    waiting = sum(verdict.word == "pending" for verdict in verdicts)
-    review = [f"{counted(waiting, 'recording')} pending; to look at them one by one:  agenttape review"]
+    waiting = sum(verdict.word == "to review" for verdict in verdicts)
+    review = [f"{counted(waiting, 'recording')} to review:  agenttape review"]
     return [*lines, _sum(verdicts), *_not_run(verdicts, everything=everything), *(review if waiting else [])]
 
 
@@ -379,6 +379,10 @@ def _not_run(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
     return [side_effects_skipped([*tools[:_SHOWN], *more])] if tools else []
 
 
+def _not_replayed(count: int) -> str:
+    return f"{counted(count, 'recording')} {'does' if count == 1 else 'do'} not replay (it will fail in CI)"
+
+
 def differences(verdicts: Sequence[Verdict]) -> list[str]:
     """Return the lines about recordings that do not replay.
 
@@ -387,9 +391,10 @@ def differences(verdicts: Sequence[Verdict]) -> list[str]:
     """
     from agenttape_core.pytest_plugin.proof import ADVICE
 
-    lines = ["These tests passed and recorded. Run again at once, with what they recorded, they differ:"]
+    lines: list[str] = []
     for verdict in verdicts:
-        lines += [verdict.path, *(f"  {line}".rstrip() for line in verdict.difference.splitlines())]
+        lines.append(f"{verdict.path} was recorded by a test that passed. Replayed right away, it failed:")
+        lines += [f"  {line}".rstrip() for line in verdict.difference.splitlines()]
     return [*lines, *ADVICE]
 
 
@@ -405,4 +410,4 @@ def _sum(verdicts: Sequence[Verdict]) -> str:
         if unpriced:
             line += f" ({counted(unpriced, 'call')} of models without a known price)"
     proved = sum(v.proof == "same" for v in verdicts)
-    return f"{line}; {counted(proved, 'recording')} proved" if proved else line
+    return f"{line}; {counted(proved, 'recording')} {'replays' if proved == 1 else 'replay'} OK" if proved else line

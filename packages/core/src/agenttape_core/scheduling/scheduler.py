@@ -125,11 +125,11 @@ class Scheduler:
     def _note(self, line: str) -> None:
         """Note that an order could not be kept."""
         if (session := self._session()) is not None:
-            session.report.add_disorder(line)  # another report, if the run so far was forgotten
+            session.report.add_nondeterminism(line)  # another report, if the run so far was forgotten
 
     def _note_unseen(self, line: str) -> None:
         if (session := self._session()) is not None:
-            session.report.add_unseen(line)
+            session.report.add_unobserved(line)
 
     @property
     def is_chosen(self) -> bool:

@@ -13,7 +13,7 @@
 - A record: `recording`, `side_effects_of_call`, `shared_texts`, `steps` and `run_input` say what is kept, as
   `codecs` can write it and without what `secret_scope` knows; `ledger` has all records.
 - What's rare: `listening` is what may listen to a call, and `listeners` what does.
-- The account: `miss` and `drift` have the words, `report` the fate of each interaction,
+- The account: `miss` and `unrecorded` have the words, `report` the fate of each interaction,
   `events` what is told meanwhile, and `hash_seed` why sets come in another order.
 
 When an answer reaches the program, and which session code belongs to, is decided one floor below, in `scheduling`.

@@ -14,10 +14,10 @@ def _no_usage(_: Any) -> Usage | None:
     return None
 
 
-def _raise_drift(_: object, drift: UnrecordedCallError) -> NoReturn:
-    if drift.said != str(drift):
-        raise drift.neutral() from drift
-    raise drift
+def _raise_unrecorded(_: object, unrecorded: UnrecordedCallError) -> NoReturn:
+    if unrecorded.said != str(unrecorded):
+        raise unrecorded.neutral() from unrecorded
+    raise unrecorded
 
 
 def _as_it_is(_: object, value: Any) -> Any:
@@ -50,7 +50,7 @@ class Boundary:
     join: Callable[[list[Any]], Any] = list
     split: Callable[[Any], Sequence[Any]] = list
     usage: Callable[[Any], Usage | None] = _no_usage
-    missed: Callable[[Any, UnrecordedCallError], Any] = _raise_drift
+    missed: Callable[[Any, UnrecordedCallError], Any] = _raise_unrecorded
     faked: Callable[[Any, Any], Any] = _as_it_is
     told: Callable[[Any, Any], Any] = _as_it_is
     is_program: bool = False

@@ -119,8 +119,8 @@ def missed(
     session, boundary, request, position, number, owner, parent = facts
     known = len(session.recordings.index.numbers(request.fingerprint))
     reason = refusal_reason(refusal, known, _bar(session, request.kind, request.name, position.address))
-    drift = miss_of(session, request, position, reason, lossy=refusal.found is not None)
-    answer = _miss_result(drift, parent.number if parent is not None else None)
+    unrecorded = miss_of(session, request, position, reason, lossy=refusal.found is not None)
+    answer = _miss_result(unrecorded, parent.number if parent is not None else None)
     return AnsweredCall(session, boundary, request, position, number=number, owner=owner, answer=answer)
 
 
@@ -143,13 +143,13 @@ def _note_answer(facts: Facts, found: Match, *, is_served: bool) -> CallRecord:
     return crossed
 
 
-def _miss_result(drift: UnrecordedCallError, parent: int | None) -> Callable[[Call], Any]:
+def _miss_result(unrecorded: UnrecordedCallError, parent: int | None) -> Callable[[Call], Any]:
     """Return the answer of a missed call: the error result of its boundary, or an error that is raised."""
 
     def refused(call: Call) -> Any:
-        said = call.session.redactor.text(drift.said)
+        said = call.session.redactor.text(unrecorded.said)
         keep_answer(call, parent, Outcome(status="refused", value=said))
-        return call.boundary.missed(call, drift)
+        return call.boundary.missed(call, unrecorded)
 
     return refused
 

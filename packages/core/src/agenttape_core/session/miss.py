@@ -9,11 +9,11 @@ from agenttape_core.engine import Refuse
 from agenttape_core.errors import CassetteError, CassetteMissError, UnrecordedCallError, counted, shown_path
 from agenttape_core.matching import CanonicalRequest, Ignored, Nearest, Position, nearest
 from agenttape_core.schema import GAP, is_gap_of
-from agenttape_core.session.drift import Drift
 from agenttape_core.session.hash_seed import advice
 from agenttape_core.session.ports import Source
 from agenttape_core.session.report import CallRecord
 from agenttape_core.session.sources import held
+from agenttape_core.session.unrecorded_call import UnrecordedCall
 
 if TYPE_CHECKING:
     from agenttape_core.session.session import Session  # the type alone: it misses calls by what is here
@@ -74,7 +74,7 @@ def miss_of(
     if session.policy.on_miss == "raise":
         _raise_miss(session, request, position, (summary, reason), near)
     found = near if isinstance(near, Nearest) else None
-    drift = Drift(
+    unrecorded = UnrecordedCall(
         summary,
         kind=request.kind,
         name=request.name,
@@ -84,7 +84,7 @@ def miss_of(
         nearest=found.row.number if found is not None else None,
         differences=differing_parts(found),
     )
-    session.report.add_failure(drift=drift)
+    session.report.add_failure(unrecorded=unrecorded)
     for listener in session.listeners:
         listener.missed(request, position, found, is_fatal=False)
     is_read = request.kind == "tool" or session.setup.candidates is not None

@@ -9,7 +9,7 @@ from typing import Literal
 
 from agenttape_core.matching import MatchRule
 from agenttape_core.schema import FAKED, PURE_KINDS, Act, Interaction
-from agenttape_core.session.drift import Drift
+from agenttape_core.session.unrecorded_call import UnrecordedCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +142,21 @@ def side_effects_skipped(tools: Iterable[object]) -> str:
     for tool in tools:
         name, bracket, why = str(tool).partition(" (")
         names.setdefault(bracket + why, []).append(name)
-    return f"replayed, not run: {'; '.join(', '.join(of_one) + why for why, of_one in names.items())}"
+    return f"side effects skipped: {'; '.join(', '.join(of_one) + why for why, of_one in names.items())}"
 
 
-def not_as_recorded(disorder: Iterable[str], real: Collection[str], unseen: Iterable[str]) -> list[str]:
+def not_as_recorded(nondeterminism: Iterable[str], entropy: Collection[str], unobserved: Iterable[str]) -> list[str]:
     """Return the lines that say what of a replay may not be as it was recorded; none if all of it is.
 
     Args:
-        disorder: As in `Report.disorder`, of one replay or of several.
-        real: As in `Report.real`, of the same.
-        unseen: As in `Report.unseen`, of the same.
+        nondeterminism: As in `Report.nondeterminism`, of one replay or of several.
+        entropy: As in `Report.entropy`, of the same.
+        unobserved: As in `Report.unobserved`, of the same.
     """
     said = (
-        ("the recorded order could not be imposed: ", ", ", [line for line in disorder if line not in real]),
-        ("not replayed (real clock or random numbers): ", "; ", list(real)),
-        ("the run was only observed, and a handler does not see all (a session does): ", "; ", list(unseen)),
+        ("the recorded order could not be imposed: ", ", ", [line for line in nondeterminism if line not in entropy]),
+        ("not replayed (real clock or random numbers): ", "; ", list(entropy)),
+        ("the run was only observed, and a handler does not see all (a session does): ", "; ", list(unobserved)),
     )
     return [f"{heading}{between.join(lines)}" for heading, between, lines in said if lines]
 
@@ -183,13 +183,13 @@ class Report:
     _unused: list[CallRecord] = field(default_factory=list)
     _missed: list[str] = field(default_factory=list)
     _faked: list[CallRecord] = field(default_factory=list)
-    _drift: list[Drift] = field(default_factory=list)
+    _unrecorded: list[UnrecordedCall] = field(default_factory=list)
     _blocked: list[str] = field(default_factory=list)
     _outside: dict[str, None] = field(default_factory=dict)
-    _disorder: dict[str, None] = field(default_factory=dict)
-    _real: dict[str, bool] = field(default_factory=dict)
+    _nondeterminism: dict[str, None] = field(default_factory=dict)
+    _entropy: dict[str, bool] = field(default_factory=dict)
     """The draws and readings that were real, each with whether calls may come in another order for it."""
-    _unseen: dict[str, None] = field(default_factory=dict)
+    _unobserved: dict[str, None] = field(default_factory=dict)
     _reached: list[ReachedChange] = field(default_factory=list)
     _divergences: list[Divergence] = field(default_factory=list)
 
@@ -239,9 +239,9 @@ class Report:
         return tuple(self._faked)
 
     @property
-    def drift(self) -> tuple[Drift, ...]:
+    def unrecorded(self) -> tuple[UnrecordedCall, ...]:
         """The calls that got an error result for want of a recording (`on_miss="return"`): a line each, with facts."""
-        return tuple(self._drift)
+        return tuple(self._unrecorded)
 
     @property
     def blocked(self) -> tuple[str, ...]:
@@ -257,28 +257,28 @@ class Report:
         return tuple(self._outside)
 
     @property
-    def disorder(self) -> tuple[str, ...]:
-        """The parts of a replay that may not be as they were recorded, a line each; empty if all of it is.
+    def nondeterminism(self) -> tuple[str, ...]:
+        """The parts of a replay that may differ from the recording, a line each with its cause.
 
-        The recorded order of concurrent parts that could not be imposed, and what is in `real`. What a handler has not
-        seen of a run is in `unseen`.
+        An order of concurrent parts that the replay couldn't repeat, and everything in `entropy`. For an observed run,
+        also see `unobserved`.
         """
-        return (*self._disorder, *self._real)
+        return (*self._nondeterminism, *self._entropy)
 
     @property
-    def real(self) -> tuple[str, ...]:
-        """The part of `disorder` that is no order: ids, noise and readings of clocks that were real, a line each."""
-        return tuple(self._real)
+    def entropy(self) -> tuple[str, ...]:
+        """The part of `nondeterminism` that isn't an order: real ids, random numbers and clocks, a line each."""
+        return tuple(self._entropy)
 
     @property
-    def unseen(self) -> tuple[str, ...]:
+    def unobserved(self) -> tuple[str, ...]:
         """The parts of a run that was only observed which a handler cannot see, as far as this replay came to them."""
-        return tuple(self._unseen)
+        return tuple(self._unobserved)
 
     @property
     def lost_order(self) -> tuple[str, ...]:
-        """The part of `disorder` that leaves open in which order the calls of this run come."""
-        return (*self._disorder, *(line for line, moves_calls in self._real.items() if moves_calls))
+        """The part of `nondeterminism` that leaves open in which order the calls of this run come."""
+        return (*self._nondeterminism, *(line for line, moves_calls in self._entropy.items() if moves_calls))
 
     @property
     def reached(self) -> tuple[ReachedChange, ...]:
@@ -298,22 +298,22 @@ class Report:
         """Note a call that is not as it was recorded."""
         self._divergences.append(departure)
 
-    def add_disorder(self, line: str) -> None:
+    def add_nondeterminism(self, line: str) -> None:
         """Note that a part of the recorded order could not be imposed; without a lock, as a signal may come in here."""
-        self._disorder[line] = None
+        self._nondeterminism[line] = None
 
-    def add_real(self, line: str, *, moves_calls: bool = False) -> None:
+    def add_entropy(self, line: str, *, moves_calls: bool = False) -> None:
         """Note that the program was given something real; without a lock, as above.
 
         Args:
             line: What it is.
             moves_calls: Whether calls may come in another order for it.
         """
-        self._real[line] = moves_calls
+        self._entropy[line] = moves_calls
 
-    def add_unseen(self, line: str) -> None:
+    def add_unobserved(self, line: str) -> None:
         """Note what a handler cannot see of a run, where a replay of what it has observed comes to it."""
-        self._unseen[line] = None
+        self._unobserved[line] = None
 
     def add_outside(self, line: str) -> None:
         """Note a connection that no boundary covers."""
@@ -337,10 +337,12 @@ class Report:
         if executed is not None:
             self._executed.append(executed)
 
-    def add_failure(self, *, missed: str | None = None, drift: Drift | None = None, blocked: str | None = None) -> None:
+    def add_failure(
+        self, *, missed: str | None = None, unrecorded: UnrecordedCall | None = None, blocked: str | None = None
+    ) -> None:
         """Note a call that was refused."""
-        if drift is not None:
-            self._drift.append(drift)
+        if unrecorded is not None:
+            self._unrecorded.append(unrecorded)
         if missed is not None:
             self._missed.append(missed)
         if blocked is not None:
@@ -373,7 +375,7 @@ class Report:
             (self._ran_through, "run through"),
             (self._unused, "unused"),
             (self._missed, "missed"),
-            (self._drift, "drifted"),
+            (self._unrecorded, "unrecorded"),
             (self._faked, "faked"),
             (self._blocked, "blocked"),
             (list(self._outside), "reached outside every boundary"),

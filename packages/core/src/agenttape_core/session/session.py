@@ -139,7 +139,7 @@ class Session:
 
     def _note_zone(self) -> None:
         if is_drawn_by_program():
-            self.report.add_real(self.setup.zone)
+            self.report.add_entropy(self.setup.zone)
 
     def new_report(self) -> Report:
         """Return a report with nothing in it."""

@@ -112,7 +112,7 @@ def replay_run(program: Program, path: Path, *, told: list[str] | None = None, *
     Args:
         program: The program.
         path: The cassette that `record_run` has written.
-        told: Gets what the replay says of an order that could not be imposed: `report.disorder`, and `unseen`.
+        told: Gets what the replay says of an order that could not be imposed: `report.nondeterminism`, and `unseen`.
         options: Further options of `use_cassette`.
     """
     return _run(program, path, {"mode": "replay", **options}, told)
@@ -146,7 +146,7 @@ def _run(program: Program, path: Path, options: dict[str, Any], told: list[str] 
         capture.add("result", failure)
     if told is not None:
         reports = [session.report for session in sessions]
-        told.extend(line for report in reports for line in (*report.disorder, *report.unseen))
+        told.extend(line for report in reports for line in (*report.nondeterminism, *report.unobserved))
     return capture.facts()
 
 

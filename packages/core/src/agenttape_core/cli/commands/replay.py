@@ -36,7 +36,9 @@ from agenttape_core.cli.running import before_command, given, report, with_optio
     help="The treatment of calls that were recorded fewer times.",
 )
 @click.option("--pace", metavar="PACE", help="The delay of answers: none, recorded, or a multiple of the recorded one.")
-@click.option("--drift", type=click.Choice(["fail", "report"]), help="The treatment of calls that had no recording.")
+@click.option(
+    "--on-unrecorded", type=click.Choice(["fail", "report"]), help="Fail if calls had no recording, or report them."
+)
 def replay(
     words: tuple[str, ...],
     cassette: str | None,

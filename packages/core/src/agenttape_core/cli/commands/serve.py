@@ -25,7 +25,7 @@ def serve(path: str, *, port: int, as_json: bool) -> int:
 
     PATH is a cassette, or a file that export --format oracle wrote. POST /tool with {"tool_name": ..., "args": ...}
     answers with the recorded response or error, each recording once. A call without a recording gets 404 and the
-    nearest recording, and the command exits with 1. GET /drift lists these calls.
+    nearest recording, and the command exits with 1. GET /unrecorded lists these calls.
     """
     server = OracleServer(_oracle(path), port)
     if as_json:
@@ -37,19 +37,19 @@ def serve(path: str, *, port: int, as_json: bool) -> int:
         server.serve_forever()
     server.server_close()
     oracle = server.oracle
-    for unknown in oracle.drift if not as_json else ():
+    for unknown in oracle.unrecorded if not as_json else ():
         print_text(str(unknown))
     if as_json:
         print_json(
             {
                 "answered": oracle.answered,
                 "unknown": oracle.unknown,
-                "drift": [unknown.plain() for unknown in oracle.drift],
+                "unrecorded": [unknown.plain() for unknown in oracle.unrecorded],
             }
         )
     else:
         print_text(f"{counted(oracle.answered, 'call')} answered, {oracle.unknown} unknown")
-    return FINDINGS if oracle.drift else OK
+    return FINDINGS if oracle.unrecorded else OK
 
 
 def _oracle(path: str) -> ToolOracle:

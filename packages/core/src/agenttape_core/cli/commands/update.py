@@ -156,7 +156,7 @@ def _print_changes(plans: Mapping[str, Plan], changes: Mapping[str, Any], *, upd
     for path, comparison in changes.items():
         print_text("\n".join([path, *_answers(comparison)]))
     if _waits(plans.values()):
-        print_text("pending; to look at them one by one:  agenttape review")
+        print_text("to review:  agenttape review")
 
 
 def _answers(comparison: Any) -> Iterator[str]:

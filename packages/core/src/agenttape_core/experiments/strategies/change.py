@@ -402,7 +402,7 @@ class _Paying:
             one.recorded,
             self._prices,
             passed=passed,
-            drift=ended.drift,
+            unrecorded=ended.unrecorded,
             problem=problem,
             run_id=ended.run_id,
         )

@@ -129,7 +129,7 @@ def verdict_of(run: Run, number: int, *, is_same: bool | None = None) -> Verdict
     report = run.session.report
     if not any(one.number == number for one in report.reached):
         return "not_reached"
-    if report.missed or report.drift:
+    if report.missed or report.unrecorded:
         return "new_call"
     if run.error is not None:
         return "assertion" if run.is_assertion or isinstance(run.error, AssertionError) else "raised"

@@ -357,7 +357,7 @@ class _Running:
 
         name = _name(source)
         try:
-            found = verify(name, self.cassette, times=max(times, 2), timeout=120, on_replay=self.on_run)
+            found = verify(name, self.cassette, runs=max(times, 2), timeout=120, on_replay=self.on_run)
         except AgentTapeError as error:
             first = str(error).partition("\n")[0]
             return Lane(code.part, code.name, code.samples, f"other surroundings were not tried: {first}")

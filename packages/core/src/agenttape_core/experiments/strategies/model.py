@@ -21,7 +21,7 @@ from agenttape_core.errors import BudgetExceededError, ConfigurationError, Verif
 from agenttape_core.experiments.program import FunctionProgram, Program, Run, recorded, takes_tests
 from agenttape_core.experiments.strategies.trials.judging import Lane, Sample, Trial, judged
 from agenttape_core.experiments.strategies.trials.planning import TrialPlan, planned, refuse_unpriced
-from agenttape_core.experiments.strategies.trials.reading import drift_inside, problem_of_checks, sample_of
+from agenttape_core.experiments.strategies.trials.reading import problem_of_checks, sample_of, unrecorded_inside
 from agenttape_core.experiments.strategies.trials.sampling import Case, take_samples
 from agenttape_core.experiments.strategies.trials.tables import lines_of, plain_of
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
@@ -207,7 +207,7 @@ class Taken(NamedTuple):
     Args:
         derived: Its derived cassette; `None` if there's none.
         passed: Whether it ended well.
-        drift: The calls that left the recorded world.
+        unrecorded: The calls that left the recorded world.
         problem: The first line of what ended it.
         differences: The lines in which a server answered otherwise.
         run_id: The id of the run.
@@ -215,7 +215,7 @@ class Taken(NamedTuple):
 
     derived: Path | None
     passed: bool
-    drift: Sequence[dict[str, Any]] = ()
+    unrecorded: Sequence[dict[str, Any]] = ()
     problem: str = ""
     differences: tuple[str, ...] = ()
     run_id: str = ""
@@ -259,11 +259,13 @@ class ProgramRun:
         ended = self.program.run(Variation(self.path, options, write_to=target, live=live, candidate=candidate))
         if isinstance(ended.session.failure, BudgetExceededError):
             raise ended.session.failure
-        drift = [one.to_dict() for one in ended.session.report.drift] + [drift_inside(one) for one in ended.failed]
+        unrecorded = [one.to_dict() for one in ended.session.report.unrecorded] + [
+            unrecorded_inside(one) for one in ended.failed
+        ]
         problem = "" if ended.error is None else f"{type(ended.error).__name__}: {ended.error}".partition("\n")[0]
         problem, differences = _of_server(ended) if isinstance(ended.result, Answered) else (problem, ())
         kept = target if target.is_file() else None
-        return Taken(kept, not problem, drift, problem, differences, ended.session.report.run_id), 0.0
+        return Taken(kept, not problem, unrecorded, problem, differences, ended.session.report.run_id), 0.0
 
 
 def _of_server(ended: Run) -> tuple[str, tuple[str, ...]]:
@@ -300,7 +302,7 @@ class CommandRun:
     def taken(self, model: str, target: Path, wanted: Wanted, left: float | None) -> tuple[Taken, float]:
         """Run it with a model, and return how it ended and what it cost."""
         main, cassette = next(iter(self.recordings())), str(self.path)
-        options = {"drift": "report", **wanted.options, "candidate": models_by_place(model)}
+        options = {"on_unrecorded": "report", **wanted.options, "candidate": models_by_place(model)}
         ended = run(
             self._command,
             mode="replay",
@@ -320,11 +322,13 @@ class CommandRun:
         spent = sum(report.spent for report in ended.reports)
         if any(report.is_over_budget for report in ended.reports):
             raise BudgetExceededError(left or 0.0, spent, f"a call of {' '.join(self._command.given)}")
-        drift = [one for report in ended.reports for one in report.drifted]
-        drift += [drift_inside(one.failed_blocks.partition("\n")[0]) for one in ended.reports if one.failed_blocks]
+        unrecorded = [one for report in ended.reports for one in report.unrecorded_calls]
+        unrecorded += [
+            unrecorded_inside(one.failed_blocks.partition("\n")[0]) for one in ended.reports if one.failed_blocks
+        ]
         problem = next(iter(ended.failures()), "").partition("\n")[0]
         passed = ended.code == 0 and not problem
-        return Taken(derived, passed, drift, problem, tuple(ended.answered_otherwise), ended.run_id), spent
+        return Taken(derived, passed, unrecorded, problem, tuple(ended.answered_otherwise), ended.run_id), spent
 
 
 class Trying:
@@ -415,7 +419,7 @@ class Trying:
                 trajectory,
                 self._prices,
                 passed=taken.passed,
-                drift=taken.drift,
+                unrecorded=taken.unrecorded,
                 problem=taken.problem,
                 run_id=taken.run_id,
             )

@@ -69,7 +69,7 @@ class Sampled(NamedTuple):
 
     Args:
         passed: Whether it ended well.
-        drift: The calls that had no recording, and weren't allowed.
+        unrecorded: The calls that had no recording, and weren't allowed.
         problem: The first line of what ended it.
         run_id: Its id.
         spent: What it cost, in US dollars.
@@ -77,7 +77,7 @@ class Sampled(NamedTuple):
     """
 
     passed: bool = False
-    drift: list[dict[str, Any]] = []  # noqa: RUF012 - never changed
+    unrecorded: list[dict[str, Any]] = []  # noqa: RUF012 - never changed
     problem: str = ""
     run_id: str = ""
     spent: float = 0.0
@@ -323,8 +323,8 @@ def _sampled(target: str, cassette: Path, sampling: Sampling, prices: Prices) ->
     with Budget(sampling.max_usd, prices).held() as budget:
         ended = _ended(target, variation)
     report = ended.session.report
-    drift = [one.to_dict() for one in report.drift]
-    drift += [{"kind": "call", "name": line, "reason": line} for line in (*report.missed, *ended.failed)]
+    unrecorded = [one.to_dict() for one in report.unrecorded]
+    unrecorded += [{"kind": "call", "name": line, "reason": line} for line in (*report.missed, *ended.failed)]
     problem = "" if ended.error is None else f"{type(ended.error).__name__}: {ended.error}".partition("\n")[0]
     is_over = isinstance(ended.session.failure, BudgetExceededError)
-    return Sampled(not problem, drift, problem, report.run_id, budget.spent, is_over)
+    return Sampled(not problem, unrecorded, problem, report.run_id, budget.spent, is_over)

@@ -16,7 +16,7 @@ _MAX_REQUEST = 1000
 """Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
 CAUGHT_FAILURE = "failure that the program caught"
 """The name of the departure of a session that has failed."""
-_LISTS = ("order", "unused", "missed", "blocked", "disorder", "unseen", "real")
+_LISTS = ("order", "unused", "missed", "blocked", "nondeterminism", "unobserved", "entropy")
 _NO_CALLS: dict[str, Plain] = {"calls": {}, **{name: [] for name in _LISTS}}
 
 
@@ -82,9 +82,9 @@ class Calls:
                 "unused": sorted(map(str, session.report.unused)),
                 "missed": sorted(session.report.missed),
                 "blocked": sorted(session.report.blocked),
-                "disorder": list(session.report.disorder),
-                "unseen": list(session.report.unseen),
-                "real": list(session.report.real),
+                "nondeterminism": list(session.report.nondeterminism),
+                "unobserved": list(session.report.unobserved),
+                "entropy": list(session.report.entropy),
                 "departures": self.with_recording.departures(session) or _failure(failures.get(session, "")),
             }
             for session, calls in self._calls.items()

@@ -113,5 +113,5 @@ TOGETHER = Cause(
 RARE = Cause(
     "it comes and goes",
     "it did not come back when the same surroundings were tried again: a race, or rare randomness",
-    "replay more often: verify(..., times=50)",
+    "replay more often: verify(..., runs=50)",
 )

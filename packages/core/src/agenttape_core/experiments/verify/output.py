@@ -31,9 +31,9 @@ class Output:
         stderr: The standard error, as text.
         files: The files in the working directory by their names: their text, or hash and size.
         departures: Where the replay departs from its recording: what was recorded, and what there is now.
-        disorder: What the sessions say may not be as it was recorded, a line each: see `Report.disorder`.
-        real: The part of it that is no order.
-        unseen: What the handler that recorded them could not see, and what the sessions came to, a line each.
+        nondeterminism: What the sessions say may not be as it was recorded, a line each: see `Report.nondeterminism`.
+        entropy: The part of it that is no order.
+        unobserved: What the handler that recorded them could not see, and what the sessions came to, a line each.
         rules: The redaction rules of the sessions.
         earlier: The outputs of the replays before it in its process, without what they printed and wrote.
         explored: The result of the exploration of other orders, as plain data, if there was one.
@@ -49,9 +49,9 @@ class Output:
     order: list[list[str]] = field(default_factory=list)
     sessions: dict[str, str] = field(default_factory=dict)
     departures: dict[str, list[str]] = field(default_factory=dict)
-    disorder: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
-    real: list[str] = field(default_factory=list)
+    nondeterminism: list[str] = field(default_factory=list)
+    unobserved: list[str] = field(default_factory=list)
+    entropy: list[str] = field(default_factory=list)
     rules: list[dict[str, Any]] = field(default_factory=list)
     earlier: list[Output] = field(default_factory=list)
     explored: dict[str, Any] = field(default_factory=dict)
@@ -106,9 +106,11 @@ def _output(report: dict[str, Any], said: Output) -> Output:
             for name, one in zip(names, sessions, strict=True)
             for what, pair in one["departures"].items()
         },
-        disorder=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["disorder"]],
-        unseen=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["unseen"]],
-        real=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["real"]],
+        nondeterminism=[
+            f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["nondeterminism"]
+        ],
+        unobserved=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["unobserved"]],
+        entropy=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["entropy"]],
         rules=report["rules"],
     )
 

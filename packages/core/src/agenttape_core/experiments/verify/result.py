@@ -69,11 +69,11 @@ class Verification:
             of the first one that departs from the recording.
         failure: The failure of the replay itself, if any: an error of AgentTape, a crash, no end in time. Redacted.
         varied: The values that each factor took.
-        disorder: The recorded order of concurrent parts that a replay could not impose, and what was real, a line each.
-            The replays are the same all the same, if `ok`: they say that this is not as it was recorded.
-        unseen: What a handler does not see of a run, and a replay of what it has recorded came to, a line each. The
-            replays may be the same, and are not the observed run.
-        real: The part of `disorder` that is no order: ids, noise and readings of clocks that were real in a replay.
+        nondeterminism: The parts of the recorded order that a replay couldn't repeat, and the real clocks and random
+            numbers, a line each. If `ok`, the replays are still equal to each other.
+        unobserved: The parts of an observed run that its handler couldn't see and a replay reached, a line each. The
+            replays may be equal to each other, but not to the observed run.
+        entropy: The part of `nondeterminism` that isn't an order: ids, random numbers and clocks that were real.
     """
 
     function: str
@@ -81,9 +81,9 @@ class Verification:
     differences: Sequence[RunDifference]
     failure: str | None
     varied: Mapping[Factor, Sequence[object]]
-    disorder: Sequence[str] = ()
-    unseen: Sequence[str] = ()
-    real: Sequence[str] = ()
+    nondeterminism: Sequence[str] = ()
+    unobserved: Sequence[str] = ()
+    entropy: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
@@ -114,9 +114,9 @@ class Verification:
             "runs": [{**run._asdict(), "surroundings": run.surroundings._asdict()} for run in self.runs],
             "differences": [{**each._asdict(), "cause": each.cause._asdict()} for each in self.differences],
             "varied": {factor: list(values) for factor, values in self.varied.items()},
-            "disorder": list(self.disorder),
-            "unseen": list(self.unseen),
-            "real": list(self.real),
+            "nondeterminism": list(self.nondeterminism),
+            "unobserved": list(self.unobserved),
+            "entropy": list(self.entropy),
         }
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ class Verification:
             lines += _indented(str(difference))
         if len(self.differences) > _MAX_SHOWN:
             lines.append(f"  … and {len(self.differences) - _MAX_SHOWN} more places")
-        lines += [f"  {line}" for line in not_as_recorded(self.disorder, self.real, self.unseen)]
+        lines += [f"  {line}" for line in not_as_recorded(self.nondeterminism, self.entropy, self.unobserved)]
         lines += ["  varied", *_indented("\n".join(self._surroundings()))]
         if causes := {difference.cause.name: difference.cause for difference in self.differences}:
             advice = [(name, f"{cause.why}\n{cause.remedy}") for name, cause in causes.items()]

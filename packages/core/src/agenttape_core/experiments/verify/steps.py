@@ -22,11 +22,11 @@ from agenttape_core.session import current_session
 from agenttape_core.tools.hash_seeds import recorded_seed
 
 
-def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verification:
+def verified(replays: Replays, *, runs: int, vary: Collection[str]) -> Verification:
     """Verify a job that can be replayed; see `agenttape_core.verify`."""
     cassette = replays.job.cassette
-    choices = available(vary, times, recorded_seed(cassette) if cassette is not None else None)
-    surroundings = plan(times, choices)
+    choices = available(vary, runs, recorded_seed(cassette) if cassette is not None else None)
+    surroundings = plan(runs, choices)
     with replays:
         produced = replays.each(surroundings)
         redactor = _redactor(produced)
@@ -50,10 +50,10 @@ def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verifica
         else None
         if differences or any(one.calls for one in produced)
         else _NO_CALL,
-        varied={factor: tuple(values[:times]) for factor, values in choices.items()},
-        disorder=_said(produced, lambda one: one.disorder, redactor),
-        unseen=_said(produced, lambda one: one.unseen, redactor),
-        real=_said(produced, lambda one: one.real, redactor),
+        varied={factor: tuple(values[:runs]) for factor, values in choices.items()},
+        nondeterminism=_said(produced, lambda one: one.nondeterminism, redactor),
+        unobserved=_said(produced, lambda one: one.unobserved, redactor),
+        entropy=_said(produced, lambda one: one.entropy, redactor),
     )
 
 
@@ -135,14 +135,14 @@ _NO_CALL = "it made no recorded call, so there is nothing to verify"
 _ORDERS = 20
 """Orders that are tried in one process."""
 _MAX_JOBS = 4
-_MIN_TIMES = 2
+_MIN_RUNS = 2
 
 
 def verify(
     function: Callable[[], Any] | str,
     cassette: str | Path | None = None,
     *,
-    times: int = 5,
+    runs: int = 5,
     vary: Collection[str] = EVERY_FACTOR,
     timeout: float = 300.0,
     jobs: int | None = None,
@@ -161,14 +161,14 @@ def verify(
         function: What to replay: a function without arguments, or a coroutine function, that a child process can
             import; or its name, as `module:function` or `path/to/file.py:function`. A generator is read to its end.
         cassette: The cassette to open around the function; `None` if the function opens its own.
-        times: How many replays are compared, at least 2.
+        runs: How many replays are compared, at least 2.
         vary: Which factors are varied: `FACTORS` around the process, `WITHIN` it, and
             `completion_order`, in which calls that overlap are answered otherwise; by default all. Without
             `working_directory`, the replays work where this process does.
         timeout: Seconds that one replay may take.
         jobs: How many replays run at the same time; by default one per processor, at most 4.
         on_replay: Called after each replay, to show that it goes on; from several threads. Looking for a cause takes
-            more than `times`.
+            more than `runs`.
         options: Those of `use_cassette` but `mode` and `live`: nothing is ever recorded or executed here.
 
     Returns:
@@ -182,19 +182,19 @@ def verify(
     from agenttape_core.experiments.verify.replays import Replays
     from agenttape_core.tools.target import target_of
 
-    _check(times, timeout, jobs)
+    _check(runs, timeout, jobs)
     job = job_for(target_of(function), cassette, options)
     if "working_directory" not in vary:
         jobs = 1  # the replays share the folder of the project
     jobs = jobs or min(os.cpu_count() or 1, _MAX_JOBS)
-    return verified(Replays(job, timeout=timeout, jobs=jobs, on_replay=on_replay), times=times, vary=vary)
+    return verified(Replays(job, timeout=timeout, jobs=jobs, on_replay=on_replay), runs=runs, vary=vary)
 
 
-def _check(times: int, timeout: float, jobs: int | None) -> None:
+def _check(runs: int, timeout: float, jobs: int | None) -> None:
     if sys.platform == "win32":
         raise ConfigurationError("verify: time zone and locale cannot be varied on Windows\n  run it on Linux or macOS")
-    if not isinstance(times, int) or times < _MIN_TIMES:
-        raise ConfigurationError(f"verify: times={times!r}: one replay has nothing to be compared with; at least 2")
+    if not isinstance(runs, int) or runs < _MIN_RUNS:
+        raise ConfigurationError(f"verify: runs={runs!r}: one replay has nothing to be compared with; at least 2")
     if timeout <= 0 or (jobs is not None and jobs < 1):
         raise ConfigurationError(f"verify: expected a positive timeout and jobs, found {timeout=} and {jobs=}")
     session = current_session()

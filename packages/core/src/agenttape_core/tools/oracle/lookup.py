@@ -1,4 +1,4 @@
-"""Looking up what a tool answered; what is unknown is drift."""
+"""Looking up what a tool answered; what is unknown is unrecorded."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ class ToolOracle:
 
     def __init__(self, entries: Iterable[Entry], redactor: Redactor | None = None) -> None:
         self.entries = list(entries)
-        self.drift: list[Unknown] = []
+        self.unrecorded: list[Unknown] = []
         """The calls without an answer so far: the first thousand."""
         self.unknown = 0
         """The number of all of them."""
@@ -337,8 +337,8 @@ class ToolOracle:
                 return self._rehydrated(entry)
             unknown = self._unknown(tool_name, known, hashed, occurrence)
             self.unknown += 1
-            if len(self.drift) < _MAX_KEPT:
-                self.drift.append(unknown)
+            if len(self.unrecorded) < _MAX_KEPT:
+                self.unrecorded.append(unknown)
             return unknown
 
     def functions(self) -> dict[str, Callable[..., Any]]:

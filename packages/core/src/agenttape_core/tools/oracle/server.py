@@ -2,7 +2,7 @@
 
 `POST /tool` with `{"tool_name": ..., "args": ...}` answers 200 with an entry as in an oracle file, or 404 with what is
 nearest. `args_hash` may stand in the place of the arguments, and `occurrence` beside them, where the caller counts.
-`GET /drift` counts what was answered, and lists what was not.
+`GET /unrecorded` counts what was answered, and lists what was not.
 """
 
 from __future__ import annotations
@@ -93,13 +93,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self._is_foreign():
             return
-        if self.path.rstrip("/") == "/drift":
-            drift = [unknown.plain() for unknown in self._oracle.drift]
+        if self.path.rstrip("/") == "/unrecorded":
+            unrecorded = [unknown.plain() for unknown in self._oracle.unrecorded]
             self._answer(
-                HTTPStatus.OK, {"answered": self._oracle.answered, "unknown": self._oracle.unknown, "drift": drift}
+                HTTPStatus.OK,
+                {"answered": self._oracle.answered, "unknown": self._oracle.unknown, "unrecorded": unrecorded},
             )
         else:
-            self._refuse(HTTPStatus.NOT_FOUND, f"{self.path} is nothing; ask POST /tool, or GET /drift")
+            self._refuse(HTTPStatus.NOT_FOUND, f"{self.path} is nothing; ask POST /tool, or GET /unrecorded")
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")

@@ -14,7 +14,7 @@ from agenttape_core.errors import counted
 from agenttape_core.lifecycle.missing import explain
 from agenttape_core.schema import Header, Step, Timing
 from agenttape_core.session import not_as_recorded, side_effects_skipped
-from agenttape_core.settings import Drifting, OnUnused
+from agenttape_core.settings import OnUnrecorded, OnUnused
 from agenttape_core.storage import (
     Carried,
     Cassette,
@@ -214,7 +214,7 @@ class Outcome:
         notes: Facts that stand in no report.
         blocked: The attempts that were refused to processes without a report.
         not_run: The reasons why processes were not run.
-        drift: The treatment of calls that had no recording, after which the run went on.
+        on_unrecorded: The treatment of calls that had no recording, after which the run went on.
         own: The cassettes of sessions that the command opened itself and made calls in.
         tries: Whether a candidate was to answer in the place of the recorded models.
         answered_otherwise: The lines in which a server whose calls are live differs from its recorded answer.
@@ -234,7 +234,7 @@ class Outcome:
     notes: Sequence[str]
     blocked: Sequence[str]
     not_run: Sequence[str] = ()
-    drift: Drifting = "report"
+    on_unrecorded: OnUnrecorded = "report"
     own: Sequence[str] = ()
     tries: bool = False
     answered_otherwise: Sequence[str] = ()
@@ -253,7 +253,12 @@ class Outcome:
 
     def failures(self) -> Iterator[str]:
         """Yield the message of each failure."""
-        found = [*self._failed(), *self._drifted(), *([] if self.records else self._killed()), *self._untried()]
+        found = [
+            *self._failed(),
+            *self._unrecorded(),
+            *([] if self.records else self._killed()),
+            *self._untried(),
+        ]
         yield from found
         if self.on_unused == "fail" and not found:
             yield from self._unused()
@@ -287,10 +292,10 @@ class Outcome:
                 f"  --on-unused {self.on_unused} excuses some of them, and not all"
             )
 
-    def _drifted(self) -> Iterator[str]:
+    def _unrecorded(self) -> Iterator[str]:
         for report in self.reports:
-            if report.drift and self.drift == "fail":
-                yield f"{self._path(report.address)}: {counted(len(report.drift), 'call')} left the recorded world"
+            if report.unrecorded and self.on_unrecorded == "fail":
+                yield f"{self._path(report.address)}: {counted(len(report.unrecorded), 'call')} left the recorded world"
 
     def _killed(self) -> Iterator[str]:
         for address in self.findings.killed:
@@ -334,13 +339,13 @@ class Outcome:
                     "not_run": report.not_run,
                     "recorded": report.recorded,
                     "missed": report.missed,
-                    "drift": report.drift,
-                    "drifted": report.drifted,
+                    "unrecorded": report.unrecorded,
+                    "unrecorded_calls": report.unrecorded_calls,
                     "blocked": report.blocked,
                     "outside": report.outside,
-                    "disorder": report.disorder,
-                    "real": report.real,
-                    "unseen": report.unseen,
+                    "nondeterminism": report.nondeterminism,
+                    "entropy": report.entropy,
+                    "unobserved": report.unobserved,
                     "failure": report.failure or None,
                     "killed": report.state == "open",
                 }
@@ -370,7 +375,7 @@ class Outcome:
         if not self.records:
             return f"{path} holds the served and the executed calls; {own} is unchanged"
         if is_pending(one.path.name):
-            return f"{path} is pending; to look at it call by call:  agenttape review {path}"
+            return f"{path} is waiting for review:  agenttape review {path}"
         return (
             f"the command ended with {self.code}, so {own} is unchanged; the recording is in {path}\n"
             "  to replace it all the same, record with --on-error keep"
@@ -389,7 +394,7 @@ def _counts(report: ProcessReport) -> str:
     counts = [
         (len(report.stepped_into), "run through"),
         (len(report.missed), "missed"),
-        (len(report.drift), "drifted"),
+        (len(report.unrecorded), "unrecorded"),
         (len(report.blocked), "blocked"),
     ]
     parts = [f"{len(report.replayed)} replayed", f"{report.recorded} recorded"]
@@ -397,10 +402,10 @@ def _counts(report: ProcessReport) -> str:
 
 
 def _details(report: ProcessReport) -> Iterator[str]:
-    yield from (f"refused: {line}" for line in report.drift[:_SHOWN])
+    yield from (f"refused: {line}" for line in report.unrecorded[:_SHOWN])
     if report.not_run:
         yield side_effects_skipped(report.not_run)
-    yield from not_as_recorded(report.disorder, report.real, report.unseen)
+    yield from not_as_recorded(report.nondeterminism, report.entropy, report.unobserved)
     if not report.failure:  # else one of them is the failure
         yield from (f"{REFUSED}{line}" for line in list(dict.fromkeys(report.blocked))[:_SHOWN])
     yield from (f"no boundary covers this, so a replay will refuse it: {line}" for line in report.outside)

@@ -241,7 +241,7 @@ def run(
         config=config,
         records=records,
         on_unused="ignore" if settings.candidate and settings.on_unused is None else settings.judges_unused,
-        drift=settings.drift,
+        on_unrecorded=settings.on_unrecorded,
         reports=[report for report in reports if not report.is_silent],
         missing=_missing(reports) if records else {},
         made=made,

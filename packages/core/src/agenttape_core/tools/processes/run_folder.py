@@ -70,13 +70,13 @@ class ProcessReport:
         asked: How many of them were of models.
         unused: The recordings that it did not ask for, a line each by their numbers.
         missed: Its misses, a line each.
-        drift: The misses after which it went on, a line each.
-        drifted: The same with their facts, as plain data.
+        unrecorded: The misses after which it went on, a line each.
+        unrecorded_calls: The same with their facts, as plain data.
         blocked: Its attempts to reach the outside, a line each.
         outside: The connections of a recording that no boundary covers, a line each.
-        disorder: The recorded order of concurrent parts that could not be imposed, and what was real, a line each.
-        real: The part of it that was real, and is no order.
-        unseen: What the handler that recorded the run could not see, and it came to, a line each.
+        nondeterminism: The parts of the recorded order that it couldn't repeat, and what was real, a line each.
+        entropy: The part of it that was real, and isn't an order.
+        unobserved: What the handler that recorded the run could not see, and it came to, a line each.
         missing: By framework that is in use, the package that is not installed and would record it.
         unmatched: Names in options that no boundary of it has.
         failure: The message of the failure; empty if there was none.
@@ -100,13 +100,13 @@ class ProcessReport:
     asked: int = 0
     unused: dict[int, str] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
-    drift: list[str] = field(default_factory=list)
-    drifted: list[dict[str, Any]] = field(default_factory=list)
+    unrecorded: list[str] = field(default_factory=list)
+    unrecorded_calls: list[dict[str, Any]] = field(default_factory=list)
     blocked: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
-    disorder: list[str] = field(default_factory=list)
-    real: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
+    nondeterminism: list[str] = field(default_factory=list)
+    entropy: list[str] = field(default_factory=list)
+    unobserved: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
     unmatched: list[str] = field(default_factory=list)
     failure: str = ""
@@ -124,7 +124,7 @@ class ProcessReport:
     @property
     def is_silent(self) -> bool:
         """True if there is nothing to report: most processes make no calls."""
-        crossed = self.is_busy or self.missed or self.drift or self.blocked or self.outside
+        crossed = self.is_busy or self.missed or self.unrecorded or self.blocked or self.outside
         return self.state != "open" and not crossed and not self.failure
 
 

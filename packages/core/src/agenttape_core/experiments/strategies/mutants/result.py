@@ -62,7 +62,7 @@ def _hidden(before: Mapping[str, Facts], reply: Reply) -> list[str]:
         match_rules = [match_rule for _, _, _, match_rule in sorted(now - then) if match_rule in _LAX]
         if match_rules:
             found[f"match_on hides it: a request has changed, and was served by {match_rules[0]}"] = None
-        elif after.drift != before[name].drift:
+        elif after.unrecorded != before[name].unrecorded:
             found['on_miss="return" hides it: a call had no recording'] = None
         elif set(after.unused) - set(before[name].unused):
             found[f"unused hides it: {len(after.unused)} recordings were not used, which the test allows"] = None

@@ -44,7 +44,7 @@ class Facts:
         cassettes: The cassettes that it replayed.
         calls: The calls that were served or run through: the cassette, the number, the address and the match_rule.
         unused: The recordings that were not used: their addresses.
-        drift: The calls that got an error result for want of a recording.
+        unrecorded: The calls that got an error result for want of a recording.
         executed: The number of calls that were executed.
         not_run: The tools that were served, each with the reason why its code was not run.
         ignored: The paths of requests that were not compared.
@@ -57,7 +57,7 @@ class Facts:
     cassettes: tuple[str, ...] = ()
     calls: tuple[tuple[str, int, str, str], ...] = ()
     unused: tuple[str, ...] = ()
-    drift: tuple[str, ...] = ()
+    unrecorded: tuple[str, ...] = ()
     executed: int = 0
     not_run: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class Facts:
                 for each in sorted((*one.report.replayed, *one.report.stepped_into), key=lambda call: call.number)
             ),
             unused=tuple(each.address for one in replays for each in one.report.judged),
-            drift=tuple(_first([str(each)]) for one in replays for each in one.report.drift),
+            unrecorded=tuple(_first([str(each)]) for one in replays for each in one.report.unrecorded),
             executed=sum(len(one.report.recorded) for one in sessions),
             not_run=tuple(dict.fromkeys(str(tool) for one in replays for tool in one.report.not_run)),
             ignored=tuple(dict.fromkeys(path for one in replays for path in one.setup.ignored.spelled)),

@@ -155,7 +155,7 @@ class Search:
 
         program = self.job.program
         try:
-            found = verify(program["function"], program["cassette"], times=3, timeout=60, on_unused="ignore")
+            found = verify(program["function"], program["cassette"], runs=3, timeout=60, on_unused="ignore")
         except AgentTapeError as error:
             return f"; verify could not find why: {str(error).partition(chr(10))[0]}"
         return f"; verify: {found.first.cause.name}: {found.first.cause.why}" if found.first is not None else ""
@@ -268,7 +268,7 @@ def shown_name(path: Path) -> str:
 
 
 def _alike(one: Facts) -> tuple[object, ...]:
-    return (one.how, one.calls, one.unused, one.drift, one.value)
+    return (one.how, one.calls, one.unused, one.unrecorded, one.value)
 
 
 def _difference(one: Facts, other: Facts | None) -> str:

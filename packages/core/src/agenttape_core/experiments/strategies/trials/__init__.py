@@ -2,14 +2,13 @@
 
 from agenttape_core.experiments.strategies.trials.judging import Judgement, Sample, Trial, judged, parts_at
 from agenttape_core.experiments.strategies.trials.kept import read_trials, trial_of
-from agenttape_core.experiments.strategies.trials.reading import drift_inside, sample_of
+from agenttape_core.experiments.strategies.trials.reading import sample_of, unrecorded_inside
 from agenttape_core.experiments.strategies.trials.tables import lines_of, markdown_of, plain_of
 
 __all__ = [
     "Judgement",
     "Sample",
     "Trial",
-    "drift_inside",
     "judged",
     "lines_of",
     "markdown_of",
@@ -18,4 +17,5 @@ __all__ = [
     "read_trials",
     "sample_of",
     "trial_of",
+    "unrecorded_inside",
 ]

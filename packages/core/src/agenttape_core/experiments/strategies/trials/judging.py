@@ -40,7 +40,7 @@ class Sample:
         lane: The lane.
         number: Its number in the lane, from 1.
         passed: Whether the run ended well: the assertions of the test held, the command ended with 0.
-        drift: The calls that left the recorded world, as plain data.
+        unrecorded: The calls that left the recorded world, as plain data.
         trajectory: The path of the run, and what it took.
         seconds: The time that its executed calls took.
         parts_at: The first call that differs from the recording's; empty if none does.
@@ -57,7 +57,7 @@ class Sample:
     lane: Lane
     number: int
     passed: bool
-    drift: tuple[dict[str, Any], ...] = ()
+    unrecorded: tuple[dict[str, Any], ...] = ()
     trajectory: Trajectory = field(default_factory=Trajectory)
     seconds: float = 0.0
     parts_at: str = ""
@@ -74,7 +74,7 @@ class Sample:
 
         After a call that nobody has recorded, how the run would have ended is not known.
         """
-        return self.unseen or (_UNRECORDED if self.drift else "")
+        return self.unseen or (_UNRECORDED if self.unrecorded else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def trial_of(plain: Mapping[str, Any]) -> Trial:
 
 def _sample(plain: Mapping[str, Any]) -> Sample:
     known = {key: value for key, value in plain.items() if key in _SAMPLE}
-    several = {"drift": tuple(plain["drift"]), "differences": tuple(plain.get("differences", ()))}
+    several = {"unrecorded": tuple(plain["unrecorded"]), "differences": tuple(plain.get("differences", ()))}
     return Sample(**{**known, **several, "trajectory": _path(plain["trajectory"])})
 
 

@@ -33,7 +33,7 @@ def sample_of(
     prices: Prices,
     *,
     passed: bool,
-    drift: Sequence[dict[str, Any]] = (),
+    unrecorded: Sequence[dict[str, Any]] = (),
     problem: str = "",
     run_id: str = "",
 ) -> Sample:
@@ -46,17 +46,19 @@ def sample_of(
         recorded: The path of the recording.
         prices: The prices of tokens.
         passed: Whether the run ended well.
-        drift: The calls that left the recorded world, as plain data.
+        unrecorded: The calls that left the recorded world, as plain data.
         problem: The first line of what ended the run, if it did not end well.
         run_id: The id of the run.
     """
     if derived is None:
-        return _nothing_of(lane, number, drift, problem or _NO_CALL)
+        return _nothing_of(lane, number, unrecorded, problem or _NO_CALL)
     try:
         cassette = open_cassette(derived)
         made = list(cassette.interactions())
     except CassetteError as error:
-        return _nothing_of(lane, number, drift, problem or f"its cassette cannot be read: {error}".partition("\n")[0])
+        return _nothing_of(
+            lane, number, unrecorded, problem or f"its cassette cannot be read: {error}".partition("\n")[0]
+        )
     path = path_of(made, prices)
     timings = cassette.header.volatile.timings
     asked = [item for item in made if item.kind in MODEL_KINDS]
@@ -67,7 +69,7 @@ def sample_of(
         lane,
         number,
         passed,
-        tuple(drift),
+        tuple(unrecorded),
         path,
         round(sum(timings[one.number].duration_ms for one in asked if one.number in timings) / 1000, 3),
         parts_at(recorded, path),
@@ -93,7 +95,7 @@ def problem_of_checks(derived: Path, checks: Sequence[CheckFile], prices: Prices
     return str(failed[0]).partition("\n")[0] if failed else ""
 
 
-def drift_inside(line: str) -> dict[str, Any]:
+def unrecorded_inside(line: str) -> dict[str, Any]:
     """Return what a session that the program opened itself lacked, as one of the calls that left the recorded world.
 
     Args:
@@ -102,9 +104,9 @@ def drift_inside(line: str) -> dict[str, Any]:
     return {"kind": "session", "name": line.partition(": ")[0], "reason": line}
 
 
-def _nothing_of(lane: Lane, number: int, drift: Sequence[dict[str, Any]], problem: str) -> Sample:
+def _nothing_of(lane: Lane, number: int, unrecorded: Sequence[dict[str, Any]], problem: str) -> Sample:
     """Return a sample of which no call is known. It never passes: the recording, which is tried, holds some."""
-    return Sample(lane, number, False, tuple(drift), problem=problem, unseen=NO_CALL)
+    return Sample(lane, number, False, tuple(unrecorded), problem=problem, unseen=NO_CALL)
 
 
 def _unseen_in(asked: Sequence[Interaction], *, passed: bool) -> str:

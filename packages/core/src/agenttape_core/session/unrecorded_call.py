@@ -1,4 +1,4 @@
-"""Drift: the calls of a run that lived on although they had no recording."""
+"""UnrecordedCall: the calls of a run that lived on although they had no recording."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Self
 from agenttape_core.schema import Plain
 
 
-class Drift(str):
+class UnrecordedCall(str):
     """A call that got an error result for want of a recording. As a text, it is the line that says so.
 
     Args:
@@ -68,9 +68,9 @@ class Drift(str):
         }
 
 
-def _made(summary: str, fields: dict[str, Any]) -> Drift:
+def _made(summary: str, fields: dict[str, Any]) -> UnrecordedCall:
     differences = [(part["path"], part["recorded"], part["asked"]) for part in fields.pop("differences")]
-    return Drift(summary, differences=differences, **fields)
+    return UnrecordedCall(summary, differences=differences, **fields)
 
 
 def _shown(value: Any) -> Any:
