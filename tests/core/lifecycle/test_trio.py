@@ -58,7 +58,7 @@ def test_the_order_of_tasks_is_named() -> None:
         async with use_cassette(name, mode=mode) as cassette, trio.open_nursery() as group:
             for question in ("slow", "quick"):
                 group.start_soon(look, question) if beside else await look(question)
-        return cassette.report.disorder
+        return cassette.report.nondeterminism
 
     trio.run(functools.partial(run, "all", "beside", beside=True))
     trio.run(functools.partial(run, "all", "apart", beside=False))

@@ -221,7 +221,7 @@ def test_a_wait_for_another_session_has_no_place_in_the_order(program: Any, proj
     replayed, session = beside_another_session(program)
 
     assert replayed == recorded
-    assert session.report.disorder == ()
+    assert session.report.nondeterminism == ()
 
 
 def test_the_schedule_is_not_seen_in_the_file(project: Path) -> None:

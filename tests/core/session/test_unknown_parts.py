@@ -43,7 +43,7 @@ with warnings.catch_warnings(record=True) as warned:
         with use_cassette("c", mode=mode) as session:
             assert program() == ["Paris!", "Rome!", "Oslo!"]
 print([str(each.message).partition(":")[0] for each in warned if each.category is RuntimeWarning])
-print([line.partition(":")[0] for line in session.report.disorder])
+print([line.partition(":")[0] for line in session.report.nondeterminism])
 """
 LINE = "Python {}.{}.{} has another {} than is known"
 
