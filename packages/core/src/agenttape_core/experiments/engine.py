@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
@@ -51,6 +52,20 @@ _OWN_REASONS: Mapping[tuple[str, str], str] = {
     ("flaky", "resume"): "its parts are compared within one run",
     ("mutants", "dry_run"): "it replays, and calls nothing but what live names",
 }
+
+
+def words_of(function: Callable[..., Any]) -> dict[str, str]:
+    """Return the options of an experiment, with their types in words.
+
+    Args:
+        function: The experiment.
+    """
+    apart = {"target", "cassette", "on_run", "options", "keep", "known"}
+    return {
+        one.name: str(one.annotation)
+        for one in inspect.signature(function).parameters.values()
+        if one.name not in apart and isinstance(one.annotation, str)
+    }
 
 
 def refusal(name: str, word: str, shown: str) -> str:

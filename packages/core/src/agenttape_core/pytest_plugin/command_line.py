@@ -77,7 +77,8 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         help="run an experiment on the tests that pass with their recordings: faults[:KINDS], orders[:RUNS,seed=N], "
-        "mutants[:RUNS], model:MODEL, or live, which calls everything for real and compares; repeatable",
+        "mutants[:RUNS], model:MODEL, flaky[:SAMPLES], why, change:BASE, live, which calls everything for real and "
+        "compares; shrink and bisect:GOOD on those that fail; repeatable. Options are those of agenttape lab",
     )
     group.addoption(
         "--cassette-samples",
@@ -124,14 +125,21 @@ def _samples(text: str) -> tuple[int, int]:
     return int(candidate), int(own if slash else candidate)
 
 
-EXPERIMENTS = {
+EXPERIMENTS: dict[str, tuple[str, ...]] = {
     "faults": ("kinds", "call"),
     "orders": ("runs", "seed"),
     "mutants": ("runs", "seed", "jobs", "only"),
-    "model": ("model",),
+    "model": ("model", "live", "to"),
     "live": (),
+    "flaky": ("samples",),
+    "why": ("call",),
+    "shrink": ("runs",),
+    "change": ("base",),
+    "bisect": ("good",),
 }
-"""The experiments, and what can be given for each; what has no name is for the first."""
+"""The experiments, and what can be given for each; what has no name is for the first. The last five take all options
+of the function of that name."""
+_AS_FUNCTIONS = frozenset({"flaky", "why", "shrink", "change", "bisect"})
 
 
 def choose_experiments(config: pytest.Config) -> None:
@@ -143,11 +151,14 @@ def choose_experiments(config: pytest.Config) -> None:
     option = config.option
     option.faults = option.explore = option.adequacy = None
     option.explore_seed, option.cassette_drift, option.cassette_candidate = 7, False, []
-    option.fault_calls = ()
+    option.fault_calls, option.candidate_options, option.cassette_experiments = (), {}, {}
     for text in option.cassette_lab:
         name, _, rest = text.partition(":")
         if name not in EXPERIMENTS:
             raise pytest.UsageError(f"--cassette-lab={text}: there's no {name!r}; there are {', '.join(EXPERIMENTS)}")
+        if name in _AS_FUNCTIONS:
+            option.cassette_experiments[name] = _of_function(text, name, rest)
+            continue
         given = _given(text, rest, EXPERIMENTS[name])
         if name == "faults":
             option.faults = given.get("kinds", "all")
@@ -162,9 +173,41 @@ def choose_experiments(config: pytest.Config) -> None:
         elif name == "live":
             option.cassette_drift = True
         elif "model" in given:
-            option.cassette_candidate.append(given["model"])
+            option.cassette_candidate.append(given.pop("model"))
+            option.candidate_options |= given
         else:
             raise pytest.UsageError(f"--cassette-lab={text}: name the model: --cassette-lab=model:openai:gpt-5-mini")
+
+
+def _of_function(text: str, name: str, rest: str) -> dict[str, object]:
+    """Return the options of an experiment, as its function takes them."""
+    from agenttape_core import experiments
+    from agenttape_core.experiments.engine import SHARED, refusal, words_of
+
+    known = words_of(getattr(experiments, name))
+    for piece in rest.split(","):
+        word = piece.partition("=")[0]
+        if word in SHARED and word not in known:
+            raise pytest.UsageError(f"--cassette-lab={text}: {refusal(name, word, word)}")
+    given = _given(text, rest, tuple(dict.fromkeys([*EXPERIMENTS[name], *known])))
+    if name in {"change", "bisect"} and EXPERIMENTS[name][0] not in given:
+        word = EXPERIMENTS[name][0]
+        raise pytest.UsageError(f"--cassette-lab={text}: name the revision: --cassette-lab={name}:{word}=main")
+    return {word: _typed(text, value, known[word]) for word, value in given.items()}
+
+
+def _typed(text: str, value: str, kind: str) -> object:
+    """Return a value in the type of a parameter."""
+    if kind.startswith(("Sequence", "Collection")):
+        return tuple(value.split(","))
+    if kind.startswith("bool"):
+        return value not in {"false", "no", "0"}
+    if kind.startswith("float"):
+        try:
+            return float(value)
+        except ValueError:
+            raise pytest.UsageError(f"--cassette-lab={text}: expected a number, found {value!r}") from None
+    return _number(text, value) if kind.startswith("int") else value
 
 
 def _given(text: str, rest: str, names: tuple[str, ...]) -> dict[str, str]:

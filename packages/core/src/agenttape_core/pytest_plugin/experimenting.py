@@ -1,4 +1,4 @@
-"""`--cassette-lab=faults` and `--cassette-lab=orders`: a test that has passed is run again with something varied."""
+"""`--cassette-lab`: a test that has run with its recording is run again with something varied."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import itertools
 import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import pytest
 
-from agenttape_core.errors import ConfigurationError, shown_path
-from agenttape_core.experiments.engine import Experiment, drive
+from agenttape_core import experiments
+from agenttape_core.errors import AgentTapeError, ConfigurationError, shown_path
+from agenttape_core.experiments.engine import Experiment, Result, drive
 from agenttape_core.experiments.program import Run
 from agenttape_core.experiments.strategies.fault_kinds import FaultKind, chosen_kinds
 from agenttape_core.experiments.strategies.faults import FAILING, FaultMatrix, Known, Verdict, cells_in, experiment
@@ -20,14 +22,21 @@ from agenttape_core.experiments.strategies.orders import Exploring
 from agenttape_core.lifecycle.chosen_order import cassette_and_order
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.pytest_plugin.programs import replays_of
+from agenttape_core.pytest_plugin.programs import TestProgram, replays_of
+from agenttape_core.pytest_plugin.replayed import LOOKED_AT
+from agenttape_core.pytest_plugin.reporting import judged_of
 from agenttape_core.pytest_plugin.rerun import show_progress
+from agenttape_core.pytest_plugin.running import named
+from agenttape_core.tools.reporting.findings import Checked
+from agenttape_core.tools.reporting.forms import write_report
 
 Found = TypeVar("Found")
 
 _MARKER = "faults"
 _FAULTS = "agenttape.faults"
 """The name of the property of a test report that holds its matrices, as JSON."""
+_FOUND = "agenttape.found"
+"""The name of the property of a test report with what another experiment has found, as JSON."""
 _EXPLORED = "agenttape.explored"
 """The name of the property of a test report with the result of its exploration, in a line."""
 _KNOWN: pytest.StashKey[Known] = pytest.StashKey()
@@ -190,6 +199,54 @@ def try_orders(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.Stas
             failing.append(found)
     if failing:
         pytest.fail("\n".join(failing), pytrace=False)
+
+
+def try_others(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
+    """Do other experiments on a test, by their functions, and fail it if one finds something.
+
+    Args:
+        item: The test. Its own fixtures have been torn down.
+        nextitem: The next test.
+        key: The place of the test's cassette among its stashed objects.
+    """
+    running, runs, failing = item.stash.get(key, None), itertools.count(1), []
+    program = TestProgram(item, nextitem, key)
+    if program.cassette is None or not program.cassette.exists():
+        return
+    for name, given in item.stash[LOOKED_AT].items():
+        target = named(item) if name in {"change", "bisect"} else program
+        kept: dict[str, Any] = {"name": name, "test": item.nodeid, "plain": None, "checked": []}
+        found: Result | None = None
+        try:
+            found = getattr(experiments, name)(
+                target, program.cassette, on_run=lambda: show_progress(item.config, next(runs)), **given
+            )
+        except AgentTapeError as error:
+            kept["text"] = f"{item.nodeid}: {name} shows nothing: {error}"
+        finally:
+            if running is not None:
+                item.stash[key] = running
+        if found is not None:
+            checked = [asdict(each) for one in found.to_checked() for each in one.judged]
+            kept |= {"text": str(found), "plain": found.to_dict(), "checked": checked}
+            failing += [] if found.ok or name in {"shrink", "bisect"} else [str(found)]
+        item.user_properties.append((_FOUND, json.dumps(kept)))
+        if found is not None and not found.is_whole:
+            _end(item)
+    if failing:
+        pytest.fail("\n".join(failing), pytrace=False)
+
+
+def found_in(properties: Iterable[tuple[str, object]]) -> list[dict[str, Any]]:
+    """Return what other experiments have found, as the properties of a report hold it."""
+    return [json.loads(str(value)) for name, value in properties if name == _FOUND]
+
+
+def write_found(path: str, found: Sequence[dict[str, Any]]) -> None:
+    """Write what other experiments have found to a file, in the form of its suffix."""
+    checked = [Checked(one["test"], "", "", tuple(map(judged_of, one["checked"]))) for one in found]
+    plain = {"results": [{"name": one["name"], "test": one["test"], "result": one["plain"]} for one in found]}
+    write_report(path, checked, plain, "\n".join(one["text"] for one in found))
 
 
 def exclude(item: pytest.Item) -> None:

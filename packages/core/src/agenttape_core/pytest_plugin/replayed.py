@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:  # imported by those who change something
 
 REPLAYED: pytest.StashKey[Variation] = pytest.StashKey()
 """Of a test that is run as a program: the replay of this run."""
+
+LOOKED_AT: pytest.StashKey[Mapping[str, Mapping[str, Any]]] = pytest.StashKey()
+"""Of a test that has ended: the experiments that look at it by their functions, with their options."""
 
 KEEPS_SESSIONS: pytest.StashKey[bool] = pytest.StashKey()
 """Of the configuration of a run: whether the sessions of each test are kept until it has been reported."""

@@ -133,10 +133,11 @@ def _differing(verdict: Verdict) -> Iterator[Finding]:
 
 def _judged_in(properties: Iterable[tuple[str, object]]) -> tuple[Judged, ...]:
     found = next((str(value) for name, value in properties if name == _CHECKED), "[]")
-    return tuple(_judged(each) for each in json.loads(found))
+    return tuple(judged_of(each) for each in json.loads(found))
 
 
-def _judged(plain: Mapping[str, Any]) -> Judged:
+def judged_of(plain: Mapping[str, Any]) -> Judged:
+    """Return the judgement that plain data describe."""
     findings = [
         Finding(**{**each, "differences": tuple(Difference(**one) for one in each["differences"])})
         for each in plain["findings"]

@@ -81,7 +81,9 @@ def options_of(item: pytest.Item) -> dict[str, Any]:
     tried = item.stash.get(TRIED, None)
     if tried is None:
         return {}
-    return {"candidate": tried.candidate, "to": tried.target, "on_error": "keep", "mode": "replay"}
+    live = item.config.option.candidate_options.get("live")
+    more = {"live": live.split(",")} if live else {}
+    return {"candidate": tried.candidate, "to": tried.target, "on_error": "keep", "mode": "replay", **more}
 
 
 def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
@@ -208,8 +210,10 @@ def _sample(  # noqa: PLR0917 - private, and called twice
     prices: Prices,
 ) -> Sample:
     lane, candidate, number = which
-    target = item.config.rootpath / FOLDER / safe(candidate) / f"{safe(item.nodeid)}.{number}.yaml"
-    own_folder(item.config.rootpath)
+    folder = item.config.option.candidate_options.get("to", item.config.rootpath / FOLDER)
+    target = Path(folder).absolute() / safe(candidate) / f"{safe(item.nodeid)}.{number}.yaml"
+    if "to" not in item.config.option.candidate_options:
+        own_folder(item.config.rootpath)
     target.unlink(missing_ok=True)
     item.stash[TRIED] = Tried(models_by_place(candidate) or candidate, target)
     if key in item.stash:

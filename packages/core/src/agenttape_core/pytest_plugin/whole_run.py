@@ -28,7 +28,7 @@ _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
 number of tools that are named in the summary."""
 _SENT = "agenttape_orphans"
-_CALM = ("cassettes", "dry run", "faults", "orders", "mutants")
+_CALM = ("cassettes", "dry run", "faults", "orders", "mutants", "flaky", "why", "shrink", "change", "bisect")
 
 
 class WholeRun:
@@ -55,6 +55,7 @@ class WholeRun:
         self._matrices: list[FaultMatrix] = []
         self._verified: list[str] = []
         self._explored: list[str] = []
+        self._others: list[dict[str, Any]] = []
         self._adequate: list[str] = []
         self._passed: list[str] = []
         self._reports: TestReports | None = None
@@ -147,14 +148,15 @@ class WholeRun:
             from agenttape_core.pytest_plugin.trying import plans_in
 
             self._trial_plans += plans_in(report.user_properties)
-        if not names.isdisjoint({"agenttape.faults", "agenttape.explored"}):
+        if not names.isdisjoint({"agenttape.faults", "agenttape.explored", "agenttape.found"}):
             self._note_results(report.user_properties)
 
     def _note_results(self, properties: Sequence[tuple[str, object]]) -> None:
-        from agenttape_core.pytest_plugin.experimenting import explored_in, matrices_in
+        from agenttape_core.pytest_plugin.experimenting import explored_in, found_in, matrices_in
 
         self._matrices += matrices_in(properties)
         self._explored += explored_in(properties)
+        self._others += found_in(properties)
 
     def _note_miss(self, report: pytest.TestReport) -> None:
         if hasattr(self._config, "workerinput"):
@@ -216,6 +218,11 @@ class WholeRun:
         if option.adequacy is not None and not self._passed:
             yield f"--cassette-lab=mutants edited nothing {among}: it needs tests that pass with recorded calls"
 
+        tried = {one["name"] for one in self._others}
+        for name in option.cassette_experiments:
+            if name not in tried and name not in {"shrink", "bisect"}:
+                yield f"--cassette-lab={name} looked at no test {among}: it needs tests that pass with recorded calls"
+
     def _has_verified_a_call(self) -> bool:
         from agenttape_core.storage import open_cassette
 
@@ -253,6 +260,10 @@ class WholeRun:
             from agenttape_core.pytest_plugin.trying import write_trials
 
             write_trials(path, self._trials)
+        elif option.cassette_experiments:
+            from agenttape_core.pytest_plugin.experimenting import write_found
+
+            write_found(path, self._others)
         elif self._matrices or option.faults is not None:
             from agenttape_core.experiments.strategies.faults import FaultMatrices
             from agenttape_core.tools.reporting.forms import write_report
@@ -324,6 +335,8 @@ class WholeRun:
             yield "faults", str(FaultMatrices(tuple(self._matrices))).splitlines()
         if self._explored:
             yield "orders", self._explored
+        for name in dict.fromkeys(one["name"] for one in self._others):
+            yield name, [line for one in self._others if one["name"] == name for line in one["text"].splitlines()]
         if self._adequate:
             yield "mutants", self._adequate
 

@@ -89,7 +89,8 @@ def model(
     if bool(command) + (app is not None) + bool(targets) != 1:
         raise click.UsageError("name one: tests, a function, --app or --asgi, or a command after --")
     if targets and not recordings:
-        return _by_pytest(candidate, targets, {**options, "resume": resume}, reports, plans=dry_run)
+        options |= {"resume": resume, "live": ",".join(live), "to": output}
+        return _by_pytest(candidate, targets, options, reports, plans=dry_run)
     if len(targets) > 1 or not (command or recordings):
         raise click.UsageError("name one function or program, and its recordings: --run PATH")
     from agenttape_core.experiments.strategies.model import Trying, Wanted
@@ -168,8 +169,13 @@ def _by_pytest(
     for name in ("oracle", "checks"):
         if options[name]:
             raise click.UsageError(f"--{name} is for functions and commands: a test judges by its own assertions")
+    if options["jobs"] > 1:
+        raise click.UsageError(
+            "--jobs is for functions and commands: for tests, run pytest -n N --cassette-lab=model:MODEL (pytest-xdist)"
+        )
+    words = "".join(f",{key}={options[key]}" for key in ("live", "to") if options[key])
     given = [f"{name}={options[key]}" for key, name in _OF_PYTEST.items() if options[key] is not None]
     most = options["samples"] if options["baseline"] is None else f"{options['samples']}/{options['baseline']}"
     given += [f"--cassette-samples={most}", *(f"--cassette-report={file}" for file in reports)]
     given += ["--cassette-dry-run"] if plans else []
-    return run_pytest(tests, [f"--cassette-lab=model:{candidate}", *given]).returncode
+    return run_pytest(tests, [f"--cassette-lab=model:{candidate}{words}", *given]).returncode
