@@ -71,12 +71,7 @@ def hedged(model: FakeChat) -> Program:
     return program
 
 
-_OPEN = pytest.mark.xfail(
-    reason="issue 33: a handler of a call that is cancelled may end at another moment, untold", strict=False
-)
-
-
-@pytest.mark.parametrize("make", [in_time, pytest.param(hedged, marks=_OPEN)], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [in_time, hedged], ids=lambda make: make.__name__)
 def test_handlers_in_threads_come_as_far_as_they_had(make: Any, world: World, tmp_path: Path) -> None:
     """What differs nevertheless is told, and not what only the handlers saw."""
     path, model = tmp_path / "c.yaml", FakeChat(world=world)

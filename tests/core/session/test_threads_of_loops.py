@@ -7,8 +7,10 @@ import json
 import queue
 import threading
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +292,24 @@ def test_threads_inside_of_a_call_deliver_nothing(tmp_path: Path, way: str) -> N
     with use_cassette(path) as cassette:
         assert asyncio.run(program()) == ["a", "b", "c"]
     assert cassette.report.nondeterminism == ()
+
+
+def test_work_that_is_not_awaited_comes_before_the_session_ends(tmp_path: Path) -> None:
+    """What a loop has begun in threads and left draws the recorded times and ids, though its session ends soon."""
+
+    async def program(mode: str) -> list[tuple[int, uuid.UUID, datetime]]:
+        out: list[tuple[int, uuid.UUID, datetime]] = []
+        async with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
+            for number in range(20):
+                asyncio.get_running_loop().run_in_executor(
+                    None, lambda number=number: out.append((number, uuid.uuid4(), datetime.now(UTC)))
+                )
+        assert session.report.disorder == ()
+        return out
+
+    recorded = asyncio.run(program("all"))
+    assert len(recorded) == 20
+    assert asyncio.run(program("none")) == recorded
 
 
 @pytest.mark.parametrize("is_hidden", [False, True], ids=["in the queue", "in a function"])

@@ -21,7 +21,6 @@ from agenttape_core.scheduling.strands import (
     AWAY,
     BLOCKING,
     HERE,
-    NEW,
     OVER,
     RUNNING,
     SLEEPING,
@@ -36,7 +35,9 @@ from agenttape_core.scheduling.waits import Wait, register, unregister
 ROOT = "0"
 _SEVERAL = 2
 _SETTLES = 0.5
-"""Seconds for which the end of a session waits at most for threads that nobody waits for."""
+"""Seconds without an arrival for which the end of a session waits at most for threads that nobody waits for."""
+_SETTLING = 1000
+"""The most arrivals for which it waits: some threads never rest."""
 _ATTEMPT = 0.05
 """Seconds between two looks after a lock that C code may release, which tells nobody."""
 
@@ -93,20 +94,26 @@ class Participants:
     def settle(self) -> None:
         """Let others come as far as they can before the session ends: afterwards, their time and ids would be real."""
         one, turn = self.mine(), self.turn
-        if one is None or in_loop() or len(turn.live) < _SEVERAL:
+        if one is None or len(turn.live) < _SEVERAL:
             return
-        until = monotonic() + _SETTLES
+        came, since = turn.count, monotonic()
+        most = came + _SETTLING
         self.leave_turn(one, BLOCKING)
-        while monotonic() < until and self._is_anybody_coming(one):
+        while self._is_anybody_coming(one) and monotonic() - since < _SETTLES and turn.count < most:
             _acquire(one.wake, True, _ATTEMPT / 10)
+            if turn.count != came:
+                came, since = turn.count, monotonic()
         with turn.lock:
             turn.running, one.state = one, RUNNING
 
     def _is_anybody_coming(self, one: Participant) -> bool:
-        with self.turn.lock:
-            self.turn.admit()
-            others = [other for other in self.turn.live.values() if other is not one and not other.is_out]
-            return self.turn.running is not None or any(other.state in (NEW, AWAY) for other in others)
+        turn = self.turn
+        with turn.lock:
+            turn.admit()
+            others = (other for other in turn.live.values() if other is not one and not other.is_out)
+            # A thread that has been looked at blocks where nobody sees it, or computes.
+            coming = (other.stalls is None and turn.is_coming(other) and not other.rests for other in others)
+            return turn.running is not None or any(coming)
 
     def leave(self) -> None:
         """Let everybody go on: the session has ended."""

@@ -343,10 +343,8 @@ class Turn:
         for one in self.live.values():
             if one.is_disregarded:
                 continue
-            is_coming = one.state in (AWAY, RUNNING) and not one.rests
+            is_coming = self.is_coming(one)
             if one.state in (BLOCKING, SLEEPING) and one.wait is not None and one.wait.is_told and one.offered is None:
-                is_coming = True
-            if one.state == NEW and not self._cannot_begin(one):
                 is_coming = True
             if not sleeps and one.state == SLEEPING and one.wait is not None and 0.0 < (one.wait.left or 0.0) < _SOON:
                 is_coming = True
@@ -355,6 +353,12 @@ class Turn:
             if is_coming:
                 return False
         return True
+
+    def is_coming(self, one: Participant) -> bool:
+        """Return whether a participant runs somewhere, or is about to begin."""
+        if one.state == NEW:
+            return not self._cannot_begin(one)
+        return one.state in (AWAY, RUNNING) and not one.rests
 
     def give_up_overdue(self) -> None:
         """End the waits for a cancellation that last too long, though the program makes steps, which may bring it."""
