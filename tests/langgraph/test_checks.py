@@ -14,7 +14,7 @@ from langgraph.types import Command
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.checks import before, check, check_run, confirmed, exactly, run_of
-from agenttape_core.tools.reading.coverage import Coverage
+from agenttape_core.cli.measures import Coverage
 
 from .fakes import StreamingChat, World, calling, numbered
 

@@ -13,8 +13,8 @@ from workflows.events import Event, StartEvent, StopEvent
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.cli.app import run
+from agenttape_core.cli.measures import Coverage
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.tools.reading.coverage import Coverage
 from agenttape_llamaindex import TapeEventHandler
 
 

@@ -13,7 +13,6 @@ CORE = ROOT / "packages" / "core" / "src"
 _OF_CHILDREN = {
     "experiments/program.py": ["agenttape_core.pytest_plugin.programs"],
     "experiments/strategies/mutants/running.py": ["agenttape_core.pytest_plugin.mutated"],
-    "tools/upkeep/garbage.py": ["agenttape_core.pytest_plugin.collecting"],
 }
 """The plugins that a command names to the pytest of a child process, which imports them."""
 _MODULE = re.compile(r"agenttape_core(?:\.\w+)+")

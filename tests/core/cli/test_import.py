@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from agenttape_core import open_cassette
-from agenttape_core.tools.rewrite import foreign
+from agenttape_core.cli.commands import import_ as foreign
 
 RUN = {
     "id": "1",

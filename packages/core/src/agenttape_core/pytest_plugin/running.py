@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import shlex
+import unittest
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -30,7 +32,6 @@ from agenttape_core.lifecycle.presence import PRESENCE, Aftermath
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import SELECTING, no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
-from agenttape_core.pytest_plugin.call_in_session import run_inside
 from agenttape_core.pytest_plugin.cassette_options import (
     Chosen,
     chosen_by,
@@ -43,13 +44,87 @@ from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
-from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
 from agenttape_core.pytest_plugin.naming import FOLDER, safe
 from agenttape_core.pytest_plugin.replayed import REPLAYED
 from agenttape_core.pytest_plugin.rerun import AGAIN, caught_by_unittest
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Report, Session
 from agenttape_core.settings import CheckReplay
+
+if TYPE_CHECKING:
+    from agenttape_core.session import Session
+
+# -- The function of a test, run inside the session of the test.
+
+
+def run_inside(item: pytest.Item, session: Session) -> Callable[[], None]:
+    """Wrap the innermost part of the call of a test, inside everything that other plugins do around it.
+
+    Args:
+        item: The test.
+        session: Its session.
+
+    Returns:
+        A function that undoes it.
+    """
+    test: Any = item
+    runtest = test.runtest
+
+    def inside() -> None:
+        with session.extension(PRESENCE).resumed():
+            runtest()
+
+    with ExitStack() as undo:
+        _replace(undo, test, "runtest", inside)
+        if inspect.iscoroutinefunction(getattr(test, "obj", None)):
+            function = _in_task(test.obj, session)
+            _replace(undo, test, "_obj", function)
+            if isinstance(getattr(test, "instance", None), unittest.TestCase):  # it calls its own attribute
+                _replace(undo, test.instance, test.name, function)
+        return undo.pop_all().close
+
+
+def _replace(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Set an attribute of one object until `undo`."""
+    if name in vars(owner):
+        undo.callback(setattr, owner, name, vars(owner)[name])
+    else:
+        undo.callback(delattr, owner, name)
+    setattr(owner, name, value)
+
+
+def _in_task(function: Callable[..., Any], session: Session) -> Callable[..., Any]:
+    """Run a coroutine function in the session: its task may have a context that was copied earlier."""
+
+    @functools.wraps(function)
+    async def in_session(*args: Any, **kwargs: Any) -> Any:
+        with session.extension(PRESENCE).resumed():
+            return await function(*args, **kwargs)
+
+    return in_session
+
+
+def refuse_file_of_recording(request: pytest.FixtureRequest, path: Path | str) -> None:
+    """Refuse a cassette that would be the file of pytest-recording for the same test.
+
+    Args:
+        request: The request of the test, for the fixtures of that plugin
+            (https://github.com/kiwicom/pytest-recording).
+        path: The path of the cassette, or its URL.
+
+    Raises:
+        ConfigurationError: If it is the same file.
+    """
+    if request.node.get_closest_marker("vcr") is None or not request.config.pluginmanager.has_plugin("recording"):
+        return
+    folder, name = (request.getfixturevalue(fixture) for fixture in ("vcr_cassette_dir", "default_cassette_name"))
+    if Path(path).resolve() == Path(folder, f"{name}.yaml").resolve():
+        raise ConfigurationError(
+            f"{path} is where pytest-recording keeps the HTTP of this test (its marker vcr), so one would replace the "
+            "other\n  give this cassette a name: @pytest.mark.cassette('NAME'); or let the fixture vcr_cassette_dir "
+            "return another folder"
+        )
+
 
 Result = TypeVar("Result")
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core.errors import counted
+from agenttape_core.errors import AgentTapeError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +25,28 @@ if TYPE_CHECKING:
     from agenttape_core.pytest_plugin.reporting import TestReports
     from agenttape_core.pytest_plugin.verdict import Verdict
     from agenttape_core.tools.update import Plan
+
+
+def lines_of(config: pytest.Config, tests: Sequence[str]) -> list[str]:
+    """Return the result as the summary shows it: the score, the survivors, or why there is none.
+
+    Args:
+        config: The configuration of the run.
+        tests: The ids of the tests that were served, as pytest names them.
+    """
+    from agenttape_core.experiments import mutants
+
+    here, root = Path.cwd(), config.rootpath
+    named = [os.path.relpath(root / file, here) + colons + rest for file, colons, rest in map(_parted, tests)]
+    try:
+        return mutants(named, **config.option.adequacy).lines()
+    except AgentTapeError as error:
+        return str(error).splitlines()
+
+
+def _parted(test: str) -> tuple[str, str, str]:
+    return test.partition("::")
+
 
 _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
@@ -240,8 +264,6 @@ class WholeRun:
 
             self._note_results(self._config.stash.get(INTERRUPTED, []))
         if option.adequacy is not None and self._passed:
-            from agenttape_core.pytest_plugin.editing import lines_of
-
             self._adequate = lines_of(self._config, self._passed)
         return [path for path in option.cassette_report if not self._is_written(path)]
 

@@ -2,26 +2,293 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, paths_argument
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress, size_of
-from agenttape_core.errors import CassetteError, CassetteNotFoundError, counted, shown_path
-from agenttape_core.storage import recording_process
-from agenttape_core.tools.upkeep.garbage import (
-    Garbage,
-    cassettes_around,
-    cassettes_of_no_test,
-    garbage_of,
-    remove,
-    remove_garbage_of,
-    whole_cassette,
+from agenttape_core.errors import (
+    CassetteError,
+    CassetteLockedError,
+    CassetteNotFoundError,
+    ConfigurationError,
+    counted,
+    shown_path,
 )
+from agenttape_core.format.assets import is_file_name
+from agenttape_core.format.journal_text import read_journal
+from agenttape_core.storage import leftover_journals, open_cassette, read_cassette, recording_process
+from agenttape_core.storage.asset_files import SUFFIX
+from agenttape_core.storage.files import read_bytes
+from agenttape_core.storage.lock import WriterLock, lock_path
+from agenttape_core.storage.recovery import ASIDE
+
+# -- Files beside cassettes that nobody needs any more, and how to remove them without taking anything from anybody.
+
+
+_COLLECTING = "agenttape_core.pytest_plugin.collecting"
+_TOLD = 2_000
+"""Characters of what pytest said that are handed on."""
+
+
+def cassettes_of_no_test(tests: Sequence[str]) -> list[Path]:
+    """Collect tests with pytest, in a process of their own, and return the cassettes that belong to none of them.
+
+    Only cassettes that are named after a test are looked at: the users of any other name are not known.
+
+    Args:
+        tests: What pytest is given: files and folders.
+
+    Raises:
+        ConfigurationError: If the tests cannot be collected, so that nobody knows which there are.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder, "found.json")
+        command = [sys.executable, "-m", _COLLECTING, str(found), *tests]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this Python
+        if not found.exists():
+            said = f"{done.stdout}{done.stderr}".strip()[-_TOLD:]
+            raise ConfigurationError(f"the tests could not be collected, so none of their cassettes is judged\n{said}")
+        return [Path(path) for path in json.loads(found.read_text(encoding="utf-8"))]
+
+
+Kind = Literal["asset", "folder", "lock", "temporary", "journal", "broken", "cassette"]
+
+_ASSET = re.compile(rb"\b[0-9a-f]{64}(?:\.[a-z0-9]{1,5})?\b")
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]{8}\.tmp")
+_ASIDE = re.compile(r"(?P<name>.+)" + re.escape(ASIDE) + r"(?:-[0-9]+)?")
+_BESIDE = (
+    re.compile(r"(?P<name>.+)" + re.escape(SUFFIX)),
+    re.compile(r"\.(?P<name>.+)\.lock"),
+    re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]+\.journal"),
+    _TEMPORARY,
+    _ASIDE,
+)
+"""The names of files that belong to a cassette."""
+_CASSETTE = re.compile(r".+\.(?:yaml|yml|jsonl)(?:\.gz|\.zst)?", re.IGNORECASE)
+_NOTE = re.compile(rb"[0-9]+ \S.*")
+"""The content of a lock of ours: other tools use the same names."""
+_QUIET = 3600
+"""Seconds. A file that is being written is touched more often than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """A file or folder that nobody needs, or one that a person has to decide about.
+
+    Args:
+        path: The file.
+        kind: Its kind.
+        why: The reason why nobody needs it; for one that is kept, the advice.
+        size: Its size in bytes.
+        is_removable: Whether it can go without the loss of a recording.
+    """
+
+    path: Path
+    kind: Kind
+    why: str
+    size: int
+    is_removable: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**asdict(self), "path": str(self.path)}
+
+
+def cassettes_around(path: Path) -> list[Path]:
+    """Return the cassettes, there or gone, whose files beside them are to be looked at.
+
+    Args:
+        path: A cassette, or a folder to be looked through with all below it but hidden folders.
+
+    Returns:
+        Absolute paths, without links.
+    """
+    path = Path(os.path.realpath(path))
+    if not path.is_dir():
+        return [path]
+    found: set[Path] = set()
+    for folder, below, names in os.walk(path):  # which follows no links
+        entries = [name for name in [*below, *names] if not Path(folder, name).is_symlink()]
+        found.update(Path(folder, name) for entry in entries if (name := _cassette_of(entry)))
+        below[:] = [name for name in below if not name.startswith(".") and not name.endswith(SUFFIX)]
+    return sorted(found)
+
+
+def garbage_of(cassette: Path, *, is_locked: bool = False) -> list[Garbage]:
+    """Return what is beside a cassette that nobody needs; nothing while it is being recorded.
+
+    Args:
+        cassette: The cassette, whether or not it is there.
+        is_locked: Whether the caller holds its lock.
+
+    Raises:
+        CassetteError: If the cassette cannot be read, so that nobody knows what it needs.
+    """
+    if cassette.is_symlink() or (not is_locked and recording_process(cassette) is not None):
+        return []
+    found = [*_assets(cassette), *_temporaries(cassette), *_journals(cassette), *_put_aside(cassette)]
+    lock = lock_path(cassette)
+    if not is_locked and lock.is_file() and _NOTE.fullmatch(lock.read_bytes()):
+        found.append(_garbage(lock, "lock", "no process holds it"))
+    return found
+
+
+def remove_garbage_of(cassette: Path) -> list[Garbage]:
+    """Remove what is beside a cassette that nobody needs, while nobody can record to it; return what was removed.
+
+    Raises:
+        CassetteError: If the cassette cannot be read, or something cannot be removed.
+    """
+    before = [garbage for garbage in garbage_of(cassette) if garbage.is_removable]
+    if not before:
+        return []
+    removed = [garbage for garbage in before if garbage.kind == "lock"]
+    try:
+        lock = WriterLock(cassette, f"{os.getpid()} gc")
+    except CassetteLockedError:
+        return []
+    try:
+        for garbage in garbage_of(cassette, is_locked=True):
+            if garbage.is_removable:
+                remove(garbage.path)
+                removed.append(garbage)
+        removed += _emptied(cassette)
+    finally:
+        lock.release()  # which removes its file, also the one that was left
+    return removed
+
+
+def remove(path: Path) -> None:
+    """Remove a file or an empty folder.
+
+    Raises:
+        CassetteError: If it cannot be removed.
+    """
+    try:
+        if path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        problem = f"it could not be removed: {error.strerror or error}"
+        raise CassetteError(path, problem, remedy="fix the permissions of its folder") from error
+
+
+def whole_cassette(path: Path) -> Garbage:
+    """Return a cassette that nobody needs, with what it takes."""
+    return _garbage(path, "cassette", "it belongs to no test")
+
+
+def _cassette_of(name: str) -> str:
+    """Return the name of the cassette that a file or folder belongs to; empty if it is not one of ours."""
+    for form in _BESIDE:
+        match = form.fullmatch(name)
+        if match is not None and _CASSETTE.fullmatch(match["name"]):
+            return match["name"]
+    return ""
+
+
+def _assets(cassette: Path) -> Iterator[Garbage]:
+    folder = cassette.with_name(f"{cassette.name}{SUFFIX}")
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    entries = sorted(folder.iterdir())
+    if not entries:
+        yield _garbage(folder, "folder", "it is empty")
+        return
+    is_there = cassette.exists()
+    needed = _needed(cassette) if is_there else frozenset()
+    why = "its cassette does not refer to it" if is_there else "its cassette is gone"
+    for entry in entries:
+        if entry.is_symlink() or not entry.is_file():
+            continue
+        temporary = _TEMPORARY.fullmatch(entry.name)
+        if temporary is not None and is_file_name(temporary["name"]) and _is_quiet(entry):
+            yield _garbage(entry, "temporary", "the process that wrote it has died")
+        elif is_file_name(entry.name) and entry.name not in needed:
+            yield _garbage(entry, "asset", why)
+
+
+def _needed(cassette: Path) -> frozenset[str]:
+    """Return the names of all assets that a cassette may refer to: whatever in it has the form of one."""
+    open_cassette(cassette)
+    return frozenset(name.decode() for name in _ASSET.findall(read_bytes(cassette)))
+
+
+def _emptied(cassette: Path) -> list[Garbage]:
+    folder = cassette.with_name(f"{cassette.name}{SUFFIX}")
+    if folder.is_symlink() or not folder.is_dir() or any(folder.iterdir()):
+        return []
+    remove(folder)
+    return [Garbage(folder, "folder", "it is empty", 0)]
+
+
+def _temporaries(cassette: Path) -> Iterator[Garbage]:
+    for path in sorted(cassette.parent.iterdir()) if cassette.parent.is_dir() else ():
+        match = _TEMPORARY.fullmatch(path.name)
+        if match is None or match["name"] != cassette.name or path.is_symlink() or not _is_quiet(path):
+            continue
+        if _is_whole(path):
+            what = "it is a whole cassette that could not be put in its place; rename it, or remove it"
+            yield _garbage(path, "temporary", what, is_removable=False)
+        else:
+            yield _garbage(path, "temporary", "the process that wrote it has died, and it is not whole")
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            read_cassette(file)
+    except CassetteError:
+        return False
+    return True
+
+
+def _journals(cassette: Path) -> Iterator[Garbage]:
+    for path in leftover_journals(cassette):
+        if path.parent != cassette.parent or path.is_symlink():
+            continue
+        if _holds_something(path):
+            what = "a recording that was cut off; get it back with agenttape cassette recover, or remove it"
+            yield _garbage(path, "journal", what, is_removable=False)
+        else:
+            yield _garbage(path, "journal", "it holds no recording")
+
+
+def _put_aside(cassette: Path) -> Iterator[Garbage]:
+    for path in sorted(cassette.parent.iterdir()) if cassette.parent.is_dir() else ():
+        match = _ASIDE.fullmatch(path.name)
+        if match is not None and match["name"] == cassette.name and path.is_file() and not path.is_symlink():
+            what = "it could not be read when its cassette was recorded anew; remove it once nobody needs it"
+            yield _garbage(path, "broken", what, is_removable=False)
+
+
+def _holds_something(journal: Path) -> bool:
+    with contextlib.suppress(CassetteError, OSError):
+        return bool(read_journal(journal, journal.read_bytes())[1])
+    return True  # a person may see more in it
+
+
+def _is_quiet(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > _QUIET
+
+
+def _garbage(path: Path, kind: Kind, why: str, *, is_removable: bool = True) -> Garbage:
+    return Garbage(path, kind, why, path.stat().st_size if path.is_file() else 0, is_removable)
 
 
 @cli_command("agenttape cassette prune tests --dry-run")
