@@ -304,7 +304,7 @@ def test_work_that_is_not_awaited_comes_before_the_session_ends(tmp_path: Path) 
                 asyncio.get_running_loop().run_in_executor(
                     None, lambda number=number: out.append((number, uuid.uuid4(), datetime.now(UTC)))
                 )
-        assert session.report.disorder == ()
+        assert session.report.nondeterminism == ()
         return out
 
     recorded = asyncio.run(program("all"))
