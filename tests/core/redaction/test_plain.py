@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core.redaction import Redactor
+from agenttape_core.redaction import Redactor, Rule
 from agenttape_core.redaction.detection.normal import Normal
 from agenttape_core.redaction.detection.runs import may_be_key
 from agenttape_core.redaction.detection.views import View
@@ -22,10 +22,23 @@ def _seen(*values: Any, **options: Any) -> Redactor:
 
 
 def test_a_message_that_was_harmless_is_plain() -> None:
-    """It is known only after it was redacted once, and to that redactor alone."""
-    assert not Redactor("k").is_plain(MESSAGE)
-    assert _seen(MESSAGE).is_plain(dict(MESSAGE))
-    assert not _seen(MESSAGE, enabled=False).is_plain(MESSAGE)
+    """It's known after it was redacted once, to all redactors without something of their own to look for."""
+    message = {"role": "user", "content": "When does the last flight to Oslo leave?"}
+    assert not Redactor("k").is_plain(message)
+    assert _seen(message).is_plain(dict(message))
+    assert Redactor("another").is_plain(message)
+    assert not Redactor("k", rules=[Rule("flight", pattern="flight")]).is_plain(message)
+    assert not Redactor("k", forms=False).is_plain(message)
+    assert not Redactor("k", enabled=False).is_plain(message)
+
+
+def test_a_place_is_found_in_what_others_know_as_harmless() -> None:
+    """A text with a folder is harmless where that's none of the run, and is replaced where it is."""
+    message = {"role": "user", "content": "The maps are in /srv/maps/rome."}
+    assert _seen(message).text(message["content"]) == message["content"]
+    here = Redactor("k", places={"cwd": "/srv/maps"})
+    assert not here.is_plain(message)
+    assert "/srv/maps" not in here.text(message["content"])
 
 
 @pytest.mark.parametrize(

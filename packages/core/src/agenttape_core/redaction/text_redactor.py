@@ -89,7 +89,7 @@ class TextRedactor:
             self.places = self.places.without(self._unsearched)
         self._pseudonyms = Pseudonyms(key, self.places.writings if enabled else ())
         self._memo = Memo()
-        self._has_own = bool(rules or self.off or self.places.is_plain or not forms)
+        self._has_own = bool(rules or self.off or self.places.is_plain or not (forms and enabled))
         """True if it may judge a text in which the detectors meet nothing otherwise than others do."""
         self.harmless_keys: set[str] = set() if self._has_own else _harmless
 
