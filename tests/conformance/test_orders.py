@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import operator
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -83,7 +84,7 @@ async def workflow() -> Any:
 def test_no_alarm(tmp_path: Path, request: pytest.FixtureRequest, program: Callable[[], Any]) -> None:
     """Each order has the outcome of the recorded one, those nearest to it and those by chance."""
     with use_cassette(tmp_path / "run.yaml", mode="all"):
-        asyncio.run(program()) if asyncio.iscoroutinefunction(program) else program()
+        asyncio.run(program()) if inspect.iscoroutinefunction(program) else program()
     wanted = request.config.getoption("--orders")
     found = orders(program, tmp_path / "run.yaml", runs=wanted).raise_if_different()
     assert found.is_exhaustive or found.orders > wanted // 2

@@ -102,10 +102,11 @@ def _table(text: str) -> list[str]:
 def with_table(text: str, cells: dict[str, dict[str, str]]) -> str:
     """Return the page with other cells in its table."""
     order = sorted(cells, key=lambda version: [int(part) for part in re.findall(r"\d+", version)])
-    lines = [["", *order], ["---"] * (len(order) + 1)]
-    lines += [[row, *(cells[version].get(row, NOT_RUN) for version in order)] for row in ROWS]
-    made = "\n".join(f"| {' | '.join(line)} |" for line in lines).replace("|  |", "| |")
-    return text.replace("\n".join(_table(text)), made)
+    lines = [f"| | {' | '.join(order)} |", "|---" * (len(order) + 1) + "|"]
+    for row in ROWS:
+        found = (cells[version].get(row, NOT_RUN) for version in order)
+        lines.append(f"| {row} | {' | '.join(found)} |")
+    return text.replace("\n".join(_table(text)), "\n".join(lines))
 
 
 def chosen(words: list[str]) -> Iterator[tuple[str, list[str]]]:

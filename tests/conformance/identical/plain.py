@@ -136,6 +136,25 @@ async def task_groups(asks: Asks, capture: Capture) -> Any:
 
 
 @body(LOOP)
+async def eager_tasks(asks: Asks, capture: Capture) -> Any:
+    """Begins the tasks of a group before it has made the next one, from Python 3.12 on."""
+    asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory", None))
+    order: list[Any] = []
+
+    async def work(n: int) -> int:
+        order.append([n, uuid.uuid4()])
+        if n % 2:
+            order.append([n, await asks.aask("the same")])
+        order.append([n, await asks.aask(f"known {len(order)}")])
+        return n
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(work(n)) for n in range(5)]
+        order.append("all are made")
+    return [order, [task.result() for task in tasks]]
+
+
+@body(LOOP)
 async def streams(asks: Asks, capture: Capture) -> Any:
     """Reads three streams at once."""
 
