@@ -12,7 +12,7 @@ from concurrent.futures import thread as pools
 from typing import Any
 
 UNKNOWN: dict[str, None] = {}
-"""What isn't in order in this process because Python has unknown parts, in words."""
+"""The parts of Python that are unknown in this process, and what has no order because of them, in words."""
 
 
 def is_unknown(part: str, what: str) -> None:
