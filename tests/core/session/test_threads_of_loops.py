@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -394,3 +395,27 @@ def test_without_a_recorded_order_nobody_waits_for_a_thread_that_waits(
     with use_cassette(path) as session:
         assert asyncio.run(program()) == "who"
     assert session.report.nondeterminism == ()  # a thread for which the loop has waited in vain is told
+
+
+def test_what_a_thread_puts_into_a_loop_comes_before_what_the_step_puts_there_that_waited_for_it(
+    tmp_path: Path,
+) -> None:
+    """It is called first, as without a session."""
+
+    @boundary("call")
+    async def ask(question: str) -> str:
+        await asyncio.sleep(0)
+        return f"{question}!"
+
+    async def program() -> list[str]:
+        loop, order = asyncio.get_running_loop(), [await ask("first")]
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(loop.call_soon_threadsafe, order.append, "thread").result(LIMIT)
+        loop.call_soon(order.append, "step")
+        order.append(await ask("then"))
+        return order
+
+    for mode in ("record", "replay"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode) as cassette:
+            assert asyncio.run(program()) == ["first!", "thread", "step", "then!"]
+        assert (cassette.report.nondeterminism, cassette.report.unobserved) == ((), ())

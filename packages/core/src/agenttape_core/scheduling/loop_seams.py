@@ -102,7 +102,7 @@ def _post(real: Callable[..., Any]) -> Callable[..., Any]:
         if room is None:
             return real(self, callback, *args, context=context)
         handle = Handle(Admitted(room, callback), args, self, context if context is not None else copy_context())
-        room.offer(f"{room.poster()}>{room.name}", handle)
+        room.receives(handle)
         return handle
 
     return call_soon_threadsafe

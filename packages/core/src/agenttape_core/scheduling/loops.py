@@ -251,11 +251,17 @@ class Room:
         owner: Any = self.owner.strands
         owner.unordered.has_ready_file()
 
-    def poster(self) -> str:
-        """Return the origin of what the caller's thread puts into the loop."""
+    def receives(self, handle: Handle) -> None:
+        """Let the loop call what the caller's thread puts there, once that is admitted.
+
+        If a step of the loop waits for the thread, it's called before what the step puts there later, as ever.
+        """
         strand: Any = HERE.strand
-        base: str = strand.strands.poster(strand)
-        return base
+        with self.turn.lock:
+            if self.turn.running is strand and not self.owner.rests:
+                self.put(handle)
+                return
+        self.offer(f"{strand.strands.poster(strand)}>{self.name}", handle)
 
     def post(self, function: Callable[[], object]) -> None:
         """Let the loop call something that is nothing of the program. Thread-safe."""
