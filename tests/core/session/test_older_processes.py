@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, suppress
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -192,6 +193,15 @@ def test_processes_of_the_replay_are_worked_with() -> None:
         process.start()
         assert queue.get() == "x"
         process.join()
+    assert session.report.blocked == ()
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_session_opens_while_another_thread_imports_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of processes that is known, but has nothing in it yet, has no processes either."""
+    monkeypatch.setitem(sys.modules, "multiprocess.process", ModuleType("multiprocess.process"))
+    with use_cassette("c") as session:
+        assert look("Paris") == "Paris!"
     assert session.report.blocked == ()
 
 

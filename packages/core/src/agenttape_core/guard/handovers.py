@@ -365,12 +365,14 @@ def _children(*, is_alive: bool = False) -> list[Any]:
     found: list[Any] = []
     for family in _FAMILIES:
         module: Any = sys.modules.get(f"{family}.process")
-        if module is not None and module._children:  # noqa: SLF001 - the only list; the function below waits for those that have ended
-            found += module.active_children() if is_alive else list(module._children)  # noqa: SLF001
+        # The only list: the function waits for those that have ended. Another thread may just be importing the module.
+        if children := getattr(module, "_children", None):
+            found += module.active_children() if is_alive else list(children)
     return found
 
 
 def _is_child() -> bool:
     """Return True if `multiprocessing` has started this process."""
-    modules = filter(None, (sys.modules.get(f"{family}.process") for family in _FAMILIES))
-    return any(module.parent_process() is not None for module in modules)
+    modules = (sys.modules.get(f"{family}.process") for family in _FAMILIES)
+    parents = (getattr(module, "parent_process", None) for module in modules)  # another thread may be importing it
+    return any(parent is not None and parent() is not None for parent in parents)
