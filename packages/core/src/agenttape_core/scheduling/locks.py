@@ -29,6 +29,10 @@ _takers: dict[int, int] = {}
 """The locks that are taken, with the session whose threads took each: none, if code without a turn did."""
 
 
+_left_out: set[tuple[int, int]] = set()
+"""The items of queues that nothing of the program waits for."""
+
+
 def _is_outside() -> bool:
     strand = HERE.strand
     if strand is None or strand.is_out or HERE.is_internal:
@@ -148,7 +152,11 @@ def _get(real: Callable[..., Any], queue: Any, timeout: float | None) -> Any:
 
     wait = Wait(attempt, lambda: not queue.empty(), id(queue), timeout)
     if attempt() or (is_found := strand.strands.waits.wait(strand, wait)):
-        return found[0]
+        item = found[0]
+        is_left_out = (id(queue), id(item)) in _left_out
+        _left_out.discard((id(queue), id(item)))
+        strand.strands.waits.found(strand, is_left_out=is_left_out)
+        return item
     if is_found is None:
         return real(queue, True, wait.left)
     raise _queue.Empty
@@ -159,6 +167,8 @@ def _putting(name: str) -> tuple[type, str, Callable[..., None]]:
 
     def put(self: Any, *args: Any, **kwargs: Any) -> None:
         is_left_out = bool(args) and leaves_out(args[0])
+        if is_left_out and _users:
+            _left_out.add((id(self), id(args[0])))
         real(self, *args, **kwargs)
         if WAITING:
             released(id(self), is_left_out=is_left_out)
@@ -200,6 +210,7 @@ def take_turns(user: object) -> None:
             _seams.enter_context(ordering_waits(acquires, _get, sleep_in_turn))
             _BLOCKS.swap_in()
             _seams.callback(_takers.clear)
+            _seams.callback(_left_out.clear)
             _seams.callback(_BLOCKS.swap_out)
         _users.append(user)
 

@@ -427,7 +427,6 @@ class Waits:
             self._threads.take_turn(one)
         while True:
             with turn.lock:
-                one.is_lent = False
                 wait.is_told, wait.count, one.wait, one.base = False, turn.count, wait, self._threads.base(one)
                 register(one, wait)  # before it is tried once more, so that no release is missed
                 if wait.attempt():
@@ -435,6 +434,7 @@ class Waits:
                     unregister(one, wait)
                     return True
                 _acquire(one.wake, False)
+                one.is_lent = False
                 one.state = SLEEPING if wait.is_timed else BLOCKING
                 if wait.is_timed:
                     turn.strategy.is_set(Key(f"{one.base}~", 0), wait.left or 0.0)
@@ -515,6 +515,20 @@ class Waits:
                 self._threads.offer(one, BESIDE)  # by another session
             else:
                 self._threads.offer(one)
+
+    def found(self, strand: Strand, *, is_left_out: bool) -> None:
+        """Let a participant go on with an item of a queue that was there when it came.
+
+        How fast it was with the item before decides whether it comes too late to be told, so it goes on as if it were.
+        """
+        one = cast("Participant", strand)
+        if is_left_out == one.is_lent:
+            return
+        one.is_lent = is_left_out
+        if is_left_out:
+            self._threads.leave_turn(one, AWAY)
+        else:
+            self._threads.take_turn(one)
 
     def expire(self, key: Key) -> bool:
         """Let the time of a wait pass, if that is what comes next."""
