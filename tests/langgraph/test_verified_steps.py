@@ -15,7 +15,7 @@ from langgraph.prebuilt import ToolNode
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.engine import Policy
-from agenttape_core.experiments.verify.state import written_otherwise
+from agenttape_core.experiments.verify.calls import written_otherwise
 
 _made = itertools.count()
 

@@ -10,7 +10,7 @@ import pytest
 from agenttape_core.experiments.verify import FACTORS, Factor, Surroundings
 from agenttape_core.experiments.verify.cause import BY_FACTOR, BY_NOISE, RARE, TOGETHER, UNFROZEN, Cause, Noise
 from agenttape_core.experiments.verify.comparison import Place
-from agenttape_core.experiments.verify.experiments import causes_of
+from agenttape_core.experiments.verify.steps import causes_of
 
 pytestmark = pytest.mark.process
 

@@ -311,7 +311,7 @@ def inner() -> Any:
         ((7,), {}, "expected a function or its name, found int"),
         (("agents",), {}, 'expected "module:function" or "file.py:function", found \'agents\''),
         (("nowhere.py:f",), {}, "there is no file nowhere.py"),
-        ((agents.raises,), {"times": 1}, "at least 2"),
+        ((agents.raises,), {"runs": 1}, "at least 2"),
         ((agents.raises,), {"timeout": 0}, "positive timeout"),
         ((agents.raises,), {"jobs": 0}, "positive timeout and jobs"),
         ((agents.raises,), {"vary": "hash_seed"}, "expected a collection of hash_seed"),

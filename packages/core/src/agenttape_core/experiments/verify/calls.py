@@ -3,14 +3,251 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import threading
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
-from agenttape_core.experiments.verify.recording import Departures, WithRecording
+from agenttape_core.experiments.verify.comparison import TAG
 from agenttape_core.lifecycle.running_test import FailedBlock
-from agenttape_core.matching import canonical_json
-from agenttape_core.schema import Plain
-from agenttape_core.session import Crossing, Session
+from agenttape_core.matching import ABSENT, canonical_json, differing_leaves, is_identical
+from agenttape_core.scheduling import is_in_run
+from agenttape_core.schema import GAP, Plain, Step
+from agenttape_core.session import AnsweredCall, Crossing, Session
+from agenttape_core.session.shared_texts import REFERENCE
+
+# -- Comparison of what the graphs, nodes and steps of a replay have written with what its recording says of that.
+
+
+_MOST = 5
+"""Places that are reported of one session: those after them mostly differ because of them."""
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
+_COMMAND = "$command"
+"""The tag of an input that answers questions, by ids that differ in each recording."""
+_SCRIPT = "__main__"
+
+Pairs = dict[str, list[str]]
+"""The recorded and the present state of each place, by its name."""
+
+
+def written_otherwise(session: Session) -> Pairs:
+    """Return the steps of the recording that a replay has not taken, or that have written something else in it.
+
+    A handler that observes sees other steps than a session; a replay that leaves recordings unused is that of another
+    program. Neither is compared.
+
+    Args:
+        session: The session of the replay, which has remembered its steps.
+    """
+    if session.report.unused or session.source.has_step(GAP):
+        return {}
+    served = tuple(f"{address}/" for address in _served_whole(session))
+    recorded = _by_place(
+        step
+        for step in session.source.steps()
+        if step.status != "open" and step.fidelity == "exact" and not step.address.startswith(served)
+    )
+    now = _by_place(step for _, step in session.ledger.watched())
+    return dict(islice(_differences(recorded, now), _MOST))
+
+
+def _served_whole(session: Session) -> Iterator[str]:
+    """Yield the addresses of recorded calls that were served, and whose code is rightly not run.
+
+    The code of a tool is run if it has done nothing outside by itself and makes calls that are recorded.
+    """
+    addresses = [row.address for row in session.source.entries]
+    for served in session.report.replayed:
+        recorded = session.source.interaction(served.number)
+        calls = any(address.startswith(f"{recorded.address}/") for address in addresses)
+        may_run = session.policy.may_step_into(recorded.kind, recorded.name, recorded.address)
+        if not (recorded.kind == "tool" and recorded.acts == [] and calls and may_run):
+            yield recorded.address
+
+
+def _by_place(steps: Iterable[Step]) -> dict[str, list[Step]]:
+    found: dict[str, list[Step]] = {}
+    for step in steps:
+        found.setdefault(f"{step.kind} {step.name} at {step.address}", []).append(step)
+    return found
+
+
+def _differences(recorded: dict[str, list[Step]], now: dict[str, list[Step]]) -> Iterator[tuple[str, list[str]]]:
+    for place, steps in recorded.items():
+        left = [_facts(step) for step in now.get(place, ())]
+        for facts in map(_facts, steps):
+            same = next((which for which, other in enumerate(left) if not _leaves(facts, other)), None)
+            other = left.pop(same or 0) if left else None
+            if other is None:
+                yield f"step {place}", [_written(facts), ""]
+            elif same is None:
+                for at, old, new in _leaves(facts, other):
+                    yield f"{TAG.sub('', at)} of {place}", [_written(old), _written(new)]
+
+
+def _facts(step: Step) -> Plain:
+    """Return what must be the same of a step. Errors hold ids of their recording; types tell them apart."""
+    facts = {"status": step.status, "output": step.output, "data": step.data}
+    if not (isinstance(step.input, dict) and _COMMAND in step.input):
+        facts["input"] = step.input
+    return {**facts, "error": step.error.type if step.error is not None else None}
+
+
+def _leaves(recorded: Plain, now: Plain) -> list[tuple[str, Plain, Plain]]:
+    """Return the differing leaves of a step."""
+    if is_identical(recorded, now):
+        return []
+    return [leaf for leaf in differing_leaves(recorded, now) if not _is_same(*leaf[1:])]
+
+
+def _is_same(recorded: Plain, now: Plain) -> bool:
+    """Return whether a leaf says the same: without memory addresses, or of a module that was run as a script."""
+    if not isinstance(now, str):
+        return False
+    if isinstance(recorded, dict):
+        reference = recorded.get(REFERENCE)
+        return isinstance(reference, dict) and reference.get("chars") == len(now)
+    if not isinstance(recorded, str):
+        return False
+    if recorded.startswith(_SCRIPT):
+        return now.endswith(recorded.removeprefix(_SCRIPT))
+    return _ADDRESS.sub("", recorded) == _ADDRESS.sub("", now)
+
+
+def _written(value: Plain) -> str:
+    if value is ABSENT:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+# -- Comparison of a replay with its recording: the order of answers, what threads did when, and the times read.
+
+
+_SAME_MOMENT_MS = 1.0
+"""Milliseconds within which two moments of the recording are in no order: it holds them rounded."""
+_CALLED, _ANSWERED = "asks", "is answered"
+
+Departures = dict[str, list[str]]
+"""The recorded and the present state of each thing that departs, by its name."""
+
+
+class _Moment(NamedTuple):
+    address: str
+    """That of the recording."""
+    what: str
+    number: int
+
+
+class _Order:
+    """The events of one session, in their order."""
+
+    def __init__(self) -> None:
+        self.in_loops: list[str] = []
+        """The addresses of calls in event loops, as they were answered."""
+        self.in_threads: list[_Moment] = []
+
+
+class WithRecording:
+    """Notes the order of each session of a process, to compare it with the recorded one. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._orders: dict[Session, _Order] = {}
+
+    def begin(self) -> None:
+        """Forget the replays before."""
+        with self._lock:
+            self._orders = {}
+
+    def called(self, crossing: Crossing) -> None:
+        """Note that a call begins."""
+        if crossing.is_served and crossing.recording and not _runs_loop():
+            self._note(crossing, _CALLED)
+
+    def answered(self, crossing: Crossing) -> None:
+        """Note that a call has been answered."""
+        if crossing.is_served and crossing.recording:
+            self._note(crossing, _ANSWERED)
+
+    def _note(self, crossing: AnsweredCall, what: str) -> None:
+        number = crossing.recording
+        address = crossing.session.source.interaction(number).address
+        with self._lock:
+            order = self._orders.setdefault(crossing.session, _Order())
+            if _runs_loop():
+                order.in_loops.append(address)
+            elif is_in_run():
+                order.in_threads.append(_Moment(address, what, number))
+
+    def departures(self, session: Session) -> Departures:
+        """Return where a session departs from its recording: in what, with what was recorded and what there is now."""
+        order = self._orders.get(session, _Order())
+        pairs = {
+            "order of answers": _answers(session, order.in_loops),
+            "order of threads": _threads(session, order.in_threads),
+        }
+        # A session that could not impose an order says so, and in which: that is no finding of ours.
+        found = {what: pair for what, pair in pairs.items() if pair and not session.report.lost_order}
+        if session.frozen is not None:
+            readings = session.frozen.departed_readings()
+            found |= {f"times read by {reader}": list(pair) for reader, pair in sorted(readings.items())}
+        if session.report.missed:
+            found["calls without a recording"] = ["", "; ".join(session.report.missed)]
+        # What is written otherwise where one of these differs follows from it.
+        return found if found or session.report.lost_order else written_otherwise(session)
+
+
+def _runs_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _answers(session: Session, answered: Sequence[str]) -> list[str]:
+    """Return the first recorded order of answers that is another now, of calls that are alone at their address."""
+    times = Counter(answered)
+    recorded_order = session.scheduler.recorded
+    orders = [recorded_order.admissions.answers()] if recorded_order.admissions is not None else recorded_order.answers
+    for group in orders:
+        addresses = list(dict.fromkeys(reversed(group)))[::-1]  # a stream is answered where it ends
+        alone = {at for at, count in Counter(addresses).items() if count == times[at] == 1}
+        recorded, now = ([at for at in order if at in alone] for order in (addresses, answered))
+        if recorded != now:
+            return [" → ".join(recorded), " → ".join(now)]
+    return []
+
+
+def _threads(session: Session, moments: Sequence[_Moment]) -> list[str]:
+    """Return what threads did in another order than in the recording, if it holds an order."""
+    if session.scheduler.recorded.admissions is None:
+        return []
+    known = [(moment, at) for moment in moments if (at := _recorded_at(session, moment)) is not None]
+    latest: tuple[_Moment, float] | None = None
+    for moment, at in known:
+        if latest is not None and at < latest[1] - _SAME_MOMENT_MS:
+            earlier, later = _shown(moment), _shown(latest[0])
+            return [f"{earlier} → {later}", f"{later} → {earlier}"]
+        if latest is None or at > latest[1]:
+            latest = moment, at
+    return []
+
+
+def _recorded_at(session: Session, moment: _Moment) -> float | None:
+    """Return the milliseconds after which it happened in the recording, if they are known."""
+    timing = session.recordings.timing_of(moment.number)
+    if timing is None or timing.start_ms is None or session.source.outcome(moment.number).given_up is not None:
+        return None
+    return timing.start_ms + (timing.duration_ms if moment.what == _ANSWERED else 0.0)
+
+
+def _shown(moment: _Moment) -> str:
+    return f"{moment.address} {moment.what}"
+
 
 _MAX_REQUEST = 1000
 """Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""

@@ -2,24 +2,302 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Collection, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.experiments.verify.calls import CAUGHT_FAILURE
-from agenttape_core.experiments.verify.cause import BY_FACTOR, CAUGHT, NOT_AS_RECORDED, Cause
+from agenttape_core.experiments.verify.cause import (
+    BY_FACTOR,
+    BY_NOISE,
+    CAUGHT,
+    NOT_AS_RECORDED,
+    RARE,
+    TOGETHER,
+    UNFROZEN,
+    Cause,
+)
+from agenttape_core.experiments.verify.child_process import Children
 from agenttape_core.experiments.verify.comparison import Place, departures, places, printable
-from agenttape_core.experiments.verify.environment import EVERY_FACTOR, ORDER, Surroundings, available, plan
-from agenttape_core.experiments.verify.experiments import causes_of
-from agenttape_core.experiments.verify.output import Output
-from agenttape_core.experiments.verify.replays import Replays
+from agenttape_core.experiments.verify.environment import (
+    ALL_FACTORS,
+    EVERY_FACTOR,
+    ORDER,
+    Factor,
+    Surroundings,
+    available,
+    plan,
+)
+from agenttape_core.experiments.verify.output import Output, output_of, unusable
 from agenttape_core.experiments.verify.result import RECORDING, Run, RunDifference, Verification
+from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.session import current_session
+from agenttape_core.settings import load_settings
+from agenttape_core.storage import cassette_path
 from agenttape_core.tools.hash_seeds import recorded_seed
+from agenttape_core.tools.target import Target
+
+# -- The job of a child process: the function, the cassette, and the settings that make it a Python like this one.
+
+
+_PROGRAM = """\
+import json, sys
+job = json.loads(sys.stdin.buffer.read())
+sys.path[:], sys.argv[:], channel = job["path"], job["argv"], int(sys.argv[1])
+from agenttape_core.experiments.verify.child import main
+main(job, channel)
+"""
+_NOT_HANDED_ON = ("PYTEST_", "AGENTTAPE_LIVE", "LANGUAGE")
+_REFUSED = ("mode", "live")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A function to replay.
+
+    Args:
+        target: The function.
+        cassette: The path or URL of the cassette to open around it, or nothing.
+        options: Those of `use_cassette`.
+        project: The folder whose settings hold, and that relative paths of cassettes start from.
+    """
+
+    target: Target
+    cassette: str | None
+    options: Mapping[str, Any]
+    project: Path
+
+    def stdin(self, surroundings: Surroundings) -> bytes:
+        """Return what a child reads from its standard input."""
+        here = str(self.project)
+        job = {
+            "target": list(self.target),
+            "cassette": self.cassette,
+            "options": self.options,
+            "project": here,
+            "switch_interval": surroundings.switch_interval,
+            "memory": surroundings.memory,
+            "schedule": surroundings.schedule,
+            "earlier_replays": surroundings.earlier_replays,
+            "completion_order": surroundings.completion_order,
+            "path": [str(Path(here, entry)) for entry in sys.path],
+            "argv": sys.argv[:1],
+        }
+        return json.dumps(job).encode()
+
+    def environment(self, surroundings: Surroundings) -> dict[str, str]:
+        """Return the variables of a child: those of this process, but for what is varied and what would record."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
+        return {**kept, "AGENTTAPE_MODE": "replay", **surroundings.environment}
+
+
+@functools.cache
+def _unshuffled() -> tuple[str, ...]:
+    """Return the command under which a process has its memory at the same addresses each time, if there is one."""
+    found = shutil.which("setarch")
+    if found is None:
+        return ()
+    # S603: where the command is depends on the system. Containers may forbid it.
+    tried = subprocess.run([found, "-R", sys.executable, "-c", ""], capture_output=True, check=False)  # noqa: S603
+    return () if tried.returncode else (found, "-R")
+
+
+def command() -> list[str]:
+    """Return the command of a child: this interpreter with its options, but for those that ignore the environment.
+
+    Where the system can do so, children have their memory at the same addresses, so that only a seed moves objects, and
+    moves them again when it is tried again.
+    """
+    flags = [f"-X{name}" if value is True else f"-X{name}={value}" for name, value in sys._xoptions.items()]  # noqa: SLF001 - documented
+    flags += [f"-W{filtered}" for filtered in sys.warnoptions]
+    if sys.flags.optimize:
+        flags.append(f"-{'O' * sys.flags.optimize}")
+    return [*_unshuffled(), sys.executable, *flags, "-c", _PROGRAM]
+
+
+def job_for(target: Target, cassette: str | Path | None, options: Mapping[str, Any]) -> Job:
+    """Return the job of replaying a function.
+
+    Raises:
+        ConfigurationError: If an option is not valid, or cannot be handed to a child.
+    """
+    project = Path.cwd()
+    if cassette is None:
+        if options:
+            raise ConfigurationError(
+                f"verify: {', '.join(options)} is for the cassette to open, and none was given\n"
+                "  name the cassette, or give the options where the function opens its own"
+            )
+        return Job(target, None, {}, project)
+    if refused := [option for option in _REFUSED if option in options]:
+        raise ConfigurationError(f"verify: {', '.join(refused)} cannot be chosen: a verification only ever replays")
+    try:
+        use_cassette(cassette, **options)  # checks them; opens nothing
+    except TypeError as error:
+        raise ConfigurationError(f"verify: {error}") from None
+    folder = options.get("cassette_dir", load_settings().cassette_dir)
+    path = cassette_path(cassette, folder)
+    handed = {name: _handed(name, value) for name, value in options.items() if name != "cassette_dir"}
+    return Job(target, str(path), handed, project)
+
+
+def _handed(name: str, value: Any) -> Any:
+    plain = sorted(value) if isinstance(value, set | frozenset) else value
+    try:
+        json.dumps(plain)
+    except TypeError:
+        raise ConfigurationError(
+            f"verify: {name}= holds what cannot be handed to a child process\n"
+            "  open the cassette inside the function: with use_cassette(...), and verify(function) without one"
+        ) from None
+    return plain
+
+
+# -- Replays of one job in chosen surroundings: the folders, the processes, and how many at once.
+
+
+class Replays:
+    """Replays a job. A context manager: at its end no process and no folder of it is left.
+
+    Args:
+        job: What to replay.
+        timeout: Seconds that one replay may take.
+        jobs: How many run at the same time.
+        on_replay: Called after each.
+    """
+
+    def __init__(self, job: Job, *, timeout: float, jobs: int, on_replay: Callable[[], object] | None = None) -> None:
+        self.job = job
+        self._on_replay = on_replay
+        self._timeout = timeout
+        self._jobs = jobs
+        self._around = ExitStack()
+        self._root: Path
+        self._pool: ThreadPoolExecutor
+        self._children: Children
+
+    def __enter__(self) -> Self:
+        folder = self._around.enter_context(
+            tempfile.TemporaryDirectory(prefix="agenttape-", ignore_cleanup_errors=True)
+        )
+        self._root = Path(folder).resolve()
+        self._pool = self._around.enter_context(ThreadPoolExecutor(self._jobs))
+        self._children = self._around.enter_context(Children())  # ends first, so that no thread waits for a child
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._around.__exit__(exc_type, error, traceback)
+
+    def each(self, plan: Sequence[Surroundings]) -> list[Output]:
+        """Replay once in each of some surroundings, several at once.
+
+        Raises:
+            ConfigurationError: If the child cannot find the function.
+        """
+        return list(self._pool.map(self.once, plan))
+
+    def once(self, surroundings: Surroundings) -> Output:
+        """Replay once. The working directory is made anew, also when one of that name was used before."""
+        folder = self._root / surroundings.working_directory  # an absolute one, of the project, stays what it is
+        ours = folder.parent == self._root
+        if ours:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        result = self._children.run(
+            command(),
+            stdin=self.job.stdin(surroundings),
+            environment=self.job.environment(surroundings),
+            folder=folder,
+            timeout=self._timeout,
+        )
+        if self._on_replay is not None:
+            self._on_replay()
+        if problem := unusable(result):
+            raise ConfigurationError(
+                f"verify: a child process cannot load {self.job.target}: {problem}\n"
+                "  it imports with the sys.path of this process; see that importing the module works on its own"
+            )
+        return output_of(result, folder if ours else None, self._timeout)
+
+
+# -- Find why two replays differ by experiment: replay again with a single factor varied.
+
+
+Differing = Callable[[Surroundings], Collection[Place]]
+"""Replays in some surroundings, and returns where that differs from the first replay."""
+
+
+def causes_of(
+    found: Iterable[Place], first: Surroundings, other: Surroundings, differing: Differing
+) -> dict[str, Cause]:
+    """Return the cause of each difference between two replays, by its place.
+
+    What differs without anything varied is not blamed on a factor, and a factor is blamed only if what it does can be
+    repeated.
+
+    Args:
+        found: Where they differ.
+        first: The surroundings of the first replay.
+        other: Those of the other.
+        differing: Makes an experiment.
+    """
+    found = list(found)
+    flaky = _whats(differing(first))
+    blamed: dict[str, tuple[Factor, Surroundings]] = {}
+    for factor, varied in _tries(first, other):
+        rest = _whats(found) - flaky - blamed.keys()
+        made = _whats(differing(varied)) if rest else set()
+        blamed.update(dict.fromkeys(rest & made, (factor, varied)))
+    if blamed:
+        flaky |= _whats(differing(first))
+    repeated = {varied: _whats(differing(varied)) for _, varied in dict.fromkeys(blamed.values())}
+    sure = {what: factor for what, (factor, varied) in blamed.items() if what in repeated[varied] - flaky}
+    rest = _whats(found) - flaky - sure.keys()
+    together = _whats(differing(other)) if rest else set()
+    return {place.what: _cause(place, sure, flaky, together) for place in found}
+
+
+def _tries(first: Surroundings, other: Surroundings) -> Iterator[tuple[Factor, Surroundings]]:
+    """Yield the surroundings to try, each with the factor that is varied.
+
+    All of them move the memory a little, so that is the first suspect. It is tried twice, as a few objects lie in the
+    same order by chance.
+    """
+    if first.memory != other.memory:
+        yield "memory", first._replace(memory=other.memory)
+        yield "memory", first._replace(memory=other.memory + 1000)
+    for factor in ALL_FACTORS:
+        if factor != "memory" and getattr(first, factor) != getattr(other, factor):
+            yield factor, first._replace(**{factor: getattr(other, factor)})
+
+
+def _cause(place: Place, sure: Mapping[str, Factor], flaky: set[str], together: set[str]) -> Cause:
+    if place.noise == "address" and (place.what in sure or place.what in flaky):
+        return BY_NOISE["address"]
+    if place.what in sure:
+        return BY_FACTOR[sure[place.what]]
+    if place.what in flaky:
+        return BY_NOISE.get(place.noise, UNFROZEN)
+    return TOGETHER if place.what in together else RARE
+
+
+def _whats(places: Iterable[Place]) -> set[str]:
+    return {place.what for place in places}
 
 
 def verified(replays: Replays, *, runs: int, vary: Collection[str]) -> Verification:
@@ -178,8 +456,6 @@ def verify(
         ConfigurationError: If an argument is not valid, or a child process cannot load the function.
         SessionStateError: If it is called while a session is open.
     """
-    from agenttape_core.experiments.verify.job import job_for  # all of this late: it must not make importing us slower
-    from agenttape_core.experiments.verify.replays import Replays
     from agenttape_core.tools.target import target_of
 
     _check(runs, timeout, jobs)
