@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-import sys, threading, warnings
+import asyncio, sys, threading, warnings
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import thread as pools
 
@@ -25,12 +26,25 @@ if sys.argv[1] == "class":
 begin.__module__ = pools.__name__ if sys.argv[1] == "way" else __name__
 
 from agenttape_core import boundary, use_cassette
+from agenttape_core.scheduling import loops
+
+if sys.argv[1] == "loop":
+    loops.is_seen = lambda loop: False  # as if asyncio had other names
 
 @boundary("tool")
 def look(city):
     return city + "!"
 
+@boundary("tool")
+async def alook(city):
+    return city + "!"
+
+async def both():
+    return await asyncio.gather(alook("Paris"), alook("Rome"), alook("Oslo"))
+
 def program():
+    if sys.argv[1] == "loop":
+        return asyncio.run(both())
     thread = threading.Thread(target=begin, args=(1, 2))
     thread.start()
     thread.join()
@@ -51,10 +65,15 @@ LINE = "Python {}.{}.{} has another {} than is known"
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("changed", "part"),
-    [("class", "class of the work of pools"), ("way", "way to begin the threads of pools"), ("nothing", "")],
+    [
+        ("class", "class of the work of pools"),
+        ("way", "way to begin the threads of pools"),
+        ("loop", f"event loop ({asyncio.SelectorEventLoop.__module__}.{asyncio.SelectorEventLoop.__qualname__})"),
+        ("nothing", ""),
+    ],
 )
 def test_a_part_of_another_shape_is_named_once(changed: str, part: str, tmp_path: Path) -> None:
-    """A process warns once and runs as ever; a replay with threads names the version and the part."""
+    """A process warns once and runs as ever; a replay that needs the part names it, with the version."""
     run = [sys.executable, "-c", PROGRAM, changed]
     printed = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60).stdout
     line = LINE.format(*sys.version_info[:3], part)

@@ -24,6 +24,7 @@ from agenttape_core.scheduling.cancellation import LoopClock
 from agenttape_core.scheduling.executing import is_outside_program
 from agenttape_core.scheduling.generators import Generators
 from agenttape_core.scheduling.handles import PROGRAM, owner_of, timers_of_ours
+from agenttape_core.scheduling.python_parts import is_unknown
 from agenttape_core.scheduling.strands import HERE, SLEEPING
 from agenttape_core.scheduling.threads import Participants, enclosing
 from agenttape_core.scheduling.turn import Key, Participant, Turn
@@ -428,6 +429,8 @@ class Rooms:
                 f"{problem}\n  it takes an event loop of Python's own: run the program with asyncio.run, without uvloop"
             )
         if not (is_seen(loop) or type(loop) in UNSEEN):
+            self._participants.unordered.has_unknown_loop = True
+            is_unknown(f"event loop ({type(loop).__module__}.{type(loop).__qualname__})", "its tasks have no order")
             return None
         found = self._rooms.get(loop)
         if found is None:

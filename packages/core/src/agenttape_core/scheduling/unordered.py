@@ -31,6 +31,8 @@ class Unordered:
         self._older: OlderThreads | None = None
         self._strangers: Counter[int] = Counter()
         """The calls under way in threads that take no part, or their work in no fixed order, by thread."""
+        self.has_unknown_loop = False
+        """True once the program has run in an event loop that can't be followed."""
         self._under_trio = 0
         """The number of calls under way in tasks of trio."""
         self.calling: set[int] = set()
@@ -48,7 +50,8 @@ class Unordered:
         Args:
             is_shared: Whether threads or loops have taken turns: then parts of Python that aren't known matter.
         """
-        for line in UNKNOWN if is_shared and not self._is_noted else ():
+        is_concerned = not self._is_noted and (is_shared or self.has_unknown_loop)
+        for line in UNKNOWN if is_concerned else ():
             self._tell(line)
         older, self._older = self._older, None
         if older is not None:
