@@ -96,8 +96,8 @@ def test_both_times_are_told(told: str) -> None:
 def test_miss_is_explained(told: str) -> None:
     """The edited prompt gives the nearest recording, the differing words, and the command to run."""
     (miss,) = re.findall(r"\[5\] EDIT THE PROMPT.*?\n((?:    \| .*\n)+)", told)
-    assert "no recording for chat ChatOpenAI" in miss
-    assert "nearest   interaction 1" in miss
+    assert "ChatOpenAI was called with a request" in miss
+    assert "closest   call 1" in miss
     assert "weather in [-Paris-]?" in miss
     assert "weather in {+Oslo+}?" in miss
     assert "AGENTTAPE_MODE=record python" in miss

@@ -123,7 +123,7 @@ def test_a_whole_program(  # noqa: PLR0917 - fixtures
     assert world.reached[reached:] == ["model"] * 4
     assert [(one.kind, one.name, one.nearest) for one in session.report.unrecorded] == [("tool", "weather", 2)] * 2
     assert session.report.unrecorded[0].to_dict()["request"] == {"name": "weather", "arguments": {"city": "Rome"}}
-    assert session.report.unrecorded[1].reason == "this request was recorded once and is now asked once more"
+    assert session.report.unrecorded[1].reason == "recorded only once"
     cassette = open_cassette(derived)
     calls = list(cassette.interactions())
     assert [call.outcome.status for call in calls if call.kind == "tool"] == ["returned", "refused", "refused"]
@@ -274,7 +274,9 @@ def test_idempotent_tools(  # noqa: PLR0917 - fixtures
 def test_drift_may_fail(run: Any, recorded: Path, world: World) -> None:
     """With `on_unrecorded="fail"` the run fails at its end, and the error names the calls."""
     with (
-        pytest.raises(UnrecordedCallsError, match="1 call left the recorded world\n  no recording for tool weather"),
+        pytest.raises(
+            UnrecordedCallsError, match="the run made 1 unrecorded call\n  weather was called with a request"
+        ),
         use_cassette(recorded, candidate=NativeChat(world=world, reply=asking_for("Rome")), on_unrecorded="fail"),
     ):
         run()

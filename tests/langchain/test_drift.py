@@ -50,7 +50,7 @@ async def test_another_model_with_recorded_tools(shape: str, world: World, tmp_p
     assert [message.status for message in messages] == ["success", "error"]
     assert messages[0].text == "sunny in Paris 2"
     assert messages[1].text == "The tool is not available."  # no words of ours, which would bias the candidate
-    assert session.report.unrecorded[0].startswith("no recording for tool weather at ")
+    assert session.report.unrecorded[0].startswith("weather was called with a request")
     assert result["messages"][-1].text == f"said: {messages[1].text}"
     assert len(session.report.unrecorded) == 1
     assert world.reached.count("weather") == 1
@@ -83,7 +83,7 @@ def test_a_model_raises(world: World, tmp_path: Path) -> None:
     with use_cassette(path, mode="all"):
         NativeChat(world=world).invoke("recorded")
     with use_cassette(path, on_miss="return") as session:
-        with pytest.raises(UnrecordedCallError, match="no recording for chat NativeChat"):
+        with pytest.raises(UnrecordedCallError, match="NativeChat was called with a request"):
             NativeChat(world=world).invoke("new")
         guarded = NativeChat(world=world).with_fallbacks([RunnableLambda(lambda _: "fallback")])
         assert guarded.invoke("newer") == "fallback"

@@ -351,7 +351,7 @@ def test_changed_prompt_is_explained(chat: ChatOpenAI, path: Path) -> None:
     with pytest.raises(CassetteMissError) as caught:
         model.invoke("What is the capital of Spain?")
     message = str(caught.value)
-    assert "nearest   interaction 1" in message
+    assert "closest   call 1" in message
     assert "[-France-]" in message
     assert "{+Spain+}" in message
     assert "you?" not in message

@@ -262,7 +262,7 @@ def test_a_value_that_each_run_draws_is_left_out(recorded: Any, asked: Any, is_d
         find("Rome", asked)
     said = str(missed.value)
     assert ('ignore=["arguments.request_id"]' in said) is is_drawn
-    assert ("record it anew" in said) is not is_drawn
+    assert ("record everything again" in said) is not is_drawn
     if is_drawn:
         with use_cassette("r", ignore=["arguments.request_id"]):
             assert find("Rome", asked) == "Rome"

@@ -40,7 +40,7 @@ def test_by_address_first() -> None:
         (request("chat", "m", prompt="something else"), "agent/m#2"),
     )
     assert near is not None
-    assert near.lines()[0] == "nearest   interaction 2 at agent/m#2: the same place in the run"
+    assert near.lines()[0] == "closest   call 2, made at the same point; prompt differs:"
 
 
 def test_by_content() -> None:
@@ -55,10 +55,9 @@ def test_by_content() -> None:
     )
     assert near is not None
     assert near.lines() == [
-        "nearest   interaction 2 at b: the most similar request",
-        "differs   query",
-        "          recorded  cheap flights to [-Paris-]",
-        "          asked     cheap flights to {+Rome+}",
+        "closest   call 2, with the most similar request; query differs:",
+        "            - cheap flights to [-Paris-]",
+        "            + cheap flights to {+Rome+}",
     ]
 
 
@@ -68,8 +67,7 @@ def test_used_up() -> None:
     near = explained(asked, "t#2", (asked, "t"))
     assert near is not None
     assert near.lines() == [
-        "nearest   interaction 1 at t: the same request",
-        "differs   in nothing: every recording of this request is already used",
+        "closest   call 1, with the same request; every recording of it is already used",
     ]
 
 
@@ -81,7 +79,7 @@ def test_an_edited_request() -> None:
     assert near is not None
     assert (
         near.lines()[1]
-        == "differs   in nothing, but its fingerprint is of another request: the file was edited by hand"
+        == "closest   call 1, made at the same point; the file was edited by hand, so its fingerprint doesn't match"
     )
 
 
@@ -98,7 +96,7 @@ def test_many_places() -> None:
         (request("chat", "m", **{f"p{n}": -n - 1 for n in range(10)}), "m"),
     )
     assert near is not None
-    assert near.lines()[-1] == "          … and 4 more places"
+    assert near.lines()[-1] == "            … and 4 more parts"
 
 
 def test_only_what_differs() -> None:

@@ -42,14 +42,14 @@ def test_one_cause(edited: Project, workers: list[str]) -> None:
     result = edited.run(*workers)
     result.assert_outcomes(failed=3, passed=1)
     shown = result.stdout.str()
-    assert shown.count("differs   arguments.question") == 1
+    assert shown.count("; arguments.question differs:") == 1
     assert shown.count("differs as in test_it.py::test_a[") == 2
     result.stdout.fnmatch_lines(
         [
             "*misses by cause*",
             "3 tests, first test_it.py::test_a[[]?]",
             "    call  arguments.question",
-            "      asked     You help with books: {+briefly+}.",
+            "      + You help with books: {+briefly+}.",
             "to do so:  pytest --rerecord=changed",
         ]
     )
@@ -88,11 +88,11 @@ def test_a_cause_in_a_fixture(project: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "*ERROR at setup of TestIt.test_a*",
-            "E   CassetteMissError: no recording for call ask*",
+            "E   CassetteMissError: ask was called with a request*",
             "*ERROR at setup of test_b*",
             "E     differs as in test_it.py::TestIt::test_a",
             "3 tests, first test_it.py::TestIt::test_a",
-            "      asked     {+question+} for test_a",
+            "      + {+question+} for test_a",
         ]
     )
 
@@ -122,7 +122,7 @@ def test_a_cause_in_sessions_of_their_own(project: Project) -> None:
     result = project.run()
     result.assert_outcomes(failed=3)
     assert result.stdout.str().count("differs as in test_it.py::test_") == 2
-    result.stdout.fnmatch_lines(["3 tests, first test_it.py::test_?", "      asked     {+question+} of all"])
+    result.stdout.fnmatch_lines(["3 tests, first test_it.py::test_?", "      + {+question+} of all"])
 
 
 def test_a_single_test_tells_all(edited: Project) -> None:
@@ -159,7 +159,7 @@ def test_a_miss_as_data(tmp_path: pytest.TempPathFactory) -> None:
             "kind": "tool",
             "name": "look",
             "address": "look",
-            "reason": "the cassette holds no recording of this request",
+            "reason": "was called with a request that isn't in the cassette",
             "cassette": path,
             "nearest": 1,
             "differences": [{"path": "arguments.city", "recorded": "[-Paris-]", "asked": "{+Oslo+}"}],

@@ -108,7 +108,7 @@ def test_a_part_that_caught_its_failure(recorded: Project) -> None:
     before = tree(recorded.path)
     result = recorded.run("--cassette-lab=live")
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*cassettes/notes.yaml: no recording for tool look_up*"])
+    result.stdout.fnmatch_lines(["*cassettes/notes.yaml: look_up was called with a request*"])
     assert tree(recorded.path) == before
 
 

@@ -37,13 +37,13 @@ def test_a_miss_is_a_diff(project: Project) -> None:
         [
             "test_it.py:7: in test_it",
             '    assert ask("ho")',
-            "E   CassetteMissError: no recording for call ask*",
-            "E     cassette  cassettes/test_it/test_it.yaml (1 interaction, mode replay)",
-            "*recorded  *hi*",
-            "*asked     *ho*",
+            "E   CassetteMissError: ask was called with a request*",
+            "E     cassette  cassettes/test_it/test_it.yaml (1 call, replaying)",
+            "*- *hi*",
+            "*+ *ho*",
             "*pytest test_it.py::test_it --cassette-mode=record",
             "missed    cassettes/test_it/test_it.yaml  1 missed, 1 unused",
-            "FAILED test_it.py::test_it - CassetteMissError: no recording for call ask*",
+            "FAILED test_it.py::test_it - CassetteMissError: ask was called with a request*",
         ]
     )
     result.stdout.no_fnmatch_line("*session.py*")
@@ -85,7 +85,7 @@ def test_a_miss_that_is_hidden(project: Project, body: str) -> None:
     project.tests(f"@pytest.mark.cassette\ndef test_it():\n    {body}\n")
     result = project.run()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*no recording for call ask*", "*asked     *ho*"])
+    result.stdout.fnmatch_lines(["*ask was called with a request*", "*+ *ho*"])
 
 
 CATCHES = """
@@ -136,9 +136,9 @@ def test_failures_that_a_program_catches(project: Project) -> None:
             "*misses your program swallowed*",
             "1 test passed although a session in it failed: the program caught the error.",
             "test_it.py::test_it",
-            "    cassettes/a.yaml: no recording for call ask at ask: *",
-            "    cassettes/b.yaml: no recording for call ask at ask: *",
-            "    ho/gone.yaml: there is no such cassette to replay",
+            "    cassettes/a.yaml: ask was called with a request *",
+            "    cassettes/b.yaml: ask was called with a request *",
+            "    ho/gone.yaml: no cassette yet",
         ],
         consecutive=True,
     )
@@ -192,8 +192,8 @@ def test_a_miss_is_not_hidden_by_a_test_that_skips_itself(project: Project) -> N
             record_call("call", len, "hi")
     result = project.run()
     result.assert_outcomes(failed=3, skipped=2, errors=1)
-    assert result.outlines.count("E   CassetteMissError: no recording for call ask at ask: the cassette holds no") == 0
-    assert sum("CassetteMissError: no recording for call ask" in line[:60] for line in result.outlines) == 4
+    assert result.outlines.count("E   CassetteMissError: ask was called with a request ") == 0
+    assert sum("CassetteMissError: ask was called with a request" in line[:60] for line in result.outlines) == 4
 
 
 HIDES = """
@@ -248,17 +248,19 @@ def test_unused_recordings_fail_the_test(project: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "*_ test_it _*",
-            "UnusedInteractionsError: cassettes/test_it/test_it.yaml: 1 of 1 recorded interactions were never *",
+            "UnusedInteractionsError: The run made 0 of the 1 recorded calls in cassettes/*. Not made:",
             "     1  call ask at ask",
-            "  asked     nothing",
-            "  to fix    record it anew:  pytest test_it.py::test_it --cassette-mode=record",
-            "            or let it serve several runs:  on_unused='ignore'",
+            "  last call made: none",
+            "",
+            "  Did the program stop early? Then this is the bug.",
+            "    it should make fewer calls now:    pytest test_it.py::test_it --cassette-mode=record",
+            '    several tests share the cassette:  use_cassette(..., on_unused="ignore")',
             "*= cassettes =*",
             "unused *1 unused",
         ],
         consecutive=True,
     )
-    result.stdout.fnmatch_lines(["FAILED test_it.py::test_it - UnusedInteractionsError: cassettes/test_it*"])
+    result.stdout.fnmatch_lines(["FAILED test_it.py::test_it - UnusedInteractionsError: The run made*"])
 
 
 def test_a_failing_recording_replaces_nothing(project: Project) -> None:
@@ -452,7 +454,7 @@ def test_artifacts_of_a_replay(project: Project) -> None:
         1,
         1,
     )
-    assert "no recording for call ask" in told["failure"]
+    assert "ask was called with a request" in told["failure"]
     assert (folder / "test_it.yaml").read_bytes() == (project.path / "cassettes/test_it/test_it.yaml").read_bytes()
     assert all(key not in path.read_text() for path in folder.iterdir())
 
@@ -581,6 +583,6 @@ def test_a():
         ask("x")
 """)
     out = project.run().stdout.str()
-    assert "CassetteNotFoundError: cassettes/gone.yaml: there is no such cassette" in out
+    assert "CassetteNotFoundError: cassettes/gone.yaml: no cassette yet" in out
     assert "test_it.py:8: in test_a" in out
     assert not any(word in out for word in ("use_cassette.py", "pluggy/", "_pytest/"))

@@ -228,7 +228,7 @@ def test_a_broken_cassette_is_recorded_anew(project: Project, how: tuple[str, ..
     result = project.run()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(
-        ["  record it anew:  pytest test_it.py::test_b --cassette-mode=record", "cannot open *test_b.yaml*"]
+        ["  *record everything again:  pytest test_it.py::test_b --cassette-mode=record", "cannot open *test_b.yaml*"]
     )
     result = project.run(*how)
     result.assert_outcomes(passed=2)

@@ -147,9 +147,7 @@ def test_without_a_cassette_nothing_is_recorded(project: Project) -> None:
     project.tests(KINDS["function"])
     result = project.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*test_it.yaml: there is no such cassette to replay", "*pytest test_it.py::test_it --cassette-mode=once"]
-    )
+    result.stdout.fnmatch_lines(["*test_it.yaml: no cassette yet", "*pytest test_it.py::test_it --cassette-mode=once"])
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*lifecycle.py*")
     assert project.cassettes() == []

@@ -72,7 +72,7 @@ def test_refused_calls_are_named(tmp_path: Path) -> None:
                 look_up(city)
     lines = summary([Verdict.of(session, [], 0.0, tmp_path)], everything=False)
     assert lines[0] == "unrecorded calls c.yaml  4 unrecorded"
-    assert lines[1].startswith("          unrecorded: no recording for tool look_up at look_up: ")
+    assert lines[1].startswith("          unrecorded: look_up was called with a request ")
     assert lines[4] == "          and 1 more"
 
 

@@ -119,7 +119,7 @@ def test_the_message_names_the_command(world: World, mode: str | None) -> None:
     assert first == "cassettes/c.yaml:1: the file is cut off: its last line must be `...`"
     assert remedy[0] == "  restore it from version control, or"
     assert remedy[1].startswith(
-        "  record it anew:  AGENTTAPE_MODE=record pytest " if mode is None else "  record it anew"
+        "  record everything again:  AGENTTAPE_MODE=record pytest " if mode is None else "  record everything again"
     )
     assert remedy[2] == "  which keeps this file as c.yaml.broken"
 
@@ -156,9 +156,9 @@ def test_both_sides_of_a_merge(mode: str | None) -> None:
         "  take one side:  git checkout --ours cassettes/c.yaml",
         "  and execute what it lacks:  pytest --rerecord=changed",
     ]
-    assert (said[3], said[4][:16], said[5:]) == (
+    assert (said[3], said[4][:25], said[5:]) == (
         "  or,",
-        "  record it anew",
+        "  record everything again",
         ["  which keeps this file as c.yaml.broken"],
     )
     assert CASSETTE.read_bytes() == MARKERS

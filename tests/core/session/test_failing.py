@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import os
+import shlex
 import sys
 import threading
 import time
@@ -40,18 +42,24 @@ def test_miss_explains_itself(world: World) -> None:
         world.tool("search", query="flights to Paris", limit=3)
     with pytest.raises(CassetteMissError) as caught, use_cassette("c") as session:
         world.tool("search", query="flights to Rome", limit=3)
+    command = f"pytest {shlex.quote(os.environ['PYTEST_CURRENT_TEST'].rpartition(' ')[0])}"
     lines = str(caught.value).splitlines()
-    assert lines[:6] == [
-        "no recording for tool search at search: the cassette holds no recording of this request",
-        f"  cassette  {CASSETTE} (1 interaction, mode replay)",
-        "  nearest   interaction 1 at search: the same place in the run",
-        "  differs   query",
-        "            recorded  flights to [-Paris-]",
-        "            asked     flights to {+Rome+}",
+    assert lines[:11] == [
+        "search was called with a request that isn't in the cassette",
+        "",
+        f"  cassette  {CASSETTE} (1 call, replaying)",
+        "  call      tool search",
+        "  closest   call 1, made at the same point; query differs:",
+        "              - flights to [-Paris-]",
+        "              + flights to {+Rome+}",
+        "",
+        "  Did you mean to change this?",
+        f"    yes, record only what changed:  AGENTTAPE_MODE=update {command}",
+        f"    yes, record everything again:   AGENTTAPE_MODE=record {command}",
     ]
-    assert lines[6].startswith("  to fix    record it anew:  AGENTTAPE_MODE=record pytest ")
-    assert "test_miss_explains_itself" in lines[6]
-    assert lines[7].startswith("            or execute only what has changed:  AGENTTAPE_MODE=update pytest ")
+    assert lines[11:] == [
+        "    no:                             undo the change; the traceback shows the line that made this call"
+    ]
     assert session.report.missed == (caught.value.summary,)
 
 
@@ -64,7 +72,7 @@ def test_miss_with_the_mode_in_code(world: World) -> None:
         line = frame.f_lineno + 1
         with use_cassette("c", mode="none"):
             ask(world, "new")
-    assert f'record it anew with mode="record" at {__file__}:{line}' in str(caught.value)
+    assert f'mode="record" at {__file__}:{line}' in str(caught.value)
 
 
 def test_command_with_a_secret(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,14 +188,14 @@ def test_miss_of_a_generator_that_is_closed(world: World, capsys: pytest.Capture
         gc.collect()
     finally:
         sys.unraisablehook = hook
-    assert "CassetteMissError: no recording for tool new" in capsys.readouterr().err
+    assert "CassetteMissError: new was called with a request" in capsys.readouterr().err
 
 
 def test_unreadable_recording_does_not_hide_the_miss(world: World) -> None:
     """A miss whose nearest recording cannot be read is a miss, which says so."""
     record(world, "a")
     CASSETTE.write_text(CASSETTE.read_text().replace("request:", "requeste:"))
-    with pytest.raises(CassetteMissError, match=r"nearest   unknown: .*c\.yaml:\d+"), use_cassette("c"):
+    with pytest.raises(CassetteMissError, match=r"closest   unknown: .*c\.yaml:\d+"), use_cassette("c"):
         ask(world, "new")
 
 

@@ -14,7 +14,7 @@ from agenttape_core.experiments import orders, program_of
 from agenttape_core.tools.update import plan, update
 
 OUTER, INNER = Path("cassettes/outer.yaml"), Path("cassettes/inner.yaml")
-SAID = "cassettes/inner.yaml: no recording for tool search at search: the cassette holds no recording of this request"
+SAID = "cassettes/inner.yaml: search was called with a request that isn't in the cassette"
 
 
 class Desk:

@@ -160,7 +160,7 @@ def _remedy(recorded: bool) -> list[str]:
     if not recorded:
         return ["record it with TapeCache(..., mode='add')"]
     return [
-        "record it anew with TapeCache(..., mode='record')",
+        "record it again:  TapeCache(..., mode='record')",
         "or add only what is missing, with TapeCache(..., mode='add')",
     ]
 

@@ -132,7 +132,7 @@ class CassetteError(AgentTapeError):
 
 
 class CassetteNotFoundError(CassetteError):
-    """There is no cassette at the path, and the mode does not allow recording one."""
+    """There's no cassette at the path, and the mode doesn't allow recording one."""
 
 
 class CassetteFormatError(CassetteError):
@@ -393,14 +393,12 @@ class IncompleteObjectError(AgentTapeHalt):
         self.store = store
         self.cassette = cassette
         super().__init__(
-            f"refused to execute {call}: this {store} does not hold what was written to it\n"
-            f"  the write ({write}) was served from {shown_path(cassette)}, so it never reached the object; a "
-            "recording of its answer would be false\n"
-            f"  make the {store} within the session that records it: in the test or a fixture of it, not in a cache or "
-            "in a wider fixture\n"
-            "  or record the cassette of the write anew in the same run: AGENTTAPE_MODE=record, or pytest --rerecord\n"
-            "  or, if it keeps all it has in this process, let it run on every replay: "
-            f"agenttape_core.in_memory({store}), or no @boundary on its methods"
+            f"Can't record {call}: this {store} is incomplete\n"
+            f"  {write} was replayed from {shown_path(cassette)}, so nothing was really added to it.\n\n"
+            "  Pick one:\n"
+            f"    create the {store} inside the test or one of its own fixtures\n"
+            "    re-record both cassettes in one run:               pytest --rerecord, or AGENTTAPE_MODE=record\n"
+            f"    if a {store} lives in memory, run it in replays:  agenttape_core.in_memory({store})"
         )
 
 

@@ -123,7 +123,7 @@ class Guard:
             hosts.remember(normal(host), addresses)
 
 
-_OFFLINE = "while {} is replayed offline"
+_OFFLINE = "during an offline replay of {}"
 
 
 class _Hosts:

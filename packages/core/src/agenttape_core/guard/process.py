@@ -237,16 +237,18 @@ def _end(sock: socket.socket, *, is_open: bool) -> None:
 def _message(attempt: Attempt, objecting: Sequence[Guard]) -> str:
     states: dict[str, list[str]] = {}
     for guard in objecting:
-        states.setdefault(guard.state, []).append(f'"{shown_path(guard.name)}"')
+        states.setdefault(guard.state, []).append(shown_path(guard.name))
     state = " and ".join(state.format(" and ".join(names)) for state, names in states.items())
     entry = f"allow_hosts={{{objecting[0].entry_for(attempt.host, attempt.port)!r}}}"
     remedy = how_to_end(entry) if all(guard.is_over for guard in objecting) else f"{attempt.advice or _REMEDY}{entry}"
-    return f"blocked an attempt to {attempt.what} {state}\n  tried at {caller()}\n  {remedy}"
+    return f"{caller()} tried to {attempt.what} {state}\n\n  {remedy}"
 
 
 _REMEDY = (
-    "tape the object that is called there (model, tool, retriever, ...), or all HTTP clients: http=True,\n"
-    "  so that it is served from the cassette, or allow it: "
+    "Nothing records this call yet. One of these will:\n"
+    "    all HTTP clients:   use_cassette(..., http=True), then record again\n"
+    "    this function:      decorate it with @boundary, then record again\n"
+    "  Or let replays reach the real host:  "
 )
 
 

@@ -81,7 +81,7 @@ def _untried(opened: Opened) -> ConfigurationError:
 
 def _unrecorded_calls(opened: Opened, unrecorded: Sequence[str]) -> UnrecordedCallsError:
     more = [f"and {len(unrecorded) - _SHOWN} more"] if len(unrecorded) > _SHOWN else []
-    first = f"{shown_path(opened.prepared.shown)}: {counted(len(unrecorded), 'call')} left the recorded world"
+    first = f"{shown_path(opened.prepared.shown)}: the run made {counted(len(unrecorded), 'unrecorded call')}"
     remedy = 'to only count such calls:  on_unrecorded="report"; to answer them:  fakes={NAME: FUNCTION}'
     return UnrecordedCallsError("\n  ".join([first, *unrecorded[:_SHOWN], *more, remedy]))
 

@@ -193,7 +193,7 @@ def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cass
     except CassetteNotFoundError:
         if mode is Mode.REPLAY and not request.may_be_missing:
             remedy = "\n  ".join([*request.remedy(False), *map(recoverable, leftover_journals(path))])
-            raise CassetteNotFoundError(path, "there is no such cassette to replay", remedy=remedy) from None
+            raise CassetteNotFoundError(path, "no cassette yet", remedy=remedy) from None
         return None, False
     except CassetteFormatError as error:
         if request.mode is not None or not is_replaceable(path):

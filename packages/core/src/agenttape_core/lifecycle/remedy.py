@@ -50,18 +50,18 @@ def remedy_for(explicit_at: str | None) -> Remedy:
 
     def remedy(recorded: bool) -> list[str]:
         if explicit_at is not None and not recorded:
-            return [f'record it with mode="once" at {explicit_at}']
+            return [f'record it (makes real calls):  mode="once" at {explicit_at}']
         if explicit_at is not None:
             return [
-                f'record it anew with mode="record" at {explicit_at}',
-                'or execute only what has changed, with mode="update"',
+                f'record everything again:  mode="record" at {explicit_at}',
+                f'record only what changed:  mode="update" at {explicit_at}',
             ]
         command = _this_command()
         if not recorded:
-            return [f"record it:  AGENTTAPE_MODE=once {command}"]
+            return [f"record it (makes real calls):  AGENTTAPE_MODE=once {command}"]
         return [
-            f"record it anew:  AGENTTAPE_MODE=record {command}",
-            f"or execute only what has changed:  AGENTTAPE_MODE=update {command}",
+            f"record everything again:  AGENTTAPE_MODE=record {command}",
+            f"record only what changed:  AGENTTAPE_MODE=update {command}",
         ]
 
     return remedy

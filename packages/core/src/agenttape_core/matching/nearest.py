@@ -39,25 +39,26 @@ class Nearest(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return the explanation, a line each."""
-        lines = [f"nearest   interaction {self.row.number} at {self.row.address}: {self.why}"]
+        first = f"closest   call {self.row.number}, {self.why}"
         if not self.found and self.same:
-            return [*lines, "differs   in nothing: every recording of this request is already used"]
+            return [f"{first}; every recording of it is already used"]
         if not self.found:
-            return [
-                *lines,
-                "differs   in nothing, but its fingerprint is of another request: the file was edited by hand",
-            ]
-        for difference in self.found[:_MAX_SHOWN]:
-            lines += [
-                f"differs   {difference.path}",
-                f"          recorded  {difference.recorded}",
-                f"          asked     {difference.asked}",
-            ]
+            return [f"{first}; the file was edited by hand, so its fingerprint doesn't match"]
+        if len(self.found) == 1:
+            lines = [f"{first}; {self.found[0].path} differs:", *_changed(self.found[0])]
+        else:
+            lines = [f"{first}; these parts differ:"]
+            for difference in self.found[:_MAX_SHOWN]:
+                lines += [f"            {difference.path}", *_changed(difference)]
         if len(self.found) > _MAX_SHOWN:
-            lines.append(f"          … and {len(self.found) - _MAX_SHOWN} more places")
+            lines.append(f"            … and {len(self.found) - _MAX_SHOWN} more parts")
         if self.is_permuted:
-            lines.append("order     the same parts in another order, as those of a set have in each process")
+            lines.append("order     only the order changed: it looks like a set, whose order differs in each process")
         return lines
+
+
+def _changed(difference: Difference) -> list[str]:
+    return [f"            - {difference.recorded}", f"            + {difference.asked}"]
 
 
 def nearest(
@@ -92,15 +93,15 @@ def nearest(
     asked = ignored.stripped(request.body)
     for row in same_kind:
         if row.address == address and row.fingerprint != request.fingerprint:
-            return near(row, "the same place in the run")
+            return near(row, "made at the same point")
     for row in same_kind:
         if row.fingerprint == request.fingerprint:
-            return near(row, "the same request")
+            return near(row, "with the same request")
     named = [row for row in same_kind if row.name == request.name] or same_kind
     if not named:
         return None
     best = max(named[:_MAX_CANDIDATES], key=lambda row: likeness(compared(row), asked))
-    return near(best, "the most similar request")
+    return near(best, "with the most similar request")
 
 
 def _ignorable(path: str) -> str:

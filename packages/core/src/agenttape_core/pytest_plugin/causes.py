@@ -43,7 +43,7 @@ class Cause(NamedTuple):
             return [f"    {self.kind}: {self.reason}"]
         lines = []
         for path, recorded, asked in self.differences[:_SHOWN]:
-            lines += [f"    {self.kind}  {path}", f"      recorded  {recorded}", f"      asked     {asked}"]
+            lines += [f"    {self.kind}  {path}", f"      - {recorded}", f"      + {asked}"]
         more = len(self.differences) - _SHOWN
         return [*lines, f"      and {counted(more, 'more place')}"] if more > 0 else lines
 

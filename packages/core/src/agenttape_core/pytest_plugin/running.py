@@ -442,8 +442,8 @@ def named(item: pytest.Item) -> str:
 def _remedy(item: pytest.Item, chosen: Chosen, recorded: bool) -> list[str]:
     command = f"{_command(item)} --cassette-mode"
     if not recorded:
-        return [f"record it:  {command}=once", *_moves(item, chosen)]
-    return [f"record it anew:  {command}=record", f"or execute only what has changed:  {command}=update"]
+        return [f"record it (makes real calls):  {command}=once", *_moves(item, chosen)]
+    return [f"record everything again:  {command}=record", f"record only what changed:  {command}=update"]
 
 
 def _moves(item: pytest.Item, chosen: Chosen) -> list[str]:
@@ -470,5 +470,5 @@ def _shown(path: Path) -> str:
 def _too_old(chosen: Chosen, age: timedelta, item: pytest.Item) -> str:
     return (
         f"{shown_path(chosen.path)} was recorded {counted(age.days, 'day')} ago; --cassette-max-age allows "
-        f"{item.config.option.cassette_max_age}\n  record it anew:  {_command(item)} --rerecord"
+        f"{item.config.option.cassette_max_age}\n  record it again:  {_command(item)} --rerecord"
     )

@@ -68,8 +68,7 @@ def miss_of(
     Raises:
         CassetteMissError: If a miss ends the run.
     """
-    what = "no exact recording" if lossy else "no recording"
-    summary = f"{what} for {request.kind} {request.name} at {position.address}: {reason}"
+    summary = f"{request.name} {reason}"
     near = nearest_to(session.source, request, position.address, session.setup.ignored) if not lossy else None
     if session.policy.on_miss == "raise":
         _raise_miss(session, request, position, (summary, reason), near)
@@ -100,9 +99,10 @@ def _raise_miss(
 ) -> NoReturn:
     """Raise a miss that explains itself, and remember it even if someone eats it."""
     setup, address, path = session.setup, position.address, shown_path(session.path)
-    recorded, (summary, reason) = counted(held(setup.source), "interaction"), words
+    recorded, (summary, reason) = counted(held(setup.source), "call"), words
+    doing = "replaying" if session.only_replays else f"mode {session.policy.mode.value}"
     lines = [
-        f"cassette  {path} ({recorded}, mode {session.policy.mode.value})",
+        f"cassette  {path} ({recorded}, {doing})",
         *explanation(
             session.source,
             request,
@@ -117,7 +117,7 @@ def _raise_miss(
     found = near if isinstance(near, Nearest) else None
     miss = CassetteMissError(
         summary,
-        "\n".join(f"  {line}" for line in lines),
+        "\n" + "\n".join(f"  {line}".rstrip() for line in lines),
         kind=request.kind,
         name=request.name,
         address=address,
@@ -147,11 +147,11 @@ def refusal_reason(refusal: Refuse, known: int, bar: str) -> str:
         bar: Why the boundary is only ever served; empty where it might be executed.
     """
     if refusal.found is not None:
-        return f"recording {refusal.found.number} of it is lossy: {refusal.found.lossy}"
+        return f"was recorded incompletely (call {refusal.found.number}): {refusal.found.lossy}"
     if known:
         times = "once" if known == 1 else f"{known} times"
-        return f"this request was recorded {times} and is now asked once more"
-    return f"{f'{bar}, and ' if bar else ''}the cassette holds no recording of this request"
+        return f"was called again with a request that was recorded only {times}"
+    return f"was called with a request that isn't in the cassette{f' ({bar})' if bar else ''}"
 
 
 def nearest_to(source: Source, request: CanonicalRequest, address: str, ignored: Ignored) -> Nearest | str:
@@ -166,9 +166,9 @@ def nearest_to(source: Source, request: CanonicalRequest, address: str, ignored:
     try:
         near = nearest(request, address, source.entries, lambda number: source.interaction(number).request, ignored)
     except CassetteError as error:  # a record that cannot be read must not hide the miss
-        return f"nearest   unknown: {error}"
+        return f"closest   unknown: {error}"
     why = "; nodes are recorded only if serve_nodes names them then" if request.kind == "node" else ""
-    return near if near is not None else f"nearest   none: no {request.kind} was recorded{why}"
+    return near if near is not None else f"closest   none: no {request.kind} call was recorded{why}"
 
 
 def explanation(
@@ -196,30 +196,55 @@ def explanation(
         zone: How the local time zone differs from that of the recording, as a sentence.
     """
     if near is None:
-        return _to_fix(['accept what was recorded:  use_cassette(..., accept={"lossy"})', *remedy()[:1]])
+        lossy = 'accept the incomplete recording:  use_cassette(..., accept={"lossy"})'
+        return ["", *_aligned([lossy, *remedy()[:1]])]
     words = next((words for reader in _readers if (words := reader(address)) is not None), None)
+    place = f" in {words}" if words is not None else "" if address == request.name else f" at {address}"
     is_permuted = isinstance(near, Nearest) and near.is_permuted
     return [
-        *([f"{'place':<10}{words}"] if words is not None else []),
+        f"{'call':<10}{request.kind} {request.name}{place}",
         *(f"{'run' if number == 0 else '':<10}{line}" for number, line in enumerate(around)),
         *(near.lines() if isinstance(near, Nearest) else [near]),
         *(_dates(source, request, near) if isinstance(near, Nearest) and near.found else []),
         *_missing(source, request, address, is_permuted=is_permuted),
         *([f"{'zone':<10}{zone}"] if zone else []),
-        *_to_fix([*(_on_order(source, hash_seed) if is_permuted else []), *_remedies(near, remedy)]),
+        "",
+        *(_on_order(source, hash_seed) if is_permuted else []),
+        *_remedies(near, remedy),
     ]
 
 
 def _remedies(near: Nearest | str, remedy: Callable[[], Sequence[str]]) -> Sequence[str]:
     """Return what to do about a miss. What is another value in each run would be so in a new recording, too."""
     if not isinstance(near, Nearest) or not near.drawn:
-        return remedy()
+        return _intents(remedy())
     paths = ", ".join(f'"{path}"' for path in near.drawn)
     return [
-        "each run has another value there, so that no recording helps",
-        f"leave it out of the comparison:  ignore=[{paths}]",
-        "or draw it from what is frozen: uuid, random, time.time",
+        "This value is new in every run, so recording again doesn't help.",
+        *_aligned(
+            [f"leave it out of the comparison:  ignore=[{paths}]", "or freeze it:  use uuid, random or time.time"]
+        ),
     ]
+
+
+def _intents(remedies: Sequence[str]) -> list[str]:
+    """Return a command for each thing that a reader may want; `remedies` has the one that records all again first."""
+    if len(remedies) < _BOTH:
+        return _aligned(remedies)
+    again, update, *more = remedies
+    undo = "undo the change; the traceback shows the line that made this call"
+    return ["Did you mean to change this?", *_aligned([f"yes, {update}", f"yes, {again}", f"no:  {undo}"]), *more]
+
+
+_BOTH = 2
+"""The remedies of a program that can be run again: record everything, or only what changed."""
+
+
+def _aligned(lines: Sequence[str]) -> list[str]:
+    """Return lines of a label and a command, with the commands in one column."""
+    pairs = [line.partition(":  ") for line in lines]
+    width = max((len(label) for label, colon, _ in pairs if colon), default=0) + 3
+    return [f"  {f'{label}:':<{width}}{command}" if colon else f"  {label}" for label, colon, command in pairs]
 
 
 def _on_order(source: Source, hash_seed: int | None) -> list[str]:
@@ -248,14 +273,14 @@ def unused_explanation(
         remedy: Returns how to record the run anew, in its first line; no line where that would not help.
     """
     more = [f"      … and {len(unused) - _SHOWN} more"] if len(unused) > _SHOWN else []
-    last = f"{len(served)} of them, last {served[-1].kind} {served[-1].name} at {served[-1].address}" if served else ""
-    again = remedy()[:1]
-    fixes = [*again, "or let it serve several runs:  on_unused='ignore'"] if again else []
-    return [*map(str, unused[:_SHOWN]), *more, f"{'asked':<10}{last or 'nothing'}", *_to_fix(fixes)]
-
-
-def _to_fix(lines: Sequence[str]) -> list[str]:
-    return [f"{'to fix' if number == 0 else '':<10}{line}" for number, line in enumerate(lines)]
+    last = f"{served[-1].number}, {served[-1].kind} {served[-1].name}" if served else "none"
+    again = [line.partition(":  ")[2] for line in remedy()[:1]]
+    fixes = [
+        *(f"it should make fewer calls now:  {command}" for command in again),
+        'several tests share the cassette:  use_cassette(..., on_unused="ignore")',
+    ]
+    advice = ["", "Did the program stop early? Then this is the bug.", *_aligned(fixes)] if again else []
+    return [*map(str, unused[:_SHOWN]), *more, f"last call made: {last}", *advice]
 
 
 def _missing(source: Source, request: CanonicalRequest, address: str, *, is_permuted: bool) -> list[str]:

@@ -125,9 +125,11 @@ def unused_error(session: Session) -> UnusedInteractionsError | None:
     unused = session.report.judged
     if not unused:
         return None
-    problem = f"{shown_path(session.path)}: {len(unused)} of {held(session.setup.source)} recorded interactions"
+    recorded = held(session.setup.source)
+    made = f"{recorded - len(unused)} of the {recorded} recorded calls"
     lines = unused_explanation(unused, session.report.replayed, session.setup.remedy)
-    return UnusedInteractionsError("\n  ".join([f"{problem} were never asked for", *lines]))
+    first = f"The run made {made} in {shown_path(session.path)}. Not made:"
+    return UnusedInteractionsError("\n".join([first, *(f"  {line}".rstrip() for line in lines)]))
 
 
 def _crossed(row: IndexRow) -> CallRecord:

@@ -324,7 +324,7 @@ class Session:
         for listener in self.listeners:
             listener.decided(position, body, decision)
         if writes or isinstance(decision, Execute):
-            self._follow_writes(decision, request, position, owner if holder is None else holder)
+            self._follow_writes(decision, request, owner if holder is None else holder)
         # A call that raised above has no number: the numbers of a recording are those of calls that began.
         facts = Facts(self, boundary, request, position, self.ledger.next_number(), owner, parent)
         if isinstance(decision, Serve):
@@ -381,15 +381,15 @@ class Session:
             return self.policy
         return replace(self.policy, live=self.policy.live.without(MODEL_KINDS))
 
-    def _follow_writes(self, decision: Decision, request: CanonicalRequest, position: Position, holder: Any) -> None:
+    def _follow_writes(self, decision: Decision, request: CanonicalRequest, holder: Any) -> None:
         """Note a write that is served, and refuse what would be executed on an object after one was."""
         if holder is None:
             return
         if isinstance(decision, Execute):
             owner = request.name.rpartition(".")[0] or request.name  # a method's name follows that of its class
-            self.refuse_after_served_write(holder, owner, f"{request.kind} {request.name} at {position.address}")
+            self.refuse_after_served_write(holder, owner, request.name)
         elif isinstance(decision, Serve):  # else it is executed, stepped into or refused
-            note_served_write(holder, ServedWrite(f"{request.kind} {request.name}", str(self.path)))
+            note_served_write(holder, ServedWrite(request.name, str(self.path)))
 
     def refuse_after_served_write(self, holder: Any, name: str, call: str) -> None:
         """Refuse to execute a call on an object that does not hold what was written to it.

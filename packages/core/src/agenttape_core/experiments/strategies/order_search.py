@@ -272,7 +272,9 @@ class Exploration:
         tried = f"{counted(self.orders, 'order')} of {counted(len(self.overlapping), 'call')} ({how})"
         if not self.findings:
             return f"{where} the same in {tried}"
-        return "\n".join([f"{where} {self._changes(tried)}", *self._findings()])
+        if self.is_exhaustive and self.is_whole:
+            tried = f"all {self.orders} possible orders"
+        return "\n".join([f"{self.function} depends on timing: {self._changes(tried)}", *self._findings()])
 
     def _changes(self, tried: str) -> str:
         """Return how many orders change the outcome, and how many lead to requests without a recorded answer."""
@@ -280,7 +282,7 @@ class Exploration:
         if not changing:
             return f"{self.asking} of {tried} change a request, so it has no recorded answer"
         also = f"; {self.asking} more change a request, so it has no recorded answer" if self.asking else ""
-        return f"{changing} of {tried} change the outcome{also}"
+        return f"{changing} of {tried} give another result{also}"
 
     def _of_order(self) -> str:
         told = f"in the order {self.order}, " + (_WORDS[self.findings[0].what] if self.findings else "the same")
@@ -294,12 +296,14 @@ class Exploration:
 
     def _lines(self, finding: Finding) -> list[str]:
         known = {call.number: call for call in self.overlapping}
-        first = [str(known[int(number)]) for number in finding.order.split(",") if int(number) in known]
+        order = [int(number) for number in finding.order.split(",")]
+        first = [f"call {number} ({str(known[number]).split(maxsplit=1)[1]})" for number in order if number in known]
+        earlier = f"smallest change: {', then '.join(first)} {'answers' if len(first) == 1 else 'answer'} first"
         return [
-            f"{_WORDS[finding.what]} in {counted(finding.times, 'order')}; in the smallest, first of all that wait:",
-            *first,
+            f"{_WORDS[finding.what]} in {counted(finding.times, 'order')}",
+            earlier,
             *_indented(finding.told),
-            f"again:  {finding.reproduce}",
+            f"reproduce:  {finding.reproduce}",
         ]
 
 
