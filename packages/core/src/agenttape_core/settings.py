@@ -28,7 +28,7 @@ CheckReplay = bool | Literal["fail"]
 OnUnrecorded = Literal["report", "fail"]
 """The treatment of a run that lived on after calls without a recording."""
 Pace = Literal["none", "recorded", "virtual"] | float
-"""The time that a replay takes for an answer: none, as long as it was recorded, or that times a number; or the recorded
+"""The time that a replayed answer takes: none, its recorded time, or a multiple of it; or the recorded
 time, which passes without anybody waiting."""
 
 STDERR = "stderr"
@@ -61,37 +61,37 @@ class Settings(BaseModel):
     ignore: tuple[str, ...] | None = None
     on_miss: OnMiss = "raise"
     candidate: str | dict[str, str] | None = None
-    """The model that is tried in the place of the program's own, as `provider:model`; or such by place."""
+    """The model that is tried instead of the program's own, as `provider:model`; or one for each place."""
     on_unrecorded: OnUnrecorded = "report"
     unavailable: str = UNAVAILABLE
     """The words of the error result of a call that has no recording, for a model to read."""
     on_unused: OnUnused | None = None
     on_error: OnError = "discard"
     review: bool = False
-    """True if a new recording of what is recorded already waits for review beside its cassette."""
+    """True if a new recording waits for review next to its cassette."""
     accept: tuple[Accept, ...] = ()
     """The imperfect things to put up with: replaying recordings that are `lossy`, recording values as `opaque`."""
     pace: float | Literal["virtual"] = 0.0
-    """The factor of recorded times; with 0, nothing waits. `virtual` lets them pass without waiting."""
+    """The factor of recorded times; with 0, no call waits. `virtual` lets them pass without waiting."""
     http: bool | None = None
-    """True to tape the requests of HTTP clients, `None` to do as the cassette says."""
+    """True to record HTTP clients, `None` to follow the cassette."""
     check_replay: CheckReplay = True
     freeze: tuple[Kind, ...] = DEFAULT_KINDS
     allow_hosts: tuple[str, ...] = ()
     events: str | None = None
-    """A file, `stderr` or a URL, where what happens is told as it happens."""
+    """A file, `stderr` or a URL that receives events as they happen."""
     tags: tuple[str, ...] = ()
     run_id: str | None = None
-    """The id of a run in its report and events; by default each has one of its own."""
+    """The id of a run in its report and events; by default each run gets a new one."""
     redaction_key: str | None = None
     redaction_rules: tuple[Rule, ...] = ()
     """Rules for secrets of this project, beyond the built-in ones."""
     redaction_off: tuple[str, ...] = ()
     """The kinds of secrets that are not looked for."""
     prices: str | None = None
-    """A JSON file with prices of models, in the place of list prices."""
+    """A JSON file with prices of models, instead of list prices."""
     retirements: str | None = None
-    """A JSON file that says when models are retired, in the place of the built-in one."""
+    """A JSON file with the dates when models are retired, instead of the built-in one."""
 
     @field_validator("match_on", mode="plain")
     @classmethod
@@ -144,7 +144,7 @@ class Settings(BaseModel):
 
     @property
     def judges_unused(self) -> OnUnused:
-        """The reaction to unused recordings; a run that goes on after a miss is expected to leave some."""
+        """The reaction to unused recordings; a run that continues after a miss is expected to leave some."""
         return self.on_unused or ("ignore" if self.on_miss == "return" else "fail")
 
     @property
@@ -248,7 +248,7 @@ def load_settings(
     Args:
         start: The folder; by default the current one. The nearest `pyproject.toml` at or above it that has our table
             counts.
-        environment: The variables; by default those of the process.
+        environment: The variables; by default the process environment.
         otherwise: The folder to start from if there is no such file.
 
     Raises:
@@ -365,6 +365,6 @@ def _file_of(text: str, folder: str, path: str) -> _File | None:
 
 
 def _from(folder: Path, value: Any) -> Any:
-    """Return a path that a file in this folder names. What is no path is refused later."""
+    """Return a path that a file in this folder names. Anything else is refused later."""
     is_path = isinstance(value, str) and "://" not in value and value != STDERR
     return str(folder / value) if is_path else value

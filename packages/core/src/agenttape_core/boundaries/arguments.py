@@ -25,7 +25,7 @@ class Parameters:
         drop: The parameters that are not part of a request.
 
     Raises:
-        ConfigurationError: If a name to drop is no parameter.
+        ConfigurationError: If a name to drop isn't a parameter.
     """
 
     def __init__(self, function: Any, name: str, drop: Collection[str]) -> None:

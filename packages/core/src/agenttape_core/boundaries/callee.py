@@ -33,9 +33,9 @@ class Callee:
     Args:
         function: The callable; no class.
         kind: The kind of the boundary.
-        name: Its name; by default that of the callable.
+        name: Its name; by default the callable's.
         drop: Parameters that are not part of the request.
-        writes: Whether a call changes what the object of the method holds; by default that of the kind `memory` does.
+        writes: Whether a call changes the contents of the method's object; by default, it does for the kind `memory`.
 
     Raises:
         ConfigurationError: If one of them cannot be used.
@@ -107,8 +107,8 @@ class Callee:
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the request of a call: the name, and the arguments by the names of their parameters.
 
-        A list called `messages` stands beside the other arguments, as in the requests of chat models: a conversation
-        is stored as what is new in it.
+        A list called `messages` is stored next to the other arguments, as in the requests of chat models: of a
+        conversation, only the new messages are stored.
 
         Raises:
             TypeError: If the arguments do not fit the parameters.

@@ -33,18 +33,18 @@ def boundary(
     Use it bare (`@boundary`), with arguments (`@boundary("tool", name="get_weather")`), or on code that is not yours
     (`search = boundary("retrieval")(client.search)`): functions, coroutine functions, generators, async generators,
     methods of any sort, `functools.partial`, callable objects. The result is a function of the same shape; outside
-    any session it does what the real one does.
+    any session it behaves like the real one.
 
     Args:
         kind: `chat`, `completion`, `embeddings`, `retrieval`, `tool`, `node`, `memory`, `http` or `call`.
-        name: The name of the boundary among those of its kind; by default the qualified name of the function.
+        name: The name of the boundary within its kind; by default the qualified name of the function.
         drop: Parameters that are not part of the request, such as a connection. The object or class of a method never
             is.
         writes: Whether a call of a method changes what its object holds. After such a call was served, none is executed
             on the object. By default the methods of the kind `memory` do: say `writes=False` where one only reads.
 
     Raises:
-        ConfigurationError: At once, if there is no such kind or parameter, or if this cannot be a boundary. A call
+        ConfigurationError: Right away, if there is no such kind or parameter, or if this can't be a boundary. A call
             raises the errors of the session: a miss, or a value that cannot be recorded.
     """
     if not isinstance(kind, str):
@@ -70,7 +70,7 @@ def record_call(kind: Kind, function: Callable[P, T], /, *args: P.args, **kwargs
         **kwargs: Its keyword arguments.
 
     Raises:
-        ConfigurationError: If there is no such kind, or if the function cannot be a boundary.
+        ConfigurationError: If the kind doesn't exist, or if the function can't be a boundary.
     """
     return boundary(kind)(function)(*args, **kwargs)
 
@@ -85,7 +85,7 @@ async def arecord_call(kind: Kind, function: Callable[P, Awaitable[T]], /, *args
         **kwargs: Its keyword arguments.
 
     Raises:
-        ConfigurationError: If there is no such kind, or if the function cannot be a boundary or is a generator.
+        ConfigurationError: If the kind doesn't exist, or if the function can't be a boundary or is a generator.
     """
     callee = Callee(function, kind)
     if callee.has_shape(inspect.isgeneratorfunction) or callee.has_shape(inspect.isasyncgenfunction):

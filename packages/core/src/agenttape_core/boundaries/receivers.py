@@ -1,6 +1,6 @@
 """The receiver of a call: the first argument, if the function is a method of that object or class.
 
-A decorator cannot know: it sees the function before there is a class, and `@staticmethod` may stand above it. So the
+A decorator can't tell: it sees the function before there is a class, and `@staticmethod` may be above it. So the
 class of the argument is searched for the function when the call is made.
 """
 

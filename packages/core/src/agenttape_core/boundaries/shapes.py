@@ -26,7 +26,7 @@ _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 
 
 def taped(callee: Callee) -> Callable[..., Any]:
-    """Return a function that does what the callee does, and is a boundary."""
+    """Return a function that behaves like the callee, and is a boundary."""
     if callee.has_shape(inspect.isasyncgenfunction):
         return _named(async_generator(_unnamed, functools.partial(_describe_async_generator, callee)), callee)
     if callee.has_shape(inspect.isgeneratorfunction):

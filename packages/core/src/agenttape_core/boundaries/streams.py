@@ -43,7 +43,7 @@ def split(value: Any) -> Sequence[Any]:
     """Return the chunks of a recorded value for a stream: the items of a list.
 
     Raises:
-        UnreadableValueError: If the value is no list.
+        UnreadableValueError: If the value isn't a list.
     """
     if isinstance(value, list):
         return value
@@ -52,7 +52,7 @@ def split(value: Any) -> Sequence[Any]:
 
 
 def one_way(crossing: Crossing, chunks: Generator[Any, None, None]) -> Generator[Any, Any, Any]:
-    """Pass a stream on to its reader, who cannot send into it, and return what the real generator returned."""
+    """Pass a stream on to its reader, which can't send into it, and return the real generator's result."""
     returned = None
     with closing(chunks):
         for chunk in chunks:
@@ -64,7 +64,7 @@ def one_way(crossing: Crossing, chunks: Generator[Any, None, None]) -> Generator
 
 
 async def one_way_async(crossing: Crossing, chunks: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, Any]:
-    """Like `one_way`, for an async stream. It returns nothing; its recording may be of a generator that did."""
+    """Like `one_way`, for an async stream, which has no result; its recording may be of a generator that had one."""
     async with aclosing(chunks):
         async for chunk in chunks:
             if type(chunk) is not Returned and (sent := (yield chunk)) is not None:

@@ -1,4 +1,4 @@
-"""Unfinished results: an awaitable or an iterator is no value yet, and a recording of it would be empty."""
+"""Unfinished results: an awaitable or an iterator isn't a value yet, and a recording of it would be empty."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Unfinished(BaseException):
 
 
 def finished(value: Any) -> Any:
-    """Return a result; inside `refusing_unfinished`, refuse an unfinished one that no codec knows."""
+    """Return a result; inside `refusing_unfinished`, refuse an unfinished one that no codec handles."""
     if isinstance(value, Awaitable | Iterator | AsyncIterator) and not _is_known(value):
         raise _Unfinished(value)
     return value
@@ -38,7 +38,7 @@ def _is_known(value: Any) -> bool:
 
 @contextmanager
 def refusing_unfinished(crossing: Crossing) -> Iterator[None]:
-    """Refuse unfinished results, also where the session keeps opaque values: nobody can await or read one.
+    """Refuse unfinished results, even if the session keeps opaque values: no replay could await or read one.
 
     Raises:
         UnrecordableValueError: If the result is unfinished. The call leaves no record, and its session fails.

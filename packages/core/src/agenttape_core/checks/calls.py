@@ -1,4 +1,4 @@
-"""Checks of what a run called: how often, with which arguments, in which order."""
+"""Checks of the calls of a run: how often, with which arguments, in which order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def called(
     Args:
         name: The tool.
         times: How often; by default once or more.
-        kind: What it is, if it is no tool: `node`, `chat`, `retrieval`, ….
+        kind: Its kind, unless it's a tool: `node`, `chat`, `retrieval`, ….
         arguments: The arguments of the calls that count; those that are not named may be anything. A value may be a
             regular expression.
         further: Arguments by their names.
@@ -72,11 +72,11 @@ def called(
 
 
 def never(name: str, /, *, kind: str = "tool", arguments: Mapping[str, Any] | None = None, **further: Any) -> Check:
-    """Return the check that something is not called. A tool must not even be asked for by a model.
+    """Return the check that a tool is never called, and that no model requests it.
 
     Args:
         name: The tool.
-        kind: What it is, if it is no tool.
+        kind: Its kind, unless it's a tool.
         arguments: The arguments of the calls that count, as in `called`.
         further: Arguments by their names.
     """
@@ -105,7 +105,7 @@ def before(first: str, then: str, /, *, kind: str = "tool") -> Check:
     Args:
         first: The tool that must come first.
         then: The tool that must not come without it.
-        kind: What they are, if they are no tools.
+        kind: Their kind, unless they're tools.
     """
     _refuse_no_name("before", first, then)
 
@@ -130,10 +130,10 @@ def after(first: str, then: str, /, *, within: int | None = None, kind: str = "t
         first: The tool that needs something after it.
         then: The tool that must follow.
         within: The number of calls, of the same kind, after which it must have come; by default any.
-        kind: What they are, if they are no tools.
+        kind: Their kind, unless they're tools.
 
     Raises:
-        ConfigurationError: If `within` is no number of calls.
+        ConfigurationError: If `within` isn't a number of calls.
     """
     _refuse_no_name("after", first, then)
     if within is not None and (not isinstance(within, int) or isinstance(within, bool) or within < 1):
@@ -161,7 +161,7 @@ def arguments(name: str, /, *, json_schema: Mapping[str, Any] | None = None, **e
             expression.
 
     Raises:
-        ConfigurationError: If there is nothing to compare with, or the schema is none.
+        ConfigurationError: If there's nothing to compare with, or the schema is invalid.
     """
     _refuse_no_name("arguments", name)
     if json_schema is None and not expected:
@@ -231,7 +231,7 @@ def output(
         json_schema: The JSON Schema that it fits, read as JSON; needs the extra `checks`.
 
     Raises:
-        ConfigurationError: If nothing is given, or it is malformed.
+        ConfigurationError: If no option is given, or one is malformed.
     """
     expectations = [
         *([_equals(equals)] if equals is not None else []),

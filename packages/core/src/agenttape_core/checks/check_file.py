@@ -40,7 +40,7 @@ def read_yaml(text: str, path: str) -> Any:
         path: Its file, as messages show it.
 
     Raises:
-        ConfigurationError: If it is no YAML, has a key twice, or contains itself.
+        ConfigurationError: If it isn't YAML, has a key twice, or contains itself.
     """
     try:
         return _Reader(path).value(yaml.compose(text, Loader=_LOADER))

@@ -1,4 +1,4 @@
-"""A check, and what it does with runs."""
+"""A check, and its use on runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Check:
     Args:
         rule: Its word, such as `never`.
         text: The whole check in words, such as `never delete_user`.
-        judge: Yields what is wrong with a run, and scores.
+        judge: Yields the problems of a run, and scores.
         needs: What must be known of a run: names of `Run.lacking`.
     """
 
@@ -41,11 +41,11 @@ class Check:
     needs: tuple[str, ...] = ()
 
     def __call__(self, run: Run) -> tuple[Finding, ...]:
-        """Return what is wrong with a run."""
+        """Return the problems of a run."""
         return self.judged(run).findings
 
     def judged(self, run: Run) -> Judged:
-        """Return what is wrong with a run, and its scores. What cannot be judged is wrong: it must not pass unseen."""
+        """Return the problems of a run, and its scores. A run that can't be judged has a problem."""
         unknown = [run.lacking[fact] for fact in self.needs if fact in run.lacking]
         made = [run.finding(f"cannot be judged: {unknown[0]}")] if unknown else list(self.judge(run))
         said = run.as_recorded  # what is expected may hold secrets, and reports may not
@@ -98,8 +98,8 @@ def check(source: Any, *checks: AnyCheck) -> Checked:
         The result, with warnings and scores.
 
     Raises:
-        AssertionError: If a check fails: where, what was expected, what was found.
-        ConfigurationError: If there is nothing to check, or no check.
+        AssertionError: If a check fails: where, the expected value, the value found.
+        ConfigurationError: If there's no run or no check.
     """
     __tracebackhide__ = True
     result = checked(source, checks)
@@ -116,7 +116,7 @@ def checked(source: Any, checks: Collection[AnyCheck]) -> Checked:
         checks: What must be true of it.
 
     Raises:
-        ConfigurationError: If there is nothing to check, or no check.
+        ConfigurationError: If there's no run or no check.
     """
     if not checks:
         raise ConfigurationError(

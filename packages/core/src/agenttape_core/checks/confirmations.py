@@ -1,4 +1,4 @@
-"""The check that somebody was asked before a tool was called."""
+"""The check that a person confirmed a call before a tool was called."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NAMES = ("name", "action", "action_name", "tool", "tool_name")
 def confirmed(tool: str, /) -> Check:
     """Return the check that each call of a tool comes after an interrupt that was answered.
 
-    An interrupt that names tools, as that of LangChain's human in the loop does, is about those alone. It holds for the
-    calls until a model has said something new.
+    An interrupt that names tools, such as LangChain's human in the loop, confirms only those. It's valid for the
+    calls until a model answers again.
 
     Args:
         tool: The tool.

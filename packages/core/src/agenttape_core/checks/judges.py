@@ -29,7 +29,7 @@ from agenttape_core.tools.reporting import Finding
 
 
 WAYS = ("run", "answer", "messages")
-"""The forms of what an evaluator reads: a mapping with `answer` and `messages`, the answer, or the messages."""
+"""The input that an evaluator takes: a mapping with `answer` and `messages`, the answer, or the messages."""
 
 _RESULTS = frozenset({"tool", "retrieval"})
 
@@ -49,13 +49,13 @@ class Scored(NamedTuple):
 
 
 def ask(evaluator: Any, run: Run, reference: Any, of: str) -> Any:
-    """Return what an evaluator says about a run.
+    """Return an evaluator's verdict on a run.
 
     Args:
         evaluator: The evaluator.
         run: The run.
         reference: What it is compared with; `None` if it is not.
-        of: The form of what it reads, one of `WAYS`.
+        of: The input it takes, one of `WAYS`.
 
     Raises:
         ConfigurationError: If it takes other arguments, or is asynchronous.
@@ -141,9 +141,9 @@ def _contexts(run: Run) -> list[str]:
 
 
 JUDGE = ".judge.yaml"
-"""The end of the name of what a judge was asked."""
+"""The end of the name of a judge's cassette."""
 _MODE: ContextVar[str | None] = ContextVar("mode of judges", default=None)
-"""The mode of the sessions of judges, if it is not that of the project."""
+"""The mode of judges' sessions, unless the project's mode applies."""
 _NO_NAME = re.compile(r"[^\w.-]+")
 
 
@@ -159,20 +159,20 @@ def judged(
 ) -> Check:
     """Return the check that an evaluator is content with a run.
 
-    The evaluator runs in a session of its own: what it asks models is recorded beside the run, in
-    `RUN.NAME.judge.yaml`, by the mode that is in force, and served ever after. One that asks nothing leaves no file.
+    The evaluator runs in its own session: its calls to models are recorded next to the run, in
+    `RUN.NAME.judge.yaml`, in the current mode, and replayed from then on. Without calls, there's no file.
 
     Args:
         evaluator: A function of LangSmith's signature, `(inputs, outputs, reference_outputs)`, which returns a
             boolean, a number or a mapping with `score`; or an object with `evaluate`, such as LlamaIndex's.
-        name: Its name; by default that of the function or the class.
+        name: Its name; by default the function's or the class's.
         reference: What the run is compared with.
         of: What the evaluator reads: `run` (a mapping with `answer` and `messages`), `answer`, or `messages`.
         at_least: The least score that passes, where it is a number.
-        mode: The mode of its session; by default that of the project, of pytest or of the command.
+        mode: The mode of its session; by default the one of the project, of pytest or of the command.
 
     Raises:
-        ConfigurationError: If it is no evaluator, or an option is malformed.
+        ConfigurationError: If it isn't an evaluator, or an option is malformed.
     """
     if not callable(evaluator) and not callable(getattr(evaluator, "evaluate", None)):
         raise ConfigurationError(f"judged: expected an evaluator, found {evaluator!r}")
@@ -218,7 +218,7 @@ def _verdict(run: Run, scored: Scored, at_least: float) -> Iterator[Finding | Sc
 
 @contextmanager
 def recording_judges() -> Iterator[None]:
-    """Let judges inside the block execute what is not recorded, and drop what they no longer ask for."""
+    """Let judges inside the block record missing calls, and drop unused ones."""
     before = _MODE.set("update")
     try:
         yield
@@ -227,7 +227,7 @@ def recording_judges() -> Iterator[None]:
 
 
 def judge_path(run: Run, name: str) -> Path:
-    """Return the file of what a judge was asked about a run.
+    """Return the file with a judge's calls about a run.
 
     Args:
         run: The run.
@@ -246,7 +246,7 @@ def judge_path(run: Run, name: str) -> Path:
 
 @contextmanager
 def _session(run: Run, name: str, mode: str | None) -> Iterator[None]:
-    """Open the session of a judge. One that asks nothing leaves no file, and needs none."""
+    """Open the session of a judge. If it makes no call, it has no file and needs none."""
     path = judge_path(run, name).resolve()
     was_there = path.exists()
     with ExitStack() as stack:
@@ -261,7 +261,7 @@ def _session(run: Run, name: str, mode: str | None) -> Iterator[None]:
 
 
 def _empty(path: Path) -> use_cassette:
-    """Return a replay of nothing, in which each call is a miss."""
+    """Return a replay of an empty cassette, in which each call is a miss."""
     with use_cassette(path, mode="record"):
         pass
     return use_cassette(path, mode="replay")

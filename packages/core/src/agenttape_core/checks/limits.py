@@ -1,4 +1,4 @@
-"""Checks of what a run took, and of what went wrong in it."""
+"""Checks of the cost of a run, and of its errors."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def at_most(
     Args:
         calls: The number of its recorded calls, as `agenttape ls` counts them.
         tokens: The tokens that its models read and write.
-        seconds: The recorded time of its calls; that of parallel ones adds up.
+        seconds: The recorded time of its calls; parallel calls add up.
         dollars: Their cost in US dollars, by the prices of the project.
         steps: The number of nodes of graphs, or steps of workflows, that ran.
         uncounted: The names of models that may go uncounted, as the failure shows them: `OpenAIEmbeddings`,
             `api.openai.com/v1/chat/completions`. The limit is then judged by the others, with a warning.
 
     Raises:
-        ConfigurationError: If no limit is given, or one is no number.
+        ConfigurationError: If no limit is given, or one isn't a number.
     """
     given = {"calls": calls, "tokens": tokens, "seconds": seconds, "dollars": dollars, "steps": steps}
     limits = {what: limit for what, limit in given.items() if limit is not None}
@@ -68,7 +68,7 @@ def at_most(
 
 
 def why_unknown(run: Run, what: str, allowed: Collection[str] = ()) -> str:
-    """Return the reason why it isn't known what a run took, as a sentence; empty if it is known.
+    """Return the reason why the cost of a run is unknown, as a sentence; empty if it's known.
 
     Args:
         run: The run.
@@ -88,7 +88,7 @@ def why_unknown(run: Run, what: str, allowed: Collection[str] = ()) -> str:
 
 
 def measured(run: Run, what: str) -> float:
-    """Return what a run took.
+    """Return the cost of a run.
 
     Args:
         run: The run.

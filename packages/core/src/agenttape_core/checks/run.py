@@ -10,7 +10,7 @@ from typing import Any
 from agenttape_core.tools.reporting import Finding
 
 FACTS = {"calls": "interactions"}
-"""The names of measures in `Run.lacking`, where they are others: `calls` there are those of tools."""
+"""The names of measures in `Run.lacking` that differ: `calls` there counts tools."""
 
 READ_BY_CHECKS = frozenset(
     {"calls", "dollars", "happened", "lacking", "messages", "models", "nodes", "seconds", "tokens", "tool_calls"}
@@ -20,12 +20,12 @@ READ_BY_CHECKS = frozenset(
 
 
 def unchanged(value: Any, like: Any = None) -> Any:  # noqa: ARG001 - as `AsRecorded` takes it
-    """Return a value: what is expected of a run in which nothing was replaced."""
+    """Return a value unchanged: the expectation for a run in which no secret was replaced."""
     return value
 
 
 def nowhere(_: Call) -> int | None:
-    """Return `None`: the line of a call that stands in no file."""
+    """Return `None`: the line of a call that isn't in a file."""
     return None
 
 
@@ -78,18 +78,18 @@ class Run:
         answer: The text of its last answer.
         answered_at: The place of the call that gave that answer among all that the run did.
         happened: All that it did, in its order: calls, nodes, interrupts.
-        asked: The tools that its models asked for, in order, whether or not they were called.
+        asked: The tools that its models requested, in order, whether or not they were called.
         interactions: The number of its recorded calls.
-        tokens: The tokens that its models have read and written, as far as they were counted.
+        tokens: The tokens that its models read and wrote, as far as they were counted.
         uncounted: The names of calls of models whose tokens were not counted, with the addresses of those that went
             over plain HTTP.
         dollars: What its calls cost in US dollars, as far as their models have a known price.
         unpriced: The names of calls of models without a known price or counted tokens.
         models: The number of calls of models.
-        seconds: The time that its calls took; that of parallel ones adds up.
+        seconds: The time of its calls; parallel calls add up.
         conversation: Returns its messages up to its end, in OpenAI's form.
-        turns: Returns the runs of its turns, as far as a model answered them; that of the only one is the run itself.
-        as_recorded: Returns an expected value as its recording holds it: with pseudonyms in the place of secrets.
+        turns: Returns the runs of its turns, as far as a model answered them; a single turn is the run itself.
+        as_recorded: Returns an expected value with pseudonyms instead of secrets, as in its recording.
         model: The model that gave the answer, as its provider calls it; empty if it isn't known.
         provider: The provider of that model; empty if it isn't known.
         meta: Facts about it that its maker wrote down.
@@ -144,10 +144,10 @@ class Run:
 
 
 def run_of_turns(turns: Sequence[Run]) -> Run:
-    """Return the run that several turns make up: what each took is added up, what they did is in the order of the run.
+    """Return the run of several turns: costs are added up, and events are in the order of the run.
 
     Args:
-        turns: The turns, each with the places of what it did among all that the run did.
+        turns: The turns, each with the positions of its events in the whole run.
     """
     last = max(turns, key=lambda turn: turn.answered_at)
     turn_of = {call.at: turn for turn in turns for call in turn.happened}

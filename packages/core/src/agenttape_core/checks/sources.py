@@ -76,7 +76,7 @@ def run_of(source: Any, *, prices: Prices | None = None, shown: str | None = Non
 
     Args:
         source: A run, a session, the fixture `cassette`, an opened cassette, its path or its name.
-        prices: The prices of tokens; by default those of the project.
+        prices: The prices of tokens; by default the project's.
         shown: The file as messages show it.
 
     Raises:
@@ -124,7 +124,7 @@ def run_of_cassette(cassette: Cassette, prices: Prices, shown: str | None = None
 
 
 def _of_session(session: Session, prices: Prices, in_places: Callable[[Interaction], Interaction] | None) -> Run:
-    """Return the run of a session so far; when a recording has ended, of what it wrote."""
+    """Return the run of a session so far; after a recording, of the cassette it wrote."""
     source = session.source
     if isinstance(source, Cassette) and session.closed and not session.report.replayed and in_places is None:
         return run_of_cassette(source, prices)
@@ -162,7 +162,7 @@ def made_of(
     lacking: Mapping[str, str] = _NOTHING,
     as_recorded: Callable[..., Any] = unchanged,
 ) -> Run:
-    """Return a run, made of its records: one of several turns is what its turns make up, as it is in a trace.
+    """Return a run made of its records; several turns are combined, as in a trace.
 
     Args:
         names: Its name and its file.
@@ -170,7 +170,7 @@ def made_of(
         prices: The prices of tokens.
         line: Returns the line of a call.
         lacking: What is not known of it.
-        as_recorded: Returns an expected value with pseudonyms in the place of secrets.
+        as_recorded: Returns an expected value with pseudonyms instead of secrets.
     """
     seen = list(_seen(records))
     turns = turns_of(each.record for each in seen if isinstance(each.record, Interaction))
@@ -299,7 +299,7 @@ def redactor_of(cassette: Cassette) -> Redactor | None:
 
 
 def _seen(records: Sequence[Record]) -> Iterator[_Seen]:
-    """Yield the records with what they did. A tool that ran without being recorded stands where its model asked."""
+    """Yield the records with their events. A tool that ran unrecorded comes where its model requested it."""
     items = [record for record, _ in records if isinstance(record, Interaction)]
     made = {record.name for record, _ in records if record.kind == "tool"}
     models = {item.number for item in _models_among(items)}
@@ -319,7 +319,7 @@ def _seen(records: Sequence[Record]) -> Iterator[_Seen]:
 
 
 def _asked_at(step: Step) -> Any:
-    """Return what an interrupt asks: LangGraph's is an error of its node."""
+    """Return the question of an interrupt: LangGraph's is an error of its node."""
     return step.data if step.kind == "interrupt" else step.error.args if step.error is not None else None
 
 
@@ -344,7 +344,7 @@ def _error_of(item: Interaction) -> str:
 
 
 def _asked(record: Interaction | Step) -> Iterator[tuple[Call, str]]:
-    """Yield the tools that a call of a model asked for, each with the id of the request."""
+    """Yield the tools that a call of a model requested, each with the id of the request."""
     if isinstance(record, Interaction) and record.kind in MODEL_KINDS:
         for message in Answer(record.outcome).messages:
             for part in message["parts"]:

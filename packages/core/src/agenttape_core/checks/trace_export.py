@@ -95,6 +95,6 @@ def _plain(call: Call) -> dict[str, Any]:
 
 
 def _asked_in(call: Call, asked: dict[int | None, list[Call]]) -> dict[str, Any]:
-    """Return the tools that a call of a model asked for."""
+    """Return the tools that a call of a model requested."""
     tools = asked.get(call.number, []) if not call.is_step and call.kind in MODEL_KINDS else []
     return {"asked": [_plain(tool) for tool in tools]} if tools else {}

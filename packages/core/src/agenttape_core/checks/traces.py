@@ -1,6 +1,6 @@
 """JSONL traces: a line for each prompt, `{prompt, response, model?, provider?, meta?}`, as the backend of checks.
 
-A prompt is the key of its line, so each stands there once, and matches character for character.
+A prompt is the key of its line, so each occurs once, and matches character for character.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SAID: dict[type, str] = {str: "a text", dict: "an object"}
 _ALIKE = 0.75
 _MOST = 20
 _FACTS = ("calls", "interactions", "steps", "tokens", "seconds", "dollars", "output")
-"""The names of what is not known of a run of which turns are missing."""
+"""The names of measures that are unknown for a run with missing turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class TraceLine:
         model: The model.
         provider: The provider.
         meta: Facts of its maker. Of these, checks read `tool_calls` (each with `name`, `arguments` and perhaps
-            `error`), `nodes`, `calls`, `tokens`, `seconds` and `dollars`. An export writes all that a run knows, in the
-            words of `Run`: also `happened`, which is read in the place of `tool_calls` and `nodes`, `messages`,
+            `error`), `nodes`, `calls`, `tokens`, `seconds` and `dollars`. An export writes all parts of a run, in the
+            words of `Run`, including `happened`, which replaces `tool_calls` and `nodes` when read, `messages`,
             `models`, `uncounted`, `unpriced` and `lacking`.
     """
 
@@ -56,7 +56,7 @@ class TraceLine:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as it is written, without what it does not have."""
+        """Return its written form, without missing parts."""
         known = {"prompt": self.prompt, "response": self.response, "model": self.model, "provider": self.provider}
         return {
             **{key: value for key, value in known.items() if value is not None},
@@ -132,7 +132,7 @@ def runs_of(lines: Iterable[TraceLine], path: str) -> list[Run]:
 
 
 def _cassette_of(line: TraceLine) -> str | None:
-    """Return the cassette of which a line is one of several turns; `None` if it is a run by itself."""
+    """Return the cassette if a line is one of its several turns; `None` if it's a whole run."""
     cassette, turns = line.meta.get("cassette"), line.meta.get("turns")
     is_turn = isinstance(turns, int) and turns > 1 and isinstance(line.meta.get("turn"), int)
     return cassette if is_turn and isinstance(cassette, str) and _happened(line.meta) is not None else None
@@ -209,7 +209,7 @@ def _run_of_line(line: TraceLine, path: str) -> Run:
 
 
 def _happened(meta: Mapping[str, Any]) -> tuple[list[Call], list[Call]] | None:
-    """Return what a line says that its run did, and the tools that models asked for; `None` if it has no `happened`."""
+    """Return the events of a line's run, and the tools that models requested; `None` if it has no `happened`."""
     given = meta.get("happened")
     if not isinstance(given, list) or not all(isinstance(each, Mapping) for each in given):
         return None
@@ -240,7 +240,7 @@ def _call(given: Mapping[str, Any]) -> Call:
 def _redactor_of(cassette: Any) -> Redactor | None:
     """Return what replaces secrets as in a line: the key is in the cassette that it was exported from.
 
-    A trace doesn't hold it, as traces leave the house. Where the cassette is gone, a text with secrets stays as it is.
+    A trace doesn't hold it, as traces leave your machine. If the cassette is gone, texts with secrets stay unchanged.
     """
     try:
         return redactor_of(open_cassette(cassette)) if Path(cassette).is_file() else None
@@ -282,7 +282,7 @@ def _read(number: int, line: bytes) -> TraceLine:
 
 
 def _problem_of(value: Any) -> str:
-    """Return the reason why an object is no line of a trace; empty if it is one."""
+    """Return the reason why an object isn't a line of a trace; empty if it is one."""
     if not isinstance(value, dict):
         return f"expected an object, found {type(value).__name__}"
     if "agenttape" in value:
@@ -341,5 +341,5 @@ def _number(value: Any) -> float | None:
 
 
 def trace_text(lines: Iterable[TraceLine]) -> Iterator[str]:
-    """Yield the lines of a trace as they are written, in ASCII and with keys in this order."""
+    """Yield the written lines of a trace, in ASCII and with keys in this order."""
     return (json.dumps(line.to_dict()) for line in lines)

@@ -12,19 +12,19 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.tools.reporting import Finding
 
 Expected = Sequence[str | Mapping[str, Any]]
-"""The calls of a trajectory: names, or `{"tool": name, "arguments": {...}}` where the arguments count, too."""
+"""The calls of a trajectory: names, or `{"tool": name, "arguments": {...}}` to compare arguments as well."""
 
 Wanted = tuple[str, Mapping[str, Any]]
 _KEYS = {"tool", "arguments"}
 
 
 def exactly(calls: Expected, /, *, strict: bool = True, kind: str = "tool") -> Check:
-    """Return the check that exactly these tools are called, each as often as it is named.
+    """Return the check that exactly these tools are called, as often as they're named.
 
     Args:
         calls: The calls.
         strict: Whether their order counts.
-        kind: What they are, if they are no tools: `exactly(["plan", "act"], kind="node")`.
+        kind: Their kind, unless they're tools: `exactly(["plan", "act"], kind="node")`.
 
     Raises:
         ConfigurationError: If a call is malformed.
@@ -43,14 +43,14 @@ def trajectory(
     superset: Expected | None = None,
     kind: str = "tool",
 ) -> Check:
-    """Return the check of the calls of a run against those of a reference, in agentevals' words.
+    """Return the check of a run's calls against a reference, in agentevals' words.
 
     Args:
         strict: The run makes the same calls in the same order.
         unordered: It makes the same calls in any order.
         subset: It makes no calls but these.
         superset: It makes at least these.
-        kind: What they are, if they are no tools.
+        kind: Their kind, unless they're tools.
 
     Raises:
         ConfigurationError: If not exactly one of the four is given, or a call is malformed.
@@ -97,7 +97,7 @@ def _in_order(run: Run, made: Sequence[Call], wanted: Sequence[Wanted]) -> Itera
 
 
 def _of_any_order(run: Run, made: Sequence[Call], wanted: Sequence[Wanted], way: str) -> Iterator[Finding]:
-    """Yield calls that are missing or too many. Each expected call stands for one."""
+    """Yield calls that are missing or too many. Each expected call matches one."""
     free = list(range(len(made)))
     missing = []
     for want in sorted(wanted, key=lambda each: -len(each[1])):  # those with arguments choose first

@@ -20,7 +20,7 @@ _PART = re.compile(r"\\\W|.", re.DOTALL)
 
 
 class AsRecorded:
-    """Returns expected values as a recording holds them: with pseudonyms in the place of secrets.
+    """Returns expected values as a recording holds them: with pseudonyms instead of secrets.
 
     Args:
         open_redactor: Returns the redactor of the recording; `None` if its key isn't known.
@@ -34,11 +34,11 @@ class AsRecorded:
         return self._open()
 
     def __call__(self, value: Any, like: Any = None) -> Any:
-        """Return plain data, in which regular expressions may stand; the very same object when nothing changed.
+        """Return plain data that may contain regular expressions; the same object if nothing changed.
 
         Args:
             value: The expected value.
-            like: What the recording holds, if it may have a pseudonym where nothing in the value tells of a secret.
+            like: The recorded value, if it may have a pseudonym where the expected value shows no sign of a secret.
         """
         redactor = self._redactor
         if redactor is None:
@@ -60,7 +60,7 @@ class AsRecorded:
 
 
 def _pattern_as_recorded(pattern: str, redactor: Redactor) -> str:
-    """Return a regular expression with pseudonyms in the place of secrets that it spells out, escaped or not."""
+    """Return a regular expression with pseudonyms instead of the secrets it spells out, escaped or not."""
     parts = list(_PART.finditer(pattern))
     starts = [*(part.start() for part in parts), len(pattern)]
     for span in reversed(redactor.spans("".join(part[0][-1] for part in parts))):
@@ -176,7 +176,7 @@ def validator(schema: Any, where: str) -> Any:
         where: The place where it stands.
 
     Raises:
-        ConfigurationError: If it is no schema, or the library is missing.
+        ConfigurationError: If it isn't a schema, or the library is missing.
     """
     try:
         from jsonschema import Draft202012Validator, SchemaError, validators

@@ -1,4 +1,4 @@
-"""The words of checks as plain data: what a file may say is what the functions take."""
+"""The words of checks as plain data: a file has the same names as the functions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from agenttape_core.errors import ConfigurationError
 
 
 def loaded(name: str, where: str) -> Any:
-    """Return the object of a name, `module:function`, from the working folder or what is installed.
+    """Return the object named `module:function`, from the working folder or an installed package.
 
     Args:
         name: The name.
         where: The place where it stands.
 
     Raises:
-        ConfigurationError: If it leads to nothing.
+        ConfigurationError: If there is no such object.
     """
     module, _, function = name.partition(":")
     if not module or not function:
@@ -42,7 +42,7 @@ def loaded(name: str, where: str) -> Any:
 
 
 def checks_of(word: str, value: Any) -> list[Check]:
-    """Return the checks that a word and its value stand for.
+    """Return the checks for a word and its value.
 
     Args:
         word: The word: `never`, `at_most`, ….
@@ -178,12 +178,12 @@ def _options(word: str, value: Mapping[Any, Any], known: tuple[str, ...]) -> dic
 
 
 def _with_patterns(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with regular expressions in their values; a JSON Schema stays as it is."""
+    """Return options with regular expressions in their values; a JSON Schema is unchanged."""
     return {key: item if key == "json_schema" else _patterns(item) for key, item in options.items()}
 
 
 def _patterns(value: Any) -> Any:
-    """Return a value with `{regex: ...}` as the regular expression that it stands for."""
+    """Return a value with `{regex: ...}` replaced by the regular expression."""
     if isinstance(value, Mapping):
         (key,) = value if len(value) == 1 else ("",)
         if key == "regex" and isinstance(value[key], str):

@@ -103,7 +103,7 @@ def _arrived(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, 
 
 
 def _reduced(error: BaseException) -> tuple[Any, ...]:
-    """Let an exception arrive in another process as it is, whatever its class is made of."""
+    """Let an exception arrive in another process unchanged, whatever its class is made of."""
     return _arrived, (type(error), error.args, error.__dict__)
 
 
@@ -140,7 +140,7 @@ class CassetteFormatError(CassetteError):
 
 
 class TraceFormatError(CassetteError):
-    """The file is no JSONL trace: lines of it are malformed, or two of them have one prompt."""
+    """The file isn't a JSONL trace: some lines are malformed, or two have the same prompt."""
 
 
 class CassetteVersionError(CassetteError):
@@ -152,10 +152,10 @@ class CassetteLockedError(CassetteError):
 
 
 class CassetteWriteError(CassetteError):
-    """The cassette could not be written. The message says where the recorded interactions are kept."""
+    """The cassette couldn't be written. The message shows where the recorded calls are kept."""
 
     is_of_disk = False
-    """True if the system refused it, so that it may succeed later: there was no room, or no right to write."""
+    """True if the system refused it, so that it may succeed later: no room, or no right to write."""
 
     @classmethod
     def of_system(cls, path: Path | str, problem: str, *, remedy: str) -> Self:
@@ -202,7 +202,7 @@ class UnreadableValueError(AgentTapeError):
 
     Args:
         what: The recorded type name or tag.
-        why: What was expected against what was found.
+        why: The expected value and the one found.
     """
 
     def __init__(self, what: str, why: str) -> None:
@@ -211,7 +211,7 @@ class UnreadableValueError(AgentTapeError):
 
 
 class UnusedInteractionsError(AgentTapeError):
-    """The run ended although the cassette holds interactions that it never asked for.
+    """The run ended without using every recording in the cassette.
 
     Args:
         message: What it is about, with the names of the recordings.
@@ -222,7 +222,7 @@ class UnusedInteractionsError(AgentTapeError):
 
 
 class ChangeNotReachedError(AgentTapeError):
-    """The run ended without making a call that was to be changed. It shows nothing about the change.
+    """The run ended without making a call that was to be changed, so it shows nothing about the change.
 
     Args:
         message: What it is about, with the changes.
@@ -233,7 +233,7 @@ class ChangeNotReachedError(AgentTapeError):
 
 
 class SessionStateError(AgentTapeError):
-    """A session was entered twice, or its results were asked for at the wrong time."""
+    """A session was entered twice, or its results were read at the wrong time."""
 
 
 class UnrecordedCallError(AgentTapeError):
@@ -243,7 +243,7 @@ class UnrecordedCallError(AgentTapeError):
 
     Args:
         summary: What was missed.
-        said: The words of the error result: neutral ones where a model may read them. By default the summary.
+        said: The words of the error result: neutral if a model may read them. By default the summary.
     """
 
     def __init__(self, summary: str, said: str | None = None) -> None:
@@ -252,7 +252,7 @@ class UnrecordedCallError(AgentTapeError):
         self._is_neutral = False
 
     def neutral(self) -> UnrecordedCallError:
-        """Return the error with no words but those of the error result, also where its `repr` is shown to a model."""
+        """Return the error with only the words of the error result, even if a model gets to see its `repr`."""
         error = UnrecordedCallError(self.said)
         error._is_neutral = True
         return error
@@ -274,7 +274,7 @@ class ExportError(AgentTapeError):
 
     Args:
         target: Where it was sent to.
-        why: What went wrong, as the tool or its client says.
+        why: The problem, in the words of the tool or its client.
     """
 
     def __init__(self, target: str, why: str) -> None:
@@ -303,7 +303,7 @@ class ReplayedError(AgentTapeError):
 
 
 class AgentTapeHalt(BaseException):
-    """The root of what must stop a run; see the module docstring for why it is no `Exception`."""
+    """The root of everything that must stop a run. The module docstring explains why it isn't an `Exception`."""
 
     in_worker = False
     """True if it was raised in a worker of a pool of `multiprocessing`, and has come to whoever waited for the task."""
@@ -333,20 +333,20 @@ def register_result_attribute(name: str) -> None:
 
 
 class CassetteMissError(AgentTapeHalt):
-    """The run asked for something that the cassette does not hold.
+    """The run made a call that isn't in the cassette.
 
-    What the message says is data as well, for tools and editors. All of it is redacted.
+    The parts of the message are attributes, for tools and editors. All of it is redacted.
 
     Args:
         summary: The first line: which call, at which place, of which cassette.
         details: The explanation: nearest recording, differing parts, remedy.
-        kind: The kind of the call; empty if no session tells.
+        kind: The kind of the call; empty if the session is unknown.
         name: The name of the call.
         address: The place of the call in the run.
         reason: The reason why it may be neither served nor executed.
         cassette: The cassette.
         nearest: The number of the nearest recording; `None` if there is none.
-        differences: How the call differs from that: the path in the request, what was recorded, and what was asked.
+        differences: How the request differs from that recording: path, recorded value, present value.
     """
 
     def __init__(
@@ -373,14 +373,14 @@ class CassetteMissError(AgentTapeHalt):
         super().__init__(self.summary + (f"\n{visible(details)}" if details else ""))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is known of it as plain data."""
+        """Return its parts as plain data."""
         names = ("summary", "kind", "name", "address", "reason", "cassette", "nearest")
         parts = [dict(zip(("path", "recorded", "asked"), each, strict=True)) for each in self.differences]
         return {**{name: getattr(self, name) for name in names}, "differences": parts}
 
 
 class IncompleteObjectError(AgentTapeHalt):
-    """A call would execute on an object that does not hold what was written to it: the write was served.
+    """A call would run on an object that lacks a write, because a replay answered the write from a recording.
 
     Args:
         call: The call that was refused.
@@ -403,7 +403,7 @@ class IncompleteObjectError(AgentTapeHalt):
 
 
 class BudgetExceededError(AgentTapeHalt):
-    """A call of a model would cost more than may be spent. It was not made, and the cassette is as it was.
+    """A call of a model would cost more than the limit allows. It wasn't made, and the cassette is unchanged.
 
     Args:
         limit: What may be spent, in US dollars.
@@ -425,10 +425,10 @@ class NetworkBlockedError(AgentTapeHalt):
 
 
 def halt_in(error: BaseException | None) -> AgentTapeHalt | None:
-    """Return the halt that an exception is: itself, or the first one of a group that holds nothing else.
+    """Return the halt in an exception: itself, or the first one of a group that contains only halts.
 
     Args:
-        error: An exception; task groups raise those of their tasks as a group.
+        error: An exception; task groups raise their tasks' exceptions as a group.
     """
     if isinstance(error, AgentTapeHalt):
         return error

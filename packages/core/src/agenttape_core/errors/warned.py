@@ -1,4 +1,4 @@
-"""Every warning of AgentTape: what a program may go on with."""
+"""Every warning of AgentTape. The program continues after each."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ class UnusedInteractionsWarning(UserWarning):
 
 
 class RecordingDoesNotReplayWarning(UserWarning):
-    """A function was recorded, and differs when it is called again at once with its recording: `check_replay=True`."""
+    """A function was recorded, and its result differs in a replay right afterwards: `check_replay=True`."""
 
 
 class UnmatchedNameWarning(UserWarning):
-    """A name that was given as `live` or `replay_only` is that of no boundary of the run: perhaps it is misspelled."""
+    """`live` or `replay_only` names a boundary that the run doesn't have. Perhaps it's misspelled."""
 
 
 class UnrecordedConnectionWarning(UserWarning):
@@ -28,11 +28,11 @@ class UnidentifiedModelWarning(UserWarning):
 
 
 class IncompleteCopyWarning(UserWarning):
-    """A copy of a production run could not be written on; the run goes on, and the copy ends there."""
+    """A copy of a production run couldn't be continued. The run continues, and the copy ends there."""
 
 
 class AfterReplayWarning(UserWarning):
-    """Something that a replay had started went on after its end, and was refused what it tried."""
+    """Work that a replay had started continued after its end, and was refused."""
 
 
 class AfterRecordingWarning(UserWarning):

@@ -377,7 +377,7 @@ def _decorated(function: Callable[..., Any], request: SessionRequest) -> Callabl
 
 
 def _proof(request: SessionRequest, session: Session, result: object) -> Proof | None:
-    """Return the proof of what a call has recorded, where that was asked for."""
+    """Return the check of a call's recording, if the options ask for one."""
     from agenttape_core.lifecycle.proof import Proof, has_recorded, proves
 
     return Proof(request, session, result) if proves(request) and has_recorded(session) else None

@@ -19,10 +19,10 @@ class CallRecord:
     Args:
         kind: The kind of boundary.
         name: The name of the boundary.
-        address: Where it stands in the run.
+        address: Its location in the run.
         number: Its number in the cassette; while recording, the order of its start.
         match_rule: How its recording was found; `None` if it was executed or not used at all.
-        same: Whether the recording is that of the same request.
+        same: Whether the recording has the same request.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class ServedTool:
 
 @dataclass(frozen=True, slots=True)
 class ReachedChange:
-    """A change that landed: a call that was served otherwise than it was recorded.
+    """A change that was reached: a call that got another outcome than its recording.
 
     Args:
         kind: The kind of boundary.
@@ -77,16 +77,16 @@ class ReachedChange:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """A call of a run that is not as it was recorded, after something was changed.
+    """A call that differs from its recording, after something was changed.
 
     Args:
-        what: `moved` if it asks for something else than the recording that answered it, `missed` if it had none, and
-            `executed` if it was executed for want of one.
+        what: `moved` if its request differs from the recording that answered it, `missed` if it had none, and
+            `executed` if it was made for real because it had none.
         kind: The kind of boundary.
         name: The name of the boundary.
         address: Where the call was made.
         number: The number of the recording that answered it, or that is nearest to it; `None` if there is none.
-        differences: The parts in which its request differs from that of this recording: path, as recorded, as asked.
+        differences: The parts of its request that differ: path, recorded value, present value.
     """
 
     what: Literal["moved", "missed", "executed"]
@@ -106,7 +106,7 @@ _LOOSE = {"address": "by address", "ordered": "in order", "matcher": "by a match
 """The ways to find a recording of another request, in words."""
 _SHOWN = 3
 NO_SIDE_EFFECTS = ("(calls nothing that is recorded)", "(its side effects weren't observed)")
-"""The ends of lines about tools that a summary leaves out: as far as we know, nothing was skipped."""
+"""The ends of lines about tools that a summary leaves out: as far as we can see, no side effect was skipped."""
 _WITH_CODE = frozenset({"tool", "retrieval"})
 """The kinds of calls that a replay may step into."""
 
@@ -115,7 +115,7 @@ def why_not_run(acts: Sequence[Act] | None) -> str:
     """Return why the code of a recorded call was not run.
 
     Args:
-        acts: What it did outside of the process by itself, as it was recorded.
+        acts: Its recorded side effects outside the process.
     """
     if acts is None:
         return "its side effects weren't observed"
@@ -136,7 +136,7 @@ def side_effects_skipped(tools: Iterable[object]) -> str:
     """Return the line that names the tools whose code did not run in a replay, with each reason once.
 
     Args:
-        tools: The tools, or texts such as theirs; a text without a reason stands by itself.
+        tools: The tools, or texts like theirs; a text without a reason is listed alone.
     """
     names: dict[str, list[str]] = {}
     for tool in tools:
@@ -146,7 +146,7 @@ def side_effects_skipped(tools: Iterable[object]) -> str:
 
 
 def not_as_recorded(nondeterminism: Iterable[str], entropy: Collection[str], unobserved: Iterable[str]) -> list[str]:
-    """Return the lines that say what of a replay may not be as it was recorded; none if all of it is.
+    """Return the lines about parts of a replay that may differ from the recording; an empty list if there are none.
 
     Args:
         nondeterminism: As in `Report.nondeterminism`, of one replay or of several.
@@ -225,7 +225,7 @@ class Report:
 
     @property
     def judged(self) -> tuple[CallRecord, ...]:
-        """The unused interactions that a replay fails for: all but those of pure kinds (embeddings)."""
+        """The unused interactions that fail a replay: all except pure kinds (embeddings)."""
         return tuple([crossed for crossed in self._unused if crossed.kind not in PURE_KINDS])
 
     @property
@@ -240,7 +240,7 @@ class Report:
 
     @property
     def unrecorded(self) -> tuple[UnrecordedCall, ...]:
-        """The calls that got an error result for want of a recording (`on_miss="return"`): a line each, with facts."""
+        """The calls that got an error result for lack of a recording (`on_miss="return"`): a line each, with facts."""
         return tuple(self._unrecorded)
 
     @property
@@ -250,7 +250,7 @@ class Report:
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """The connections of a recording that no boundary covers, a line each: what was reached, and by which line.
+        """The connections of a recording that no boundary covers, a line each: the host, and the line of code.
 
         They are not recorded, and a replay refuses them.
         """
@@ -282,12 +282,12 @@ class Report:
 
     @property
     def reached(self) -> tuple[ReachedChange, ...]:
-        """The changes that landed, in the order of the calls: each attempt that was served otherwise is one."""
+        """The changes that were reached, in the order of the calls; each changed attempt is one."""
         return tuple(self._reached)
 
     @property
     def divergences(self) -> tuple[Divergence, ...]:
-        """The calls that are not as they were recorded, in the order of the run; empty where nothing was changed."""
+        """The calls that differ from their recordings, in the order of the run; empty if nothing was changed."""
         return tuple(self._divergences)
 
     def add_reached(self, landed: ReachedChange) -> None:
@@ -295,7 +295,7 @@ class Report:
         self._reached.append(landed)
 
     def add_divergence(self, departure: Divergence) -> None:
-        """Note a call that is not as it was recorded."""
+        """Note a call that differs from its recording."""
         self._divergences.append(departure)
 
     def add_nondeterminism(self, line: str) -> None:
@@ -312,7 +312,7 @@ class Report:
         self._entropy[line] = moves_calls
 
     def add_unobserved(self, line: str) -> None:
-        """Note what a handler cannot see of a run, where a replay of what it has observed comes to it."""
+        """Note a part of an observed run that its handler couldn't see, and that this replay reached."""
         self._unobserved[line] = None
 
     def add_outside(self, line: str) -> None:
@@ -362,7 +362,7 @@ class Report:
     def answered_otherwise(self) -> str:
         """Say how many calls got the answer to another request, and how it was found; empty if none did.
 
-        Only looser rules than those of `match_on` by default let that happen.
+        That takes looser rules than the default of `match_on`.
         """
         found = [*self._served, *self._ran_through]
         loose = [_LOOSE.get(str(one.match_rule), str(one.match_rule)) for one in found if not one.same]

@@ -72,7 +72,7 @@ class Session:
     """
 
     closed = False
-    """True if the session has ended: it serves and executes nothing more."""
+    """True if the session has ended: it answers and makes no more calls."""
     watches_acts = False
     """True if what calls do outside the process is seen."""
     has_aftermath = False
@@ -104,7 +104,7 @@ class Session:
         self.scheduler.belongs_to(self)
         self.recordings = Recordings(setup)
         self.only_replays = only_replays(setup)
-        """True if all calls are answered, each by its recording as it is, as soon as they are made."""
+        """True if every call gets its unchanged recording, as soon as it's made."""
         self.ledger = Ledger(setup.sink, setup.revise, setup.events)
         self.latch = Latch()
         """The first failure: a session that has one fails, even if user code caught it."""
@@ -116,7 +116,7 @@ class Session:
         """The input that the run began with, where it is recorded."""
         guarded = setup.policy.serves and not setup.policy.offline
         self.held = HeldSecrets(setup.redactor, self._encoded) if guarded else None
-        """The secrets that requests have held, where what is served may reach a call that is executed."""
+        """The secrets in requests, kept if a replayed value may reach a call that is made for real."""
         self.warnings: dict[str, Warning] = {}
         """The warnings to give when the session has ended well, once for each text."""
         self.running: list[ExecutedCall] = []
@@ -126,7 +126,7 @@ class Session:
         self.unfinished: set[Callable[[], None]] = set()
         """Called when the session ends; see `watch`."""
         self.depart: Callable[[], None] = _go_on
-        """Called when a change has landed: what follows departs from what was recorded."""
+        """Called when a change has been reached: from here on, the run may differ from the recording."""
         self.canonical = canonicaliser(setup, self._encoded, self.warn_at_end)
         """Makes the canonical requests of calls."""
         self._extensions: dict[Slot[Any], Any] = {}
@@ -142,7 +142,7 @@ class Session:
             self.report.add_entropy(self.setup.zone)
 
     def new_report(self) -> Report:
-        """Return a report with nothing in it."""
+        """Return an empty report."""
         source = self.source  # it is another one when the session has ended
 
         def why_served(served: CallRecord) -> str:
@@ -164,7 +164,7 @@ class Session:
 
     @property
     def auto(self) -> bool:
-        """True if integrations tape here what the user did not tape: everywhere, or inside what takes part."""
+        """True if integrations record objects here that the user didn't wrap: everywhere, or in recorded objects."""
         return self.setup.auto or takes_part(self)
 
     @property
@@ -184,7 +184,7 @@ class Session:
 
     @property
     def is_one_run(self) -> bool:
-        """True if executed calls are not added to a recording of another run, where their times would mean nothing."""
+        """True if calls made now aren't added to a recording of another run, where their times would be meaningless."""
         return self.policy.replaces or not self.policy.recorded or not self.policy.records
 
     @property
@@ -210,14 +210,14 @@ class Session:
 
     @cached_property
     def observed(self) -> Membership[Any]:
-        """The membership of what an integration observes, in a session that no context enters."""
+        """The membership of observed work, in a session that no context enters."""
         return Membership(self, None)
 
     def note_input(self, value: Any) -> None:
         """Keep the input of the run in the header of its recording, so that it can be started again.
 
-        Graphs, chains, agents and workflows do so by themselves; a program of plain Python can do it here. The first
-        input is kept. In a replay this does nothing.
+        Graphs, chains, agents and workflows do so automatically; a program of plain Python can do it here. The first
+        input is kept. In a replay, this has no effect.
 
         Args:
             value: The input: for a function, its argument, or a dictionary of its arguments by their names.
@@ -227,7 +227,7 @@ class Session:
     # -- what others keep with it ------------------------------------------------------------------------------
 
     def extension(self, slot: Slot[T]) -> T:
-        """Return what an integration keeps in a slot of this session, made on first use."""
+        """Return the value that an integration keeps in a slot of this session, made on first use."""
         if slot not in self._extensions:
             with self._extensions_lock:
                 if slot not in self._extensions:
@@ -281,12 +281,12 @@ class Session:
             position: Where the call is made; by default below the call that executes around it, or the root.
             owner: The object whose call it is.
             ids: Run-specific ids of the call that are not part of the request, for example the id of a tool call.
-            ids_around: Run-specific ids of what the call can see around it, such as the messages of a conversation.
+            ids_around: Run-specific ids around the call, such as the messages of a conversation.
                 They are recorded where its outcome holds one of them.
             parent: The call that is executing around it; by default the one of this context.
-            holder: The state of the object that the call reads or changes; by default that of the owner.
-            writes: Whether the call changes what the object holds.
-            is_idempotent: Whether the boundary says that a call of it may be made again, or only reads.
+            holder: The state of the object that the call reads or changes; by default the owner's.
+            writes: Whether the call changes the contents of the object.
+            is_idempotent: Whether the boundary declares its calls safe to repeat, or only reads.
 
         Raises:
             CassetteMissError: If the call may be neither served nor executed.
@@ -353,7 +353,7 @@ class Session:
         return missed(facts, decision)
 
     def _position(self, name: str, parent: ExecutedCall | None) -> Position:
-        """Return where a call is made that no framework knows the place of."""
+        """Return the location of a call that no framework places."""
         base = parent.position if parent is not None else self.root
         return base.child(name, branch=task_branch(base))
 
@@ -368,7 +368,7 @@ class Session:
         return decided, candidate
 
     def _candidate(self, boundary: Boundary, request: CanonicalRequest, position: Position) -> Candidate | None:
-        """Return the candidate that is asked in the place of the program's own model, if there is one."""
+        """Return the candidate to call instead of the program's own model, if there is one."""
         candidates = self.setup.candidates
         if candidates is None or not (boundary.takes_candidates and candidates.may_be_at(request.kind)):
             return None
@@ -392,7 +392,7 @@ class Session:
             note_served_write(holder, ServedWrite(request.name, str(self.path)))
 
     def refuse_after_served_write(self, holder: Any, name: str, call: str) -> None:
-        """Refuse to execute a call on an object that does not hold what was written to it.
+        """Refuse to make a call on an object that lacks a replayed write.
 
         Args:
             holder: The state of the object.
@@ -409,7 +409,7 @@ class Session:
             raise error
 
     def frozen_here(self, begun_in: ExecutedCall | None = None) -> Frozen | None:
-        """Return what is kept fixed for the code that runs here: around a boundary, or inside one that is executed.
+        """Return the frozen values for the code that runs here: around a boundary, or inside one that runs for real.
 
         Args:
             begun_in: The boundary that was being executed where a thread without a context was begun.
@@ -423,7 +423,7 @@ class Session:
         """Return the innermost call of this session that executes around a call made here.
 
         Args:
-            position: Where the call is made, as far as a framework knows.
+            position: The location of the call, as far as a framework knows it.
         """
         return around(self, position)
 
