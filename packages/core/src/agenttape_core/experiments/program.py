@@ -38,7 +38,7 @@ Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 _TESTS = "agenttape_core.pytest_plugin.programs"
-"""The module that runs tests as programs. It's above this package, which knows it by its name only."""
+"""The module that runs tests as programs. It's above this package, which only has its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Failure:
         file: The file of the innermost line of the program's own code; empty if there is none.
         line: The number of that line.
         function: The function that it is in.
-        message: The text of the exception, which says nothing about whether two failures are alike.
+        message: The text of the exception, which isn't compared: two failures may be the same without it.
     """
 
     type: str
@@ -82,10 +82,10 @@ class Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return the failure that an exception is. Of a group of exceptions, the first one counts.
+    """Return an exception as a failure. In a group of exceptions, the first one counts.
 
     Args:
-        error: The exception, as it was caught.
+        error: The exception that was caught.
     """
     error = next(_leaves(error))
     kind = type(error)
@@ -140,7 +140,7 @@ class Source(NamedTuple):
     """The place of a function or of a test.
 
     Args:
-        module: Its module as it is imported; for a script, the name of its file.
+        module: Its module's import name; for a script, the name of its file.
         file: Its file.
         name: Its name in the module, such as `Agent.answer`.
         is_async: Whether it is a coroutine function.
@@ -170,7 +170,7 @@ class Source(NamedTuple):
 
     @property
     def importable(self) -> str:
-        """The name of the module as it is imported from the root."""
+        """The import name of the module, from the root."""
         root = self.root
         place = self.file.with_suffix("")
         is_below = root is not None and place.parts[-len(self.module.split(".")) :] == tuple(self.module.split("."))
@@ -204,7 +204,7 @@ class Run:
 
     @property
     def left(self) -> str | None:
-        """The first call for which there was no recording, a line; `None` if the run stayed in the recorded world."""
+        """The first unrecorded call, a line; `None` if every call was recorded."""
         report, failure = self.session.report, self.session.failure
         if lines := [*report.missed, *report.unrecorded, *report.blocked]:
             return str(lines[0])
@@ -231,11 +231,11 @@ class Program(Protocol):
 
     @property
     def source(self) -> Source | None:
-        """The place of it in the source; `None` if nobody else could import it."""
+        """The location of its source; `None` if it can't be imported elsewhere."""
 
     @property
     def cassette(self) -> Path | None:
-        """The file of the cassette that it has by itself; `None` if it has none."""
+        """The cassette that its own decorator names; `None` if it has none."""
 
     @property
     def function(self) -> Callable[[], Any] | None:
@@ -259,7 +259,7 @@ class FunctionProgram:
     Args:
         function: The function.
         source: The place of it in the source, if another process can import it.
-        main: The script that it stands in, which is `__main__` to recorded values of its own types.
+        main: The script that defines it, which is `__main__` to recorded values of its own types.
         options: Options of `use_cassette` that hold in each replay.
         warns: Whether warnings of the program are shown, which each of many runs would repeat.
         given: Its name as a command line gives it; empty for a function.
@@ -307,7 +307,7 @@ class FunctionProgram:
         return run
 
     async def arun(self, variation: Variation) -> Run:
-        """Do what `run` does in the running event loop, with what the function returns awaited."""
+        """Like `run`, in the running event loop, with the function's result awaited."""
         running = _Running(self._block(variation))
         with self._quietly(), running:
             async with running.block as running.session:
@@ -339,7 +339,7 @@ class FunctionProgram:
 
 
 class _Running:
-    """A run of a function. As a context manager it takes what comes out, if the session has begun.
+    """A run of a function. As a context manager it catches the outcome, if the session has begun.
 
     Args:
         block: The session.
@@ -354,7 +354,7 @@ class _Running:
 
     @contextmanager
     def program(self) -> Iterator[None]:
-        """Note what the program itself raises, which comes before what its session raises at its end."""
+        """Note the program's own exception, which takes precedence over its session's at the end."""
         self._changes = {number: str(one.change) for number, one in self.block.in_use.changes.items()}
         try:
             yield
@@ -379,7 +379,7 @@ class _Running:
 
 
 def _elsewhere(run: Run) -> int:
-    """Return how many calls of a replay found no recording, or that of another place."""
+    """Return how many calls of a replay found no recording, or one of another place."""
     report = run.session.report
     return sum(one.match_rule == "request" for one in report.replayed) + len(report.missed)
 
@@ -392,7 +392,7 @@ def program_of(function: Callable[[], Any] | str, **options: Any) -> Program:
         options: Options of `use_cassette` that hold in each replay.
 
     Raises:
-        ConfigurationError: If there is no such function.
+        ConfigurationError: If the function doesn't exist.
         SessionStateError: If a session is open.
     """
     if (session := current_session()) is not None:
@@ -442,11 +442,11 @@ _TIMES = 3
 
 
 def steady(program: Program, plain: Variation) -> Generator[Variation, Run, tuple[Run, Run]]:
-    """Replay a program twice as it was recorded, and return both runs, which are alike: a part of an experiment.
+    """Replay a program twice, unchanged, and return both runs, which are equal: a part of an experiment.
 
     Args:
         program: The program.
-        plain: The replay, in which nothing is changed.
+        plain: The replay without changes.
 
     Raises:
         ConfigurationError: If the cassette holds no call.
@@ -522,7 +522,7 @@ def with_test(target: str, work: Callable[[Program], Found]) -> Found:
 
 
 def takes_tests(experiment: Callable[Given, Found]) -> Callable[Given, Found]:
-    """Let an experiment take the id of a test as its target, too.
+    """Let an experiment also take the id of a test as its target.
 
     Args:
         experiment: A function whose first argument is the target.
@@ -545,11 +545,11 @@ def recorded(
 
     Args:
         target: A function without arguments, its name, or a program.
-        cassette: The recording, as `use_cassette` takes it; by default the one that the program has by itself.
+        cassette: The recording, as for `use_cassette`; by default the program's own.
         options: Options of `use_cassette` that hold in each replay.
 
     Raises:
-        ConfigurationError: If there is no such function, no recording, or only one elsewhere.
+        ConfigurationError: If the function or a recording doesn't exist, or only one elsewhere.
         SessionStateError: If a session is open.
     """
     named: Any = target

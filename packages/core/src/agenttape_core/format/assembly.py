@@ -1,4 +1,4 @@
-"""Making the records of a cassette out of those of a journal, and of those that an earlier cassette had."""
+"""Combine the records of a journal with the records of an earlier cassette into a new cassette."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from agenttape_core.format.journal_text import Line
 
 _KEPT = -1
-"""The source of what an earlier cassette had and what stays."""
+"""The source of records that stay from an earlier cassette."""
 _CARRIED = 1
-"""The source of what a session carries over from the cassette that it replays."""
+"""The source of records that a session carries over from the cassette it replays."""
 
 
 class Retaken(NamedTuple):
@@ -24,8 +24,8 @@ class Retaken(NamedTuple):
 
     Args:
         orders: The place in this run of each that was served, by its number.
-        inside: The number in this run of the call that each was asked for inside, where it was inside one.
-        remade: The number in this run of the call that takes its place, for each that was live and made anew.
+        inside: The number, in this run, of the call that each was made inside, if it was.
+        remade: The number, in this run, of the call that replaces it, for each that was live and made again.
     """
 
     orders: Mapping[int, tuple[Any, ...]] = {}
@@ -47,11 +47,11 @@ def assemble(
     any more. If it made none, the old steps stay.
 
     Args:
-        header: The header; its timings are those of `keep`, by their old numbers.
-        keep: Records that come first, as they are.
+        header: The header; its timings are from `keep`, by their old numbers.
+        keep: Records that come first, unchanged.
         lines: What was recorded.
-        standing_for: Numbers that name parents in what was recorded, with the old numbers of the records they mean.
-        retaken: The part that what is kept has in what was recorded; `None` if that is something else.
+        standing_for: Numbers that name parents of new records, with the old numbers of the records they mean.
+        retaken: The part that the kept records have in the new ones; `None` if they have none.
     """
     old = header.volatile
     kept = [
@@ -69,7 +69,7 @@ def assemble(
 
 
 def without_begun(lines: Iterable[Line[AnyRecord]]) -> list[Line[AnyRecord]]:
-    """Return the lines without those of steps that had begun, if they have ended since."""
+    """Return the lines without the beginnings of steps that have ended since."""
     lines = list(lines)
     if not any(_is_open(line.record) for line in lines):
         return lines
@@ -95,7 +95,7 @@ class _Entry(NamedTuple):
         timing: When it happened, if that is known.
         source: The cassette that they are of, as in `Line`: a number means another interaction in each.
         inside: The call that it lies inside, as in `Line`.
-        order: Where it belongs; `None` for what is kept and had no part in this run.
+        order: Its place in the order; `None` for a kept record with no part in this run.
     """
 
     record: AnyRecord
@@ -126,7 +126,7 @@ def _with_part(entry: _Entry, retaken: Retaken) -> _Entry:
 
 
 def _replaced(kept: list[_Entry], new: list[_Entry], remade: Mapping[int, int]) -> tuple[list[_Entry], list[_Entry]]:
-    """Return what is kept, with each call that was made anew in the place of the old one, and what is left of the new.
+    """Return the kept records, with each call that was made again in place of the old one, and the remaining new ones.
 
     So a call that lies inside another one comes after it.
     """
@@ -146,7 +146,7 @@ def _replaced(kept: list[_Entry], new: list[_Entry], remade: Mapping[int, int]) 
 
 
 def _merged(kept: list[_Entry], new: list[_Entry]) -> tuple[list[_Entry], list[_Entry]]:
-    """Return what comes first, with each run that was taken once more in its place, and what is left of the new."""
+    """Return the records that come first, with each repeated run in its place, and the remaining new ones."""
     taken = _roots(kept) & _roots(new)
     anew = {entry.root for entry in new if entry.root in taken and isinstance(entry.record, Interaction)}
     added = [entry for entry in new if isinstance(entry.record, Interaction) or entry.root not in taken - anew]
@@ -166,7 +166,7 @@ def _roots(entries: Collection[_Entry]) -> set[str]:
 
 
 def _as_now(kept: Sequence[_Entry], new: Sequence[_Entry], root: str) -> list[_Entry]:
-    """Return a run that was taken once more: what of it is kept and what is new, in the order of this time."""
+    """Return a run that was repeated: its kept and its new records, in their present order."""
     placed = list(_placed(entry for entry in kept if entry.root == root and isinstance(entry.record, Interaction)))
     return sorted((*placed, *(entry for entry in new if entry.root == root)), key=_key)
 
@@ -184,8 +184,8 @@ def _numbered(entries: Iterable[_Entry], standing_for: Mapping[int, int]) -> dic
 
     Args:
         entries: All records, in the order of the file.
-        standing_for: Numbers of parents that are no entries, with the numbers of those that they stand for: of what is
-            carried over, or of what is kept.
+        standing_for: Numbers of parents that aren't entries, with the numbers they refer to: of records carried over or
+            kept.
     """
     own = [(entry.source, entry.record.number) for entry in entries if isinstance(entry.record, Interaction)]
     numbers = {key: number for number, key in enumerate(own, start=1)}

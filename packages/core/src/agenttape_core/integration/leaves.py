@@ -26,7 +26,7 @@ from agenttape_core.session import Boundary, Crossing, Session, below, current_s
 ObjectT = TypeVar("ObjectT")
 
 Cross: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Crossing | None]
-"""Begins the crossing of a call of a method (object, arguments); `None` where the call belongs to nothing taped."""
+"""Begins the crossing of a method call (object, arguments); `None` if the call belongs to no recorded object."""
 
 DescribeLeaf: TypeAlias = Callable[..., Call]
 """Describes a call of a leaf method, given the real method, its `Cross`, the object, and the arguments."""
@@ -38,12 +38,12 @@ def leaf_call(
     unpack: Callable[[Any], Any] = as_it_is,
     owner: Callable[[Any], Any] = original_of,
 ) -> DescribeLeaf:
-    """Return the usual description of a call: it crosses, and otherwise or when executed the real method runs.
+    """Return the usual description of a call: it crosses the boundary; if it doesn't, or is live, the real method runs.
 
     Args:
-        pack: Returns what is recorded for a value.
-        unpack: Returns the value for what was recorded.
-        owner: Returns the object whose method runs, by default the one that an alias stands for.
+        pack: Returns the recorded form of a value.
+        unpack: Returns the value from its recorded form.
+        owner: Returns the object whose method runs, by default the one behind an alias.
     """
 
     def describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
@@ -67,8 +67,8 @@ class Leaf(NamedTuple):
         describe: Describes a call of it, where more is special than its crossing.
         inherited: Takes over a call that an alias's method makes of the one of its base class; by default such a call
             is part of the alias's.
-        within: Returns a method in which the function inside is replaced by what is made of it, where the leaf is not
-            the method as it stands in the class: inside a property, inside decorators of the framework.
+        within: Returns a method whose inner function is replaced by the wrapped one, if the leaf isn't
+            the method itself: inside a property, inside decorators of the framework.
     """
 
     shape: Shape
@@ -81,9 +81,9 @@ class Leaf(NamedTuple):
         """Return a taped method around a real one.
 
         Args:
-            real: The method as it stands in its class.
+            real: The method of the class, unchanged.
             cross: Begins the crossings.
-            is_made_of_parts: Whether an object runs where its calls do not cross, and what it calls takes part.
+            is_made_of_parts: Whether an object's code runs if its calls don't cross, so that its own calls take part.
         """
 
         def describe(inner: Callable[..., Any], self_: Any, /, *args: Any, **kwargs: Any) -> Call:
@@ -110,7 +110,7 @@ def _no_object(_: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The classes that implement one interface of the framework. It stands in a module under a name of its own.
+    """The classes that implement one interface of the framework. It's a module-level object with its own name.
 
     Args:
         base: The interface.
@@ -118,10 +118,10 @@ class Family:
         defaults: The leaf methods that count as such even where a class leaves them as the interface has them.
             Asynchronous methods that continue in a thread belong here: only before is it certain which of several calls
             is the first.
-        is_boundary: Whether an ambient session tapes the objects of a class: what it does is outside of the process.
+        is_boundary: Whether automatic sessions record the objects of a class: its work is outside the process.
         is_made_of_parts: Whether the calls of an object that do not cross run, and consist of calls of others. Where
-            the object is taped, those take part, also in sessions that are not ambient.
-        delegating: Classes of the framework that implement leaf methods by others of them. Theirs are no leaves: they
+            the object is recorded, its parts take part, even in sessions that aren't automatic.
+        delegating: Classes of the framework that implement leaf methods by calling others. Theirs aren't leaves: they
             run on every replay, with all the framework's callbacks and events, and the calls that they make are served.
     """
 
@@ -155,7 +155,7 @@ class Family:
         return name
 
     def tape(self, value: ObjectT, *, again: bool = False) -> ObjectT:
-        """Return the taped alias of an object: it looks like it and shares its state. A taped one is returned as it is.
+        """Return the recorded alias of an object: it shares its state. An alias is returned unchanged.
 
         Args:
             value: The object.
@@ -178,7 +178,7 @@ class Family:
         return self._aliases[cls]
 
     def ambient(self, cls: type, name: str, real: Any) -> Any:
-        """Return the taped method that ambient sessions put in the place of a method of a class.
+        """Return the recorded method that automatic sessions put in place of a class's method.
 
         It is kept for the next session, which would have hundreds to make; not for a class that a function defines, as
         that would never be freed.
@@ -186,7 +186,7 @@ class Family:
         Args:
             cls: The class.
             name: The name of the leaf.
-            real: The method as it stands in the class, or in the one that it is inherited from.
+            real: The method of the class, or of the class it is inherited from.
         """
         known, method = self._ambient.get((cls, name), (None, None))
         if known is not real:
@@ -248,9 +248,9 @@ def begin(
         body: Makes the request.
         place: Makes the position; by default it is found by where the caller's code runs.
         ids: Run-specific ids of the call that are not part of its request.
-        writes: Whether the call changes what the object holds. After such a call was served, none is executed on the
+        writes: Whether the call changes the contents of the object. After such a call was replayed, none is made on the
             object any more.
-        is_idempotent: Whether the object says that a call may be made again, or only reads.
+        is_idempotent: Whether the object declares a call safe to repeat, or only reads.
     """
     session = session_of_call(owner)
     if session is None:
@@ -273,7 +273,7 @@ def begin(
 
 
 def session_of_call(owner: Any) -> Session | None:
-    """Return the session that a call of an object belongs to; `None` inside another call of the same object, too."""
+    """Return the session of a call on an object; `None` even inside another call of the same object."""
     session, outer = current_session(), executing()
     return None if outer is not None and outer.is_inside(state_of(owner)) else session
 
@@ -281,10 +281,10 @@ def session_of_call(owner: Any) -> Session | None:
 def named_arguments(
     method: Callable[..., Any] | None, names: tuple[str, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments of a call by name, as they were given: defaults are the method's own business.
+    """Return the arguments of a call by name, as given: defaults are left to the method.
 
     Args:
-        method: The method of the class, if it has one of that name: it knows the names of further
+        method: The method of the class, if it has one of that name: it has the names of further
             arguments, and may have its own for these.
         names: The names that the interface gives the first positional arguments.
         args: The positional arguments, without `self`.

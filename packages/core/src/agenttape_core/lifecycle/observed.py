@@ -51,16 +51,16 @@ RECORDS_NO_MORE = "nothing more is recorded until there is room again"
 class Observation:
     """The recording of an observer. It starts at the first interaction and is written many times.
 
-    Each interaction is at once in a journal beside the cassette, so a crash does not lose it. The cassette is written
+    Each interaction is written to a journal right away, so a crash doesn't lose it. The cassette is written
     by `run_ended`, when there is enough to write, and by `flush` and `close`. Thread-safe.
 
     Args:
         name_or_path: The cassette; an earlier one is replaced at the first writing.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules in addition to the built-in ones, or `False` to keep secrets unchanged.
         tags: Words for the header.
         payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
-        events: Where the calls are told as they end, as in `use_cassette`; within a session, which tells what it does
-            itself, nothing is told.
+        events: Receives an event for each call when it ends, as in `use_cassette`; in a session, which sends its own
+            events, this sends none.
 
     Raises:
         CassetteLockedError: If it is being recorded at this moment.
@@ -112,8 +112,8 @@ class Observation:
         """The session in which interactions and steps are recorded now.
 
         Raises:
-            CassetteLockedError: If another recording to the same cassette is going on.
-            CassetteWriteError: If there was no room: nothing more is recorded until what is left of before is written.
+            CassetteLockedError: If the same cassette is being recorded elsewhere.
+            CassetteWriteError: If there was no room: recording pauses until the earlier calls are written.
             SessionStateError: If the observation is closed.
         """
         self._mind_forks()
@@ -135,7 +135,7 @@ class Observation:
             return self._opened.session
 
     def is_news(self, error: Exception) -> bool:
-        """Return whether an error is to be told: of those for want of room, only the first until there is room again.
+        """Return whether to report an error: if the disk is full, only the first one until there is room again.
 
         Args:
             error: Any error of this observation.
@@ -148,7 +148,7 @@ class Observation:
 
     @property
     def first_input(self) -> FirstInput:
-        """The input that the first run began with; it stands in the header, so that it can be started again."""
+        """The input of the first run; it's in the header, so that the run can be started again."""
         return self._first_input
 
     def note_input(self, value: Plain) -> None:
@@ -164,7 +164,7 @@ class Observation:
 
         Args:
             ends: Groups of addresses of calls that overlapped, each in the order of the ends.
-            at_once: The calls that answered without letting their event loop go on.
+            at_once: The calls that answered without yielding to their event loop.
         """
         with self._lock:
             # Tuples of texts: there may be many until the file is written, and the collector leaves these alone.
@@ -203,7 +203,7 @@ class Observation:
 
         Raises:
             CassetteLockedError: If something else was recorded to the same cassette since it was written.
-            CassetteWriteError: If the file cannot be written; the message says where the recording is kept.
+            CassetteWriteError: If the file can't be written; the message shows where the recording is kept.
         """
         self._mind_forks()
         with self._lock:
@@ -221,7 +221,7 @@ class Observation:
                 self.tell_end()
 
     def tell_end(self) -> None:
-        """Tell that the observation has ended, and nothing after that."""
+        """Send the event for the end of the observation, and none after it."""
         if self._events is not None and self._has_begun and self._is_told:
             self._events.ended({"status": "ended"})
         self._is_told = False
@@ -273,7 +273,7 @@ class Observation:
         )
 
     def _tells_here(self) -> bool:
-        """Return whether what is observed here is told: a session around the run tells what it does itself."""
+        """Return whether to send events for observed calls: a session around the run sends its own."""
         around = context_session()
         is_mine = self._opened is not None and around is self._opened.session
         return self._is_told and (around is None or is_mine)
@@ -282,7 +282,7 @@ class Observation:
         return with_beginning(header, self._run_id, self._first_input.begun, self._prepared.redactor, anew=False)
 
     def _mind_forks(self) -> None:
-        """Start anew in a forked process: the parent writes what it has observed itself."""
+        """Start over in a forked process: the parent writes the calls it observed itself."""
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), Lock()
             self._run_id = token_hex(16)
@@ -293,9 +293,9 @@ class Observation:
 
 
 class Pause:
-    """The time in which an observer records nothing, as it had no room to write. Each pause is told once.
+    """The time in which an observer records nothing because the disk is full. Each pause is reported once.
 
-    It ends when what was recorded before it is written, so there is never more than that left over. Writing is tried
+    It ends when the earlier records are written, so no more than those are ever left over. Writing is tried
     again after 1, 2, 4, … runs.
     """
 
@@ -331,25 +331,25 @@ class Pause:
         return True
 
     def is_news(self, error: BaseException) -> bool:
-        """Return whether an error is to be told: none is that only says again that there is no room."""
+        """Return whether to report an error: not if it only repeats that there is no room."""
         if not is_of_disk(error):
             return True
         told, self._told = self._told, True
         return not told
 
     def has_ended(self) -> bool:
-        """Return whether a pause that was told has ended since this was asked last."""
+        """Return whether a reported pause has ended since the last check."""
         ended, self._has_ended = self._has_ended, False
         return ended
 
 
 def is_of_disk(error: BaseException) -> TypeGuard[CassetteWriteError]:
-    """Return whether something could not be written for want of room, or because the disk refuses it."""
+    """Return whether writing failed for lack of room, or because the disk refuses it."""
     return isinstance(error, CassetteWriteError) and error.is_of_disk
 
 
 class _Written:
-    """The file as it was last written.
+    """The last written state of the file.
 
     Args:
         path: Where it is.
@@ -389,7 +389,7 @@ def _locked(path: Location, problem: str) -> CassetteLockedError:
 
 
 def _forget(session: Session) -> None:
-    """Forget what has happened in a session: it is with the sink, and an observer never looks at it again."""
+    """Forget the calls of a session: the sink has them, and an observer never reads them again."""
     session.ledger.forget()
     session.scheduler.forget()
     session.report = session.new_report()

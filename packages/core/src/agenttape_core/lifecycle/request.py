@@ -1,4 +1,4 @@
-"""A session to open: of which cassette, with which options, and in what it differs from that of `use_cassette`."""
+"""A session to open: its cassette and options, and its differences from `use_cassette`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def no_remedy(_: bool) -> list[str]:
 
 
 def unchanged(step: Step) -> Step | None:
-    """Return a step as it is."""
+    """Return a step unchanged."""
     return step
 
 
@@ -48,7 +48,7 @@ def checked_fakes(fakes: Mapping[str, Callable[..., Any]]) -> Mapping[str, Calla
     """Return the functions that answer calls without a recording.
 
     Raises:
-        ConfigurationError: If one is no function that returns at once.
+        ConfigurationError: If one isn't a function that returns right away.
     """
     if not isinstance(fakes, Mapping):
         raise ConfigurationError(f"fakes={fakes!r}: expected a mapping of names of tools to functions")
@@ -65,9 +65,9 @@ class Derivation(NamedTuple):
     """The difference between a replay and a run that departs from it.
 
     Args:
-        origin: Returns a note for the header of what was done, as plain data; called, and redacted, when it is written.
+        origin: Returns a note for the header about the change, as plain data; called, and redacted, on writing.
         on_landed: Called when a change is about to land; by default the run departs there.
-        revise: Returns a step as it is to be kept, or `None` for one that the departure itself broke off.
+        revise: Returns the step to keep, or `None` for one that the change itself broke off.
         is_begun: Whether the run departs as soon as it begins.
     """
 
@@ -97,46 +97,46 @@ def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path
 
 
 class SessionRequest(NamedTuple):
-    """A session to open. The defaults are those of `use_cassette`.
+    """A session to open. The defaults match `use_cassette`.
 
     Args:
         cassette: A bare name under the cassette folder, a path or a URL.
-        remedy: Returns how to record what is missing, a line each; nothing is missing where everything is executed.
-        options: Settings that were given explicitly: they win over those of the project.
+        remedy: Returns how to record a missing call, a line each; empty if every call is made for real.
+        options: Explicit settings: they win over the project's.
         selects: The names of the options whose selectors are meant for this cassette: each must select a recorded call.
         added: Items that are added to settings that are lists, whoever gave those.
         redact: The user's rules, or whether to redact at all.
-        places: Paths that are others in each run, by name: requests are compared without them, and answers get those of
+        places: Paths that differ in each run, by name: requests are compared without them, and answers get the paths of
             this run.
         mode: The mode, where no option and no setting may choose another one.
         is_current: Whether the session surrounds a block of code, with freeze and guard. The session of a stand-in, a
-            cache or an observer does not: it names nothing as live or frozen, and keeps nothing fixed.
+            cache or an observer doesn't: it has no live or replay-only calls, and freezes nothing.
         is_of_process: Whether all that the process does belongs to the session, in threads without a context too.
         takes_strays: Whether a thread without a context belongs to the session where it is the only open one. To that
             of a request of a server it does not.
         is_unique: Whether the name of the cassette was drawn for this recording, as for a request of a server.
-        auto: Whether integrations tape in it what the user did not tape.
+        auto: Whether integrations record objects in it that the user didn't wrap.
         reads: Whether recordings that are there are opened; if not, they are replaced unread.
         may_be_missing: Whether a replay without a cassette begins all the same: each call is then a miss.
-        leaves_empty: Whether the file is left as it is, where nothing was recorded and nothing was served.
-        has_others: Returns whether the run has made calls in sessions of its own: an empty recording is whole then.
+        leaves_empty: Whether to leave the file unchanged if no call was recorded or replayed.
+        has_others: Returns whether the run made calls in sessions it opened itself: an empty recording is whole then.
         keeps_first: Returns whether a first recording is kept if its run failed like this. All its calls have ended.
         write_to: The file to write; by default the cassette itself, or a derived one beside it.
         shown_as: The cassette as messages name it; by default its path.
-        key: The key of pseudonyms of a cassette that is not there yet; by default one of its own.
+        key: The key of pseudonyms for a new cassette; by default a new one.
         clock: The time at which the clock of an imported program stood still, in seconds since the epoch.
-        process: The name of one of several processes that share the cassette: each has a place and a seed of its own.
-        events: Where what happens is told as it happens; by default where the settings say.
-        project: The project; by default that of this process.
+        process: The name of one of several processes that share the cassette: each has its own location and seed.
+        events: Receives events as they happen; by default as set in the settings.
+        project: The project; by default the current one.
         derivation: How the run departs from its recording, if it does.
-        candidate: The model that is tried in the place of the program's own, or such by place; by default the setting.
+        candidate: The model to try instead of the program's own, or several by place; by default the setting.
         fakes: Functions that answer calls without a recording, by the name of the boundary.
         payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
         derived_as: The file of the derived cassette, as the user names it; by default beside the cassette.
-        changes: What comes of recorded calls instead of what was recorded; `None` for a session that is no such replay.
+        changes: Other outcomes for recorded calls; `None` for a session without changes.
         beyond: What becomes of calls without a recording once a change has landed.
         judges_changes: Whether it is an error if a change does not land.
-        judges_unused: Whether the setting `on_unused` holds for what was not asked for.
+        judges_unused: Whether the setting `on_unused` applies to unused recordings.
         order: The calls in the order in which they are to be answered; by default the recorded one.
     """
 

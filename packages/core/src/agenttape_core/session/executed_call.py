@@ -1,4 +1,4 @@
-"""A call that is executed: for real, and recorded where the session records; or run through, which keeps nothing."""
+"""A call that runs: for real, and recorded if the session records; or stepped into, which keeps nothing new."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ class ExecutedCall(Call):
         self.found = found
         self.whole = whole
         self.outcome: Outcome | None = None
-        """The outcome of a part, once it has ended: it is held, and recorded only if it is that of the whole."""
+        """The outcome of a part, once it has ended: it's held back, and recorded if it becomes the whole's."""
         self.tags: Sequence[str] = ()
-        """Words that the program gave the call, besides its request."""
+        """Words that the program gave the call, in addition to its request."""
         self.metadata: Mapping[str, Any] = {}
         """More facts that the program gave about the call."""
         self.fidelity_note = ""
@@ -130,13 +130,13 @@ class ExecutedCall(Call):
         self.drops_ids = False
         """True if an empty text is recorded for each run-specific id of the call that its outcome does not hold.
 
-        For ids of tasks: they differ in each recording, and nothing else in the cassette names them."""
+        For ids of tasks: they differ in each recording, and occur nowhere else in the cassette."""
         self.error_ids: Mapping[str, str] = {}
-        """The ids in its error that differ in each recording, and what is recorded in their place."""
+        """The ids in its error that differ in each recording, and their recorded replacements."""
         self.duration_ms: float | None = None
         """The duration that another tool has measured; `None` to measure it here."""
         self.candidate: Candidate | None = None
-        """The candidate that is asked in the place of the program's own model; `None` if that is asked."""
+        """The candidate to call instead of the program's own model; `None` to call the program's."""
         self.code: Any = None
         """The function whose code the call runs, or the object with it; where that is known."""
         self.unrecorded: tuple[Any, ...] = ()
@@ -165,7 +165,7 @@ class ExecutedCall(Call):
         self.began_at = time()
 
     def part(self) -> ExecutedCall:
-        """Begin a part of this call whose outcome may turn out to be that of the whole; see `settle`."""
+        """Begin a part of this call whose outcome may become the outcome of the whole; see `settle`."""
         facts = (self.session, self.boundary, self.request, self.position)
         return ExecutedCall(*facts, number=self.number, owner=self.owner, parent=self, whole=self)
 
@@ -173,7 +173,7 @@ class ExecutedCall(Call):
 
     @property
     def is_real(self) -> bool:
-        """True if the call does what it does outside; false if its code is only run through."""
+        """True if the call's side effects happen; false if its code is only stepped into."""
         return self.found is None
 
     @property
@@ -190,7 +190,7 @@ class ExecutedCall(Call):
         return any(call.owner is owner for call in self._outwards())
 
     def reaches_out(self) -> bool:
-        """True if what runs for it now may reach the outside: it or one around it is executed for real, and goes on."""
+        """True if its code may reach the outside now: it, or a call around it, is made for real and hasn't ended."""
         chain = list(self._outwards())
         return not any(call.has_ended for call in chain) and any(call.is_real for call in chain)
 
@@ -201,7 +201,7 @@ class ExecutedCall(Call):
 
     @property
     def is_run_now(self) -> bool:
-        """True if its code is run in a replay, and that of all calls around it."""
+        """True if its code runs in a replay, as does the code of all calls around it."""
         return not any(call.is_real for call in self._outwards())
 
     def _outwards(self) -> Iterator[ExecutedCall]:
@@ -220,10 +220,10 @@ class ExecutedCall(Call):
     # -- while it runs -----------------------------------------------------------------------------------------
 
     def frozen_inside(self) -> Frozen | None:
-        """Return what is kept fixed for the code that is run.
+        """Return the frozen values for the code that runs.
 
-        For most it is nothing: a client signs its request with the real time. The code of a tool is run again on a
-        replay, unless it acted; what it computes before it acts must then be the same.
+        For most calls there are none: a client signs its request with the real time. The code of a tool runs again in a
+        replay, unless it had side effects; what it computes before them must then be the same.
         """
         frozen = self.session.frozen
         if frozen is None or not self.is_of_program or (self.is_real and self.acted):
@@ -235,7 +235,7 @@ class ExecutedCall(Call):
 
     @contextmanager
     def executing(self) -> Iterator[None]:
-        """While inside, calls are children of this one, and time, ids and randomness are those of `frozen_inside`.
+        """While inside, calls are children of this one, and time, ids and randomness come from `frozen_inside`.
 
         Hold it only while the real code runs, never across a `yield`: the caller's own code runs there.
         """
@@ -270,13 +270,13 @@ class ExecutedCall(Call):
         self.offsets.append((perf_counter() - self.began) * 1000)
 
     def effected(self, value: Any) -> None:
-        """Record that the call has just done something besides returning; it is done again when the call is served.
+        """Record a side effect of the call besides its result; a replay repeats it when it answers the call.
 
         Thread-safe. The value is encoded now, before anyone can change it. Where the call is served, its shell gets a
         function that does it again.
 
         Args:
-            value: A description of what it did; `effects` of an answered call returns it.
+            value: A description of the effect; `effects` of an answered call returns it.
 
         Raises:
             UnrecordableValueError: If the value has no codec.
@@ -289,7 +289,7 @@ class ExecutedCall(Call):
 
     @property
     def is_abandoned(self) -> bool:
-        """True if the call is made in a thread, and nobody waits for what the thread does any more."""
+        """True if the call is made in a thread, and the program no longer waits for that thread."""
         return self.abandoned is not None or self.arrivals.is_abandoned
 
     def note_abandoning(self) -> None:
@@ -309,7 +309,7 @@ class ExecutedCall(Call):
 
     @property
     def acted(self) -> ActsOfCall:
-        """The things that the code of the call has done outside the process by itself so far: true if there are any."""
+        """The side effects of the call's own code outside the process so far; true if there are any."""
         return self._acts if self.whole is None else self.whole.acted
 
     def awaiting(self) -> AbstractContextManager[Awaited]:
@@ -370,7 +370,7 @@ class ExecutedCall(Call):
             return self._record(Outcome(status="streamed", chunks=redacted, ended=ended, error=record, usage=usage))
 
     def ran(self) -> None:
-        """End a call that is not recorded: a replay runs its code, as it did nothing but what a program does."""
+        """End a call that isn't recorded: a replay runs its code, as it had no side effects outside the process."""
         self.has_ended = self.is_run_again = self.acted.has_ended = True
         self._is_over()
 
@@ -407,7 +407,7 @@ class ExecutedCall(Call):
 
 
 def _new_world(call: ExecutedCall, frozen: Frozen) -> Frozen:
-    """Begin a clock and ids of its own: for a call that is run through, those that were recorded."""
+    """Begin a separate clock and ids: the recorded ones for a call that is stepped into."""
     if call.found is None:
         call.moment, call.nonce = round(call.began_at, 6), token_hex(6)
         return frozen.within(call.position.address, call.moment, call.nonce)
@@ -445,7 +445,7 @@ def _timing(call: ExecutedCall, now: float) -> Timing:
 
 
 def _note_otherwise(call: ExecutedCall, number: int, outcome: Outcome) -> None:
-    """Note what came of a call that was run through, if that is not what was recorded."""
+    """Note the outcome of a call that was stepped into, if it differs from the recording."""
     recorded = call.session.source.interaction(number)
     now = _interaction(call, _whole(call, outcome))
     if now.outcome != recorded.outcome:
@@ -455,7 +455,7 @@ def _note_otherwise(call: ExecutedCall, number: int, outcome: Outcome) -> None:
 
 
 def _written(call: ExecutedCall, value: Any) -> Plain:
-    """Return a value as plain data, or a text in its place if the user says that a replay runs the code."""
+    """Return a value as plain data, or a text instead if the user declares that a replay runs the code."""
     try:
         return call.session.codec.encode(value)
     except UnrecordableValueError as error:
@@ -482,7 +482,7 @@ def _interaction(call: ExecutedCall, outcome: Outcome) -> Interaction:
 
 
 def _kept_acts(call: ExecutedCall) -> list[Act] | None:
-    """Return the side effects that are recorded: `None` where they decide nothing, as those of a remote search."""
+    """Return the side effects to record: `None` if they decide nothing, as for a remote search."""
     is_decided = call.boundary.is_watched and (call.has_made_calls or call.boundary.kind in _ACTING)
     if not call.session.watches_acts or not is_decided:
         return None
@@ -510,7 +510,7 @@ def around(session: Session, position: Position | None = None) -> ExecutedCall |
 
     Args:
         session: The session.
-        position: Where the call is made, as far as a framework knows.
+        position: The location of the call, as far as a framework knows it.
     """
     innermost = executing()
     if innermost is None:
@@ -521,8 +521,8 @@ def around(session: Session, position: Position | None = None) -> ExecutedCall |
 def _executing_elsewhere(session: Session, position: Position | None) -> ExecutedCall | None:
     """Return the call that a thread without a context most likely works for: the innermost, if there is one.
 
-    Real code may start threads that know nothing of the session. What they call belongs to that code. It does not
-    if a framework knows the place of the call, in the same tree and not below that boundary: then it runs beside,
+    Real code may start threads that don't know the session. Their calls belong to that code. They don't
+    if a framework places the call in the same tree and not below that boundary: then it runs in parallel,
     as in an event loop that is older than the session.
     """
     origin = SCOPES.origin()
@@ -543,13 +543,13 @@ _NOWHERE = nullcontext()
 def told_outside() -> AbstractContextManager[None]:
     """While inside, the caller is outside of the calls that are executed around it, up to a tool or the like.
 
-    For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
+    For callbacks of a call while it runs: the callback is part of the program, and gets its clock and ids.
     """
     return _told_outside() if EXECUTING.get() is not None else _NOWHERE
 
 
 class atold_outside:  # noqa: N801 - it's used as a function; an async generator would be one of the program's
-    """Does as `told_outside`, for what is awaited: a chunk that notices has its place among all that arrives."""
+    """Like `told_outside`, for awaited work: a chunk that calls back has its place in the order of arrivals."""
 
     async def __aenter__(self) -> None:
         self._inside = around = EXECUTING.get()

@@ -1,4 +1,4 @@
-"""The journal: every finished interaction on disk at once, the cassette replaced at the end.
+"""The journal: it writes every finished interaction to disk right away, and replaces the cassette at the end.
 
 A journal is JSON lines beside the cassette: the header, then one line per interaction in the order in which they
 ended. Its requests are continuations as well, so it grows as the cassette does and not with the square of the turns.
@@ -39,7 +39,7 @@ class Carried(NamedTuple):
     """An interaction of another cassette that becomes part of a recording.
 
     Args:
-        interaction: The interaction, with its number there and that of its parent.
+        interaction: The interaction, with its number and its parent's number there.
         timing: When it happened, in milliseconds.
         order: Where it belongs in the cassette, as for `Journal.append`.
         source: The number of the other cassette, from 1, where interactions of several are carried.
@@ -54,13 +54,13 @@ class Carried(NamedTuple):
 
 
 class Finishing(Protocol):
-    """A change of what was recorded, made when the run is over."""
+    """A change to the recorded calls, made when the run is over."""
 
     def are_in(self, lines: bytes) -> bool:
         """Return True if there may be something to change in the lines of a journal."""
 
     def written(self, record: AnyRecord) -> AnyRecord:
-        """Return a record as it is to be written."""
+        """Return a record in its written form."""
 
 
 class Journal:
@@ -69,7 +69,7 @@ class Journal:
     Args:
         target: The cassette that `commit` will replace. Missing folders are created.
         header: What is known of the header now, for a recovery after a crash.
-        is_unique: Whether the name of the cassette was drawn for this recording, so that nothing can be left there of
+        is_unique: Whether the name of the cassette was drawn for this recording, so that there are no leftovers of
             an earlier one, and no one has to look through its folder.
         is_quiet: Whether records that have no room anywhere are kept in memory without an error, until `commit`.
 
@@ -105,12 +105,12 @@ class Journal:
 
     @property
     def path(self) -> Path:
-        """The file. It is beside the cassette, unless there was no room."""
+        """The file. It's next to the cassette, unless there was no room."""
         return self._file.path
 
     @property
     def unkept(self) -> int:
-        """The number of records that are in memory only, because there was no room for them anywhere."""
+        """The number of records that are only in memory, because there was no room for them on disk."""
         return self._file.held
 
     def append(self, interaction: Interaction, timing: Timing, order: tuple[Any, ...]) -> None:
@@ -126,16 +126,16 @@ class Journal:
                 equal order stay in the order in which they were appended.
 
         Raises:
-            UnrecordableValueError: Something in it is not plain data; nothing was written.
+            UnrecordableValueError: A part of it isn't plain data; nothing was written.
             CassetteWriteError: There's no room for it beside the cassette. It is kept elsewhere, with all before it.
             SessionStateError: The journal is closed, or of the process that this one was forked from.
         """
         self._append_interaction(interaction, timing, order)
 
     def carry(self, carried: Carried) -> None:
-        """Keep an interaction of another cassette among those of this recording. Raises as `append` does.
+        """Keep an interaction of another cassette in this recording. Raises as `append` does.
 
-        Its number and that of its parent are those of the other cassette, and are never confused with the numbers of
+        Its number and its parent's number belong to the other cassette, and are never confused with the numbers of
         appended interactions: `commit` numbers all of them.
         """
         self._append_interaction(*carried)
@@ -156,7 +156,7 @@ class Journal:
             self._compactor.confirm()
 
     def append_step(self, step: Step, timing: StepTiming, order: tuple[Any, ...]) -> None:
-        """Keep one step, as `append` does an interaction. Its number means nothing: steps are numbered at the end."""
+        """Keep one step, as `append` does an interaction. Its number is ignored: steps are numbered at the end."""
         times = _checked_times(timing.start_ms, timing.duration_ms)
         self._refuse_fork()
         with self._mutex:
@@ -164,7 +164,7 @@ class Journal:
             self._append(_line({"order": list(order), "timing": times, "step": stored_step(step)}), is_numbered=False)
 
     def note_header(self, header: Header) -> None:
-        """Keep what has become known of the header, with the next record: without any there is nothing to recover."""
+        """Keep new facts for the header, together with the next record: without records, there is no run to recover."""
         line = _line({"header": header_to_dict(header, version=version_of(header, ()))})
         with self._mutex:
             self._known = line
@@ -192,7 +192,7 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was recorded yet."""
+        """True if no call has been recorded yet."""
         return self._file.numbered == 0
 
     def commit(
@@ -205,21 +205,21 @@ class Journal:
         stays_open: bool = False,
         finishing: Finishing | None = None,
     ) -> None:
-        """Replace the cassette by what was recorded, then remove the journal.
+        """Replace the cassette by the recorded calls, then remove the journal.
 
         The interactions are sorted by their order and numbered from 1; parents that were not recorded are dropped.
 
         Args:
-            header: The header of the cassette. Its timings are those of `keep`, by their old numbers.
+            header: The header of the cassette. Its timings are from `keep`, by their old numbers.
             keep: Interactions and steps of an earlier cassette that stay, before all others and in this order.
-            standing_for: Numbers that name parents of what was appended, with the numbers, in the earlier cassette, of
+            standing_for: Numbers that name parents of appended records, with the numbers, in the earlier cassette, of
                 the interactions they mean.
-            retaken: The part that what is kept had in this run, as for `assemble`; `None` if it had none.
+            retaken: The part that the kept records had in this run, as for `assemble`; `None` if they had none.
             stays_open: True if you call this again, or `abandon`, where the cassette could not be written.
-            finishing: Changes what was recorded, for what only became known later in the run.
+            finishing: Changes recorded calls according to facts that only became known later in the run.
 
         Raises:
-            CassetteWriteError: The cassette could not be written; it is as it was, and the journal holds the
+            CassetteWriteError: The cassette couldn't be written; it's unchanged, and the journal holds the
                 recording for `recover`.
             SessionStateError: The journal is closed, or of the process that this one was forked from.
         """
@@ -249,7 +249,7 @@ class Journal:
                     self._close(remove=written)
 
     def abandon(self, *, keep: bool) -> Path | None:
-        """End without touching the cassette. Does nothing when the journal is closed already.
+        """End without touching the cassette. Has no effect if the journal is closed.
 
         Args:
             keep: Whether to leave the journal for `recover`; one without interactions is removed anyway.

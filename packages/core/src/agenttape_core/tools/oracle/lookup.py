@@ -1,4 +1,4 @@
-"""Looking up what a tool answered; what is unknown is unrecorded."""
+"""Look up a tool's recorded answers; an unknown call is unrecorded."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Entry:
     source: int = 0
 
     def plain(self) -> dict[str, Any]:
-        """Return the entry as it stands in an oracle file."""
+        """Return the entry in the form of an oracle file."""
         ended = {"response": self.response} if self.error is None else {"error": dict(self.error)}
         return {
             "tool_name": self.tool_name,
@@ -95,9 +95,9 @@ def args_hash(args: Any) -> str:
 
 
 def entries_of(cassette: Cassette) -> list[Entry]:
-    """Return what the tools of a recording answered, in the order of the file.
+    """Return the answers of the tools in a recording, in the order of the file.
 
-    The arguments and answers are those of the cassette: secrets in them are pseudonyms. Calls that were cancelled, or
+    The arguments and answers come from the cassette: secrets in them are pseudonyms. Calls that were cancelled, or
     refused, have no answer and are left out.
 
     Args:
@@ -132,7 +132,7 @@ def _ended(outcome: Outcome) -> dict[str, Any]:
 
 
 def _said(value: Any) -> Any:
-    """Return what a tool said: of a message or an output of a framework, its content."""
+    """Return the text of a tool's answer: the content of a framework's message or output."""
     inner = bare(value)
     if inner is value or not isinstance(inner, Mapping):
         return inner
@@ -170,8 +170,8 @@ def read_oracle(path: Path | str) -> list[Entry]:
         path: The file.
 
     Raises:
-        CassetteNotFoundError: If there is no such file.
-        CassetteFormatError: If it is no array of entries, or two of them answer the same call.
+        CassetteNotFoundError: If the file doesn't exist.
+        CassetteFormatError: If it isn't an array of entries, or two of them answer the same call.
     """
     try:
         found = json.loads(Path(path).read_bytes(), object_pairs_hook=without_duplicates)
@@ -216,7 +216,7 @@ def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the members of a JSON object, as `object_pairs_hook`. Canonical JSON has each name once.
 
     Raises:
-        ValueError: If a name stands there twice: languages differ on which of the values counts.
+        ValueError: If a name occurs twice: languages differ on which of the values counts.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -243,22 +243,22 @@ _MAX_SHOWN = 6
 _MAX_TEXT = 500
 """The most characters of a name or a line that is kept of an unknown call."""
 _MAX_ASKED = 100_000
-"""The most different calls that are counted: how often each was made says which of its answers is next."""
+"""The most different calls that are counted: the count of each one selects its next answer."""
 _MAX_KEPT = 1_000
 """The most unknown calls that are kept; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A call of a tool that nobody has recorded.
+    """A call of a tool that isn't recorded.
 
     Args:
         tool_name: The tool.
         args_hash: The hash of its arguments.
         occurrence: Which of the calls with these arguments it was, counted from 1.
-        reason: Why there is no answer, in words.
+        reason: The reason why there's no answer.
         nearest: The number of the nearest recording, 0 if there is none.
-        differences: What its arguments have that those of the call have not, a line each; empty where they are unknown.
+        differences: The differences between its arguments and the call's, a line each; empty if they're unknown.
     """
 
     tool_name: str
@@ -277,12 +277,12 @@ class Unknown:
 
 
 class ToolOracle:
-    """Answers calls of tools as they were recorded, each recording once, and keeps what it has no answer to.
+    """Answers calls of tools from their recordings, each recording once, and keeps the calls it can't answer.
 
     Thread-safe. Calls with the same arguments get the recorded answers in their order.
 
     Args:
-        entries: The answers; those of `entries_of` or `read_oracle`.
+        entries: The answers, from `entries_of` or `read_oracle`.
         redactor: Replaces the secrets of arguments as the recording did, and puts them back in answers.
     """
 
@@ -315,7 +315,7 @@ class ToolOracle:
     def look_up_hash(self, tool_name: str, hashed: str, occurrence: int | None = None) -> Entry | Unknown:
         """Return the answer to a call of which only the hash of the arguments is known, or why there is none.
 
-        Arguments with secrets have another hash than those of the recording, in which pseudonyms stand.
+        Arguments with secrets hash differently than in the recording, which has pseudonyms.
 
         Args:
             tool_name: The tool.
@@ -342,7 +342,7 @@ class ToolOracle:
             return unknown
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """Return a function for each tool: called with the arguments by name, it returns or raises what was recorded.
+        """Return a function for each tool: called with named arguments, it returns or raises the recorded outcome.
 
         A call that was not recorded raises `UnrecordedCallError`.
         """
@@ -386,11 +386,11 @@ class ToolOracle:
 
 
 def oracle_of(cassette: Cassette, settings: Settings | None = None) -> ToolOracle:
-    """Return the oracle of a recording: it knows secrets in arguments again, and puts them back in answers.
+    """Return the oracle of a recording: it recognizes secrets in arguments, and puts them back in answers.
 
     Args:
         cassette: The recording.
-        settings: The settings of the project, with its redaction rules; by default those of the working directory.
+        settings: The settings of the project, with its redaction rules; by default from the working directory.
 
     Raises:
         CassetteFormatError: If a record is malformed.
@@ -411,7 +411,7 @@ def fakes_of(where: str, cassettes: Iterable[Path | str | None]) -> dict[str, An
 
     Args:
         where: A file that `agenttape export --format oracle` has written, or the URL of `agenttape serve`.
-        cassettes: The recordings, whose tools a server is asked for.
+        cassettes: The recordings whose tools a server offers.
 
     Raises:
         ConfigurationError: If the file can't be read.
