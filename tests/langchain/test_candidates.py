@@ -123,7 +123,7 @@ def test_a_whole_program(  # noqa: PLR0917 - fixtures
     assert world.reached[reached:] == ["model"] * 4
     assert [(one.kind, one.name, one.nearest) for one in session.report.unrecorded] == [("tool", "weather", 2)] * 2
     assert session.report.unrecorded[0].to_dict()["request"] == {"name": "weather", "arguments": {"city": "Rome"}}
-    assert session.report.unrecorded[1].reason == "recorded only once"
+    assert session.report.unrecorded[1].reason == "was called again with a request that was recorded only once"
     cassette = open_cassette(derived)
     calls = list(cassette.interactions())
     assert [call.outcome.status for call in calls if call.kind == "tool"] == ["returned", "refused", "refused"]

@@ -67,8 +67,8 @@ def test_a_race_fails_and_the_summary_lists_all(recorded: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "test_it.py::test_racy depends on timing: 1 of all 2 possible orders give another result",
-            "*again:  pytest test_it.py::test_racy --cassette-order=2",
-            "*again:  pytest test_it.py::test_two --cassette-order=other:2",
+            "*reproduce:  pytest test_it.py::test_racy --cassette-order=2",
+            "*reproduce:  pytest test_it.py::test_two --cassette-order=other:2",
             "*= orders =*",
             "test_it.py::test_sound over *: the same in 2 orders of 2 calls (all that there are)",
             "test_it.py::test_alone over *: no calls wait side by side, so there is one order only",

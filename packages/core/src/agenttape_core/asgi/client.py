@@ -23,12 +23,12 @@ _RUN_SPECIFIC = re.compile(
     r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 )
-"""Ids and times, which each run makes anew."""
+"""Ids and times, which are new in each run."""
 
 _PATIENCE, _PAUSE = 10.0, 0.02
-"""Seconds for which what outlives an answer is waited for, and between two looks at what is left to serve."""
+"""Seconds to wait for work that outlives an answer, and between two checks of the recordings left."""
 _STEPS = 10
-"""Steps of the event loop within which a task of the application has been told that the client has gone away."""
+"""Steps of the event loop until a task of the application has learned that the client is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Answered:
 
     @property
     def differences(self) -> list[str]:
-        """The lines in which it differs from the recorded answer, ids and times apart; empty if nothing was kept."""
+        """The lines that differ from the recorded answer, apart from ids and times; empty if it wasn't kept."""
         recorded = self.exchange
         if recorded.status is None or recorded.answer is None:
             return []
@@ -168,7 +168,7 @@ class _Asked:
 
 
 async def _outlived(tasks: set[asyncio.Task[Any]]) -> None:
-    """Wait for what outlives the answer, as long as recordings are left for it: some of it may go on for ever."""
+    """Wait for work that outlives the answer, as long as recordings are left for it: some of it may never end."""
     session, left = current_session(), _PATIENCE
     while tasks and left > 0 and session is not None and runs.has_unused(session):
         _, tasks = await asyncio.wait(tasks, timeout=_PAUSE)
@@ -176,7 +176,7 @@ async def _outlived(tasks: set[asyncio.Task[Any]]) -> None:
 
 
 class _Lifespan:
-    """The startup and the shutdown of an application; one that knows of neither is left alone.
+    """The startup and the shutdown of an application; one that supports neither is left alone.
 
     Args:
         app: The application.
@@ -190,7 +190,7 @@ class _Lifespan:
         self._state: dict[str, Any] = {}
 
     async def __aenter__(self) -> dict[str, Any]:
-        """Return what the application has given its requests."""
+        """Return the state that the application gives its requests."""
         await self._apart(self._begin())
         return self._state
 
@@ -198,7 +198,7 @@ class _Lifespan:
         await self._apart(self._end())
 
     async def _apart(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work in a context of its own: what a server did before its requests was no part of the recorded run."""
+        """Work in a separate context: work before the requests of a server isn't part of the recorded run."""
         await asyncio.get_running_loop().create_task(work, context=Context())
 
     async def _begin(self) -> None:

@@ -31,12 +31,12 @@ class Exchange:
     Args:
         method: `POST`, for example.
         path: The path.
-        query: The query, as it was sent.
+        query: The query, exactly as sent.
         headers: The headers that are kept, in lower case.
         body: The body that the application has read so far.
         status: The status of the answer; `None` before it begins.
         answer: The body of the answer; `None` if it was too long to be kept.
-        left: How many calls had ended when the application was told that its client had gone away before the end of the
+        left: The number of calls that had ended when the application saw that its client was gone before the end of the
             answer; `None` if it stayed.
         has_ended: Whether the answer has ended.
     """
@@ -62,7 +62,7 @@ class Exchange:
         """Return a recorded request, with the answer that the cassette has.
 
         Raises:
-            ConfigurationError: If it is not that of a request.
+            ConfigurationError: If it isn't a request's record.
         """
         try:
             request = dict(given[REQUEST])

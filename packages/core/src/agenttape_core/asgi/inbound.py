@@ -40,29 +40,29 @@ _log = logging.getLogger("agenttape")
 
 
 class TapeInbound:
-    """ASGI middleware that records each HTTP request into a cassette of its own.
+    """ASGI middleware that records each HTTP request into its own cassette.
 
-    The application runs as it does without it: nothing is frozen or refused, and nothing that goes wrong with a
+    The application runs normally: no clock is frozen, no connection refused, and no problem with a
     recording reaches it (the logger `agenttape` has it). The header of a cassette holds the request: method, path,
     query, body and the chosen headers, so `agenttape replay --run FILE --asgi module:app` sends it again. What a
-    request has started and that outlives its answer is recorded too, for as long as `patience` says. Within a session,
-    such as a replay, the middleware does nothing.
+    request has started and that outlives its answer is recorded as well, as long as `patience` allows. In a session,
+    such as a replay, the middleware has no effect.
 
     Args:
         app: The application.
-        folder: The folder of the cassettes; each is named after the id of its run. By default that of the project, if a
+        folder: The folder of the cassettes; each is named after the id of its run. By default the project's, if a
             setting or a variable names one (`cassette_dir`), or else `runs`.
-        headers: Headers that are kept besides those that a request needs to be understood, such as ids of workflows.
+        headers: Headers to keep in addition to the ones needed to understand a request, such as ids of workflows.
         when: Returns whether a request is recorded, given its ASGI scope; by default each is.
         patience: Seconds for which what outlives an answer is recorded.
         suffix: `.jsonl` or `.yaml`, perhaps with `.gz`.
         freeze: The parts of the world that are kept fixed, as in `use_cassette`; by default none. With `uuid` and
             `clock`, the answer of a replay has the recorded ids and times.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules in addition to the built-in ones, or `False` to keep secrets unchanged.
         tags: Words for the headers of the cassettes.
-        payload: `full`, or `none` to record the shape of calls without a byte of what was said or sent; that cannot be
+        payload: `full`, or `none` to record the shape of calls without a byte of their contents; that can't be
             replayed.
-        events: Where calls are told as they end, as in `use_cassette`.
+        events: Receives an event for each call when it ends, as in `use_cassette`.
 
     Raises:
         ConfigurationError: If an option is wrong.
@@ -142,7 +142,7 @@ class TapeInbound:
         return closing
 
     async def _recorded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a task of its own answer, which goes on until all that it started has ended."""
+        """Let a separate task answer, which continues until everything that it started has ended."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[None] = loop.create_future()
         hurry = asyncio.Event()
@@ -246,7 +246,7 @@ class TapeInbound:
             self._could_not(session.path, error)
 
     def _is_full(self) -> bool:
-        """Return whether there was no room, and this request is none that tries again."""
+        """Return whether the disk is full, and this request isn't one that tries again."""
         return self._pause.reason is not None and not self._pause.is_to_try()
 
     def _write_left(self) -> None:
@@ -267,7 +267,7 @@ class TapeInbound:
             _log.error("TapeInbound could not record %s: %s%s", path, error, until)
 
     async def _outlived(self, gone: asyncio.Event, hurry: asyncio.Event) -> None:
-        """Wait until nothing that a request has started lives, until time is up, or until the server stops."""
+        """Wait until all work that a request has started ends, until time is up, or until the server stops."""
         waits = [asyncio.ensure_future(gone.wait()), asyncio.ensure_future(hurry.wait())]
         try:
             await asyncio.wait(waits, timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)

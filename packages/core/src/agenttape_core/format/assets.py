@@ -1,7 +1,7 @@
 """Large binary parts: in a record stands a reference, beside the cassette a file named by its content.
 
-Binary data in plain data is text in base64: the body of a `$bytes` tag, a string of its own, or the end of a `data:`
-URL (RFC 2397). A long one is replaced by `{"$asset": {...}}`, and nothing else in a record changes.
+Binary data in plain data is text in base64: the body of a `$bytes` tag, a separate string, or the end of a `data:`
+URL (RFC 2397). A long one is replaced by `{"$asset": {...}}`, and the rest of a record is unchanged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Found(NamedTuple):
     """Binary data in a text.
 
     Args:
-        before: The text before it: nothing, or the head of a `data:` URL.
+        before: The text before it: empty, or the head of a `data:` URL.
         data: The data.
     """
 
@@ -58,7 +58,7 @@ class Found(NamedTuple):
 def find_binary(text: str) -> Found | None:
     """The binary data that a text holds, if it is at least `MIN_ASSET_BYTES` and the text can be made of it again.
 
-    Data in which a secret can be read, now that it is not in base64 any more, is not found: it stays as it is.
+    Data in which a secret becomes readable outside base64 isn't moved: it stays unchanged.
     """
     if len(text) < _SHORTEST_TEXT:
         return None
@@ -83,21 +83,21 @@ def file_name(data: bytes) -> str:
 
 
 def is_file_name(name: object) -> bool:
-    """Return True if a name is one that `file_name` gives: nothing in it leads to another folder."""
+    """Return True if a name comes from `file_name`: no part of it leads to another folder."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def names_assets(record: dict[str, Any]) -> bool:
-    """Return True if a record, as it is stored, may hold references to assets."""
+    """Return True if a record, in stored form, may hold references to assets."""
     return TAG.encode() in marshal.dumps(record, 2)
 
 
 def detach(record: Stored, assets: dict[str, bytes]) -> Stored:
-    """A record with references in the place of its large binary parts.
+    """A record with references instead of its large binary parts.
 
     Args:
-        record: The record as it is stored without assets, of plain data. It is not changed.
-        assets: The files, by their names; those of this record are added.
+        record: The record in its stored form without assets, of plain data. It isn't changed.
+        assets: The files, by their names; this record's files are added.
     """
     if isinstance(record, WrittenStep):
         if len(record.text) < _SHORTEST_TEXT and TAG not in record.text:
@@ -114,16 +114,16 @@ def detach(record: Stored, assets: dict[str, bytes]) -> Stored:
 
 
 def attach(part: dict[str, Any], read: Callable[[str, int], bytes], *, shows_lost: bool = False) -> dict[str, Any]:
-    """The request or the outcome of a record, or what a step carries, with its large binary parts where they were.
+    """The request or the outcome of a record, or a step's data, with its large binary parts put back.
 
     Args:
         part: What `detach` made of it.
         read: Reads a file, given its name and its size in bytes.
         shows_lost: Whether a sentence takes the place of a file that is missing or changed. Only for people who read:
-            what is served or checked must be what was recorded.
+            replayed and checked values must equal the recorded ones.
 
     Raises:
-        Malformed: A reference is not one, or what it refers to is missing, changed or too large.
+        Malformed: A reference is invalid, or its target is missing, changed or too large.
     """
     attaching = _Attaching(read, shows_lost=shows_lost)
     return {key: attaching.value(value) for key, value in part.items()}
@@ -135,7 +135,7 @@ class _Detaching:
         self._left = limits.MAX_RECORD_BYTES
 
     def items(self, part: dict[str, Any]) -> dict[str, Any]:
-        """The keys of a request, an outcome or a step are words of the format: one alone is no tag."""
+        """The keys of a request, an outcome or a step are words of the format: a single one isn't a tag."""
         return {key: self._value(value, 3) for key, value in part.items()}
 
     def _value(self, value: Any, depth: int) -> Any:
@@ -209,7 +209,7 @@ class _Attaching:
 
 
 def _why(data: bytes, size: int) -> str:
-    """A guess at what has changed an asset."""
+    """A guess at the cause of a changed asset."""
     if len(data) <= size or b"\r\n" not in data:
         return ""
     return " (if git changed the ends of its lines, put `**/*.assets/** binary` into .gitattributes: agenttape init)"

@@ -1,4 +1,4 @@
-"""The values with which a provider stamps each answer anew: ids, counts of tokens, fingerprints, dates.
+"""Rules for the values that a provider makes up for each answer: ids, counts of tokens, fingerprints, dates.
 
 They are told by their keys and their form, as providers write them; core knows no provider. In answers of models, any
 id that nobody would have chosen counts. Elsewhere the data are the program's, and only what is unmistakable counts: an
@@ -18,7 +18,7 @@ from agenttape_core.schema.kinds import MODEL_KINDS
 _OF_MODELS = frozenset({"response_metadata", "llm_output", "generation_info", "raw"})
 """The keys of messages under which the answer of a model stands."""
 _CHOSEN = frozenset({"args", "arguments", "input", "tool_kwargs", "kwargs", "parsed", "properties", "content_json"})
-"""The keys of what a model has chosen, and not its provider."""
+"""The keys of values that a model has chosen, and not its provider."""
 
 _ID_KEY = Lazy(r"(?:^|[_-])id$|[a-z]I[dD]$|^ID$")
 _NO_ID = frozenset({"model_id", "modelId", "index_id", "voice_id"})
@@ -71,11 +71,11 @@ class Setting:
 
     @classmethod
     def of_kind(cls, kind: str) -> Setting:
-        """Return the place of the outcomes of a kind of interactions; `step` is that of a step."""
+        """Return the place of the outcomes of a kind of interactions; `step` for a step."""
         return LOOSE if kind in MODEL_KINDS else STRICT
 
     def below(self, key: str) -> Setting | None:
-        """Return the place of what stands below a key; `None` for what was chosen, where nothing is a stamp."""
+        """Return the place of the values below a key; `None` for chosen values, which aren't volatile."""
         if key in _CHOSEN:
             return None
         return LOOSE if key in _OF_MODELS else self
@@ -87,7 +87,7 @@ class Setting:
         return self.loose and key in _HEADERS and isinstance(value, dict)
 
     def is_scalar(self, key: str, value: Any) -> bool:
-        """Return True if a number or text under this key says nothing but when, and by which machine."""
+        """Return True if a number or text under this key only shows when and by which machine it was made."""
         if isinstance(value, bool) or value is None or value == "":
             return False
         return (self.loose and _SCALARS.fullmatch(key) is not None) or key == "system_fingerprint"
@@ -104,14 +104,14 @@ def may_have_stamps(line: str, ids: Mapping[str, str]) -> bool:
 
     Args:
         line: The value as a line of JSON.
-        ids: The ids that stand elsewhere, of which it may have one, too.
+        ids: The ids from elsewhere, of which it may have one.
     """
     return _SIGN.search(line) is not None or (bool(ids) and not ids.keys().isdisjoint(_LONG_TEXT.findall(line)))
 
 
 @functools.lru_cache(4096)
 def can_stamp(key: str) -> bool:
-    """Return False if nothing that stands under a key is a stamp anywhere."""
+    """Return False if no value under a key is ever volatile."""
     return key in _HEADERS or bool(_ID_KEY.search(key) or _USAGE.fullmatch(key) or _SCALARS.fullmatch(key))
 
 

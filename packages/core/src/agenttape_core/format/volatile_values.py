@@ -1,4 +1,4 @@
-"""Stamps: what a provider makes anew for each answer stands in the volatile block, and in the records a reference.
+"""Volatile values: a provider's new ids and counts for each answer go into the volatile block, with references to them.
 
 Ids, counts of tokens, fingerprints and dates differ in each recording of the same run. A stored record has
 `${3.id}` in the place of the `id` with which interaction 3 was stamped, wherever that id stands, and the header has the
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
 MAX_TEXT = 8 << 20
-"""Stamps of more characters stay in their records: nobody reviews such a cassette, and a header has to be small."""
+"""Longer values stay in their records: such a cassette isn't reviewed by hand, and a header has to be small."""
 _MANY = 2_000
 """The number of records beyond which it pays to see early that there is too much."""
 _MAX_WHOLE = 4096
@@ -51,8 +51,8 @@ def stamped(records: Collection[Stored], collected: Callable[[Iterable[Stored]],
     """Take the stamps out of records.
 
     Args:
-        records: All records of a cassette as they are stored, in the order of the file. They are not changed.
-        collected: Makes a collection of those with references, like that of the records.
+        records: All records of a cassette in stored form, in the order of the file. They aren't changed.
+        collected: Makes a collection of the records with references, like the collection of records.
     """
     taking = _Taking()
     for record in records:
@@ -77,7 +77,7 @@ class _Taking:
         self._ids: dict[str, str] = {}
         self._fingerprints: dict[int, str] = {}
         self._outcomes: dict[int, dict[str, Any]] = {}
-        """The outcomes that differ from those of the records."""
+        """The outcomes that differ from the stored records'."""
 
     def outcome(self, record: dict[str, Any]) -> None:
         """Take the stamps out of the outcome of an interaction."""
@@ -94,7 +94,7 @@ class _Taking:
             self._outcomes[record["interaction"]] = quiet
 
     def step(self, record: Stored) -> Stored:
-        """Return a step with references; what it repeats of the one answer below it has the stamps of that."""
+        """Return a step with references; the part that repeats the one answer below it uses that answer's values."""
         if isinstance(record, WrittenStep):
             if not (_MARK in record.text or may_have_stamps(record.text, self._ids)):
                 return record
@@ -108,7 +108,7 @@ class _Taking:
         return {**record, **{part: walk.value(value, STRICT) for part, value in carried.items()}}
 
     def rest(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return an interaction with references, also in its request: what that repeats of an answer."""
+        """Return an interaction with references, even in its request, for the parts of an answer that it repeats."""
         number = record["interaction"]
         known = self._walks.get(str(number))
         walk = known if known is not None else _walk_of(record, self._ids)
@@ -126,7 +126,7 @@ class _Taking:
         return quiet
 
     def text(self) -> str:
-        """Return the stamps as they stand in the header: a line for each record that has some."""
+        """Return the volatile values in the form of the header: a line for each record that has some."""
         return "".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -159,7 +159,7 @@ class _Walk:
         self._counts: dict[str, int] = {}
 
     def value(self, value: Any, place: Setting | None) -> Any:
-        """Return a value with references; nothing new is taken where there is no place."""
+        """Return a value with references; no new values are taken where there is no place for them."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -256,7 +256,7 @@ class Stamps:
     """The stamps of a cassette that is read.
 
     Args:
-        text: As it stands in the header.
+        text: Its form in the header.
 
     Raises:
         Malformed: A line is not the name of a record, perhaps its fingerprint, and perhaps its stamps.
@@ -275,10 +275,10 @@ class Stamps:
             raise Malformed("the last stamps have no end of line", len(lines))
 
     def filled(self, value: Any) -> Any:
-        """Return a value with the stamps in the place of the references to them.
+        """Return a value with the volatile values instead of the references to them.
 
         Raises:
-            Malformed: There is no such stamp.
+            Malformed: There is no such volatile value.
         """
         if isinstance(value, str):
             return self.text(value) if _MARK in value else value
@@ -289,14 +289,14 @@ class Stamps:
         return value
 
     def text(self, text: str) -> Any:
-        """Return what a text stands for. Raises as `filled` does."""
+        """Return the value of a text with references. Raises as `filled` does."""
         match = _REFERENCE.fullmatch(text)
         if match is not None and match[1] == "$":
             return self._stamp(match)
         return _REFERENCE.sub(self._in_text, text)
 
     def of(self, number: int) -> str:
-        """Return the stamps of an interaction as they are written."""
+        """Return the volatile values of an interaction in written form."""
         return " ".join(part for part in self._lines.get(str(number), ()) if part)
 
     def _in_text(self, match: re.Match[str]) -> str:

@@ -66,7 +66,7 @@ class _Reader:
         self.runs: Runs = {}
 
     def recorded(self, waits: int) -> float | None:
-        """Return what the recording read here, and count the reading; `None` if it read nothing here."""
+        """Return the recorded reading here, and count it; `None` if the recording has none here."""
         if waits != self._waits:
             self._waits, self._count = waits, 0
         self._count += 1
@@ -86,10 +86,10 @@ class _Reader:
 
 
 class Readings:
-    """The readings of one clock: the session's, or that of a tool's code. Thread-safe.
+    """The readings of one clock: the session's, or the separate clock of a tool's code. Thread-safe.
 
     Args:
-        log: Those of the recording, and the place of those of this run.
+        log: The readings of the recording, and room for this run's.
         place: The address of the tool; empty for the session.
     """
 
@@ -119,14 +119,14 @@ class Readings:
             return moment
 
     def waited(self, branch: str, seconds: float) -> None:
-        """Note that a branch has waited by itself."""
+        """Note that a branch has had its own wait."""
         with self._lock:
             mine = self._branches.get(branch) or self._branches.setdefault(branch, _Branch())
             mine.waits += 1
             mine.floor = round(mine.floor + seconds, 6)
 
     def made(self) -> dict[str, str]:
-        """Return what was read so far, as text, by branch and package."""
+        """Return the readings so far, as text, by branch and package."""
         with self._lock:
             return {self._key(*key): _written(reader.runs) for key, reader in self._readers.items()}
 

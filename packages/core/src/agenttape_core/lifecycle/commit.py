@@ -1,4 +1,4 @@
-"""The end of a recording: what was recorded becomes a cassette, or is put aside."""
+"""The end of a recording: the recorded calls become a cassette, or are put aside."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from agenttape_core.storage.pending import remove_pending
 
 
 def settle(opened: Opened, failed: BaseException | None) -> None:
-    """Write what was recorded, or put it aside where the run failed.
+    """Write the recorded calls, or put them aside if the run failed.
 
     Args:
         opened: The session, which has ended.
         failed: The failure of the run, if it failed.
 
     Raises:
-        CassetteWriteError: If the file cannot be written; a note says where the recording is kept.
+        CassetteWriteError: If the file can't be written; a note shows where the recording is kept.
     """
     journal = opened.journal
     if journal is None:  # one that only replays
@@ -98,7 +98,7 @@ def _note_pending(prepared: Prepared, session: Session) -> None:
 
 
 def _keeps_failed(opened: Opened, failed: BaseException) -> bool:
-    """Return whether a recording is kept of a failed run, where nobody said so.
+    """Return whether the recording of a failed run is kept, if the option isn't set.
 
     A first one is if the next run would be served it. What a replay with something live did is, as it takes the place
     of no cassette, and says why the run failed.
@@ -132,13 +132,13 @@ def _has_nothing_to_write(opened: Opened, journal: Journal) -> bool:
 
 
 def _dropped(session: Session) -> list[int]:
-    """Return the recordings that an update drops: nobody asked for them."""
+    """Return the recordings that an update drops because no call used them."""
     stay = set(_left_alone(session))
     return [one.number for one in session.report.unused if one.number not in stay]
 
 
 def _left_alone(session: Session) -> list[int]:
-    """Return the recordings that stay although nobody asked for them.
+    """Return the recordings that stay although no call used them.
 
     An embedding may be there for a store that is built once in a process, by whoever comes first. It goes if this run
     has asked for embeddings, too, and for other ones.
@@ -150,9 +150,9 @@ def _left_alone(session: Session) -> list[int]:
 
 
 def _has_new_runs(session: Session, before: Cassette) -> bool:
-    """Return whether a run was taken that is not recorded, although all its calls were: those of a run that died.
+    """Return whether a run was taken whose beginning isn't recorded, although its calls are: the earlier run died.
 
-    A run whose calls are those of one that ended is that one, from another input.
+    A run with the same calls as a finished one counts as that one with another input.
     """
     addresses = {row.number: row.address for row in before.entries}
     new = session.ledger.runs - {_run(address) for address in (*before.step_addresses(), *addresses.values())}
@@ -208,7 +208,7 @@ def _header(prepared: Prepared, session: Session) -> Header:
 def _kept(before: Cassette, session: Session, remade: Mapping[int, int]) -> list[Interaction | Step]:
     """Return the records of a cassette that stay beside new ones, and those in whose place a new one comes.
 
-    What was live and made anew, but less often than before, does not stay.
+    Live calls that were made less often than before lose the surplus recordings.
     """
     again = _executed_live(session)
     records = (_as_now(session, record) for record in before.records())
@@ -220,7 +220,7 @@ def _kept(before: Cassette, session: Session, remade: Mapping[int, int]) -> list
 
 
 def _executed_live(session: Session) -> set[str]:
-    """Return the fingerprints of what was executed because it is live, and has ended."""
+    """Return the fingerprints of live calls that were made and have ended."""
     return {
         item.fingerprint
         for item in session.ledger.executed()
@@ -229,7 +229,7 @@ def _executed_live(session: Session) -> set[str]:
 
 
 def _remade(before: Cassette, session: Session) -> dict[int, int]:
-    """Return the number in this run of the call that was made in the place of each recorded one that is live.
+    """Return the number, in this run, of the call that replaces each recorded one that is live.
 
     A call at the same address comes first, then those that are left, in their order.
     """
@@ -258,7 +258,7 @@ def _as_now(session: Session, record: Interaction | Step) -> Interaction | Step:
 
 
 def _carry_over(session: Session, journal: Journal) -> None:
-    """Put what was served, and what stays beside it, beside what was executed, each at its place in this run."""
+    """Combine replayed, kept and new calls, each at its place in this run."""
     orders = dict(session.ledger.served_at)
     for number in sorted({*runs.used_numbers(session), *_left_alone(session)}):
         item = runs.interaction_kept(session, number)

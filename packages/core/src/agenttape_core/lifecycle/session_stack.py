@@ -47,12 +47,12 @@ class Surroundings:
         self._opened = opened
         self._around = ExitStack()
         self._lasting = ExitStack()
-        """The part that holds for all that a replay has started, also after its end."""
+        """The part that applies to everything a replay has started, even after its end."""
         self._guard: Guard | None = None
         self._membership: Callable[[], object] = lambda: None
 
     def enter(self) -> None:
-        """Make the session the current one, with everything around it. If that fails, nothing of it stays."""
+        """Make the session the current one, with everything around it. If that fails, all of it is undone."""
         try:
             self._enter()
         except BaseException:
@@ -109,7 +109,7 @@ class Surroundings:
         _outlived[id(stack)] = stack
 
     def _is_outlived(self) -> bool:
-        """Return whether a replay has started something that goes on, or a session has made a stream to be read."""
+        """Return whether work that a replay has started continues, or a session has made a stream to be read."""
         membership = self._membership()
         return membership is not None and (self._guard is not None or UNREAD.holds(membership))
 
@@ -126,7 +126,7 @@ class Surroundings:
             self._around.enter_context(recording_acts(self._opened.session, as_replayed))
 
     def close(self) -> None:
-        """End the session: nothing more is served or executed."""
+        """End the session: no more calls are answered or made."""
         self._around.close()
 
 
@@ -178,8 +178,8 @@ def _guard(opened: Opened) -> Guard:
 def _is_of_another(weak: weakref.ref[Session]) -> bool:
     """Return whether the guard of a session leaves the caller alone.
 
-    A session that records may reach the outside, and what is live in another replay is that one's business. After its
-    end a session only answers for what it has started.
+    A session that records may reach the outside, and live calls in another replay are up to that one. After its
+    end, a session is only responsible for work it has started.
     """
     session, owner = weak(), owning_session()
     if session is None or session.closed:
@@ -191,7 +191,7 @@ def _is_of_another(weak: weakref.ref[Session]) -> bool:
 
 
 _ended: deque[ExitStack] = deque()
-"""The surroundings of replays that nothing outlives any more. Where objects are finalised, no lock may be taken."""
+"""The session stacks of replays without surviving work. Where objects are finalised, no lock may be taken."""
 
 
 _new: list[int] = []
@@ -199,9 +199,9 @@ _new: list[int] = []
 
 
 def let_go() -> None:
-    """Take down what still surrounds replays that nothing outlives any more.
+    """Remove the session stacks of replays without surviving work.
 
-    For a test runner, between two tests: what has failed is held by its traceback until then. Where that is garbage, it
+    For a test runner, between two tests: a traceback holds the failed objects until then. Once it's garbage, it
     is mostly young; to look through all objects of a process with a large framework takes longer than most tests.
     """
     _release()
@@ -235,7 +235,7 @@ def let_all_go() -> None:
 
 
 class _OfProcess(NamedTuple):
-    """A session that is that of a whole process, as of a command: all that begins in it belongs to the session.
+    """A session of a whole process, as for a command: everything that begins in the process belongs to the session.
 
     Args:
         session: The session.
@@ -272,9 +272,9 @@ def _being_of_process(session: Session) -> Iterator[None]:
 
 
 def _frozen_here() -> Frozen | None:
-    """Return what is frozen for the caller.
+    """Return the frozen values for the caller.
 
-    A thread without a context that the program has begun in the session draws from a scope of its own. In older ones,
+    A thread without a context that the program has begun in the session has its own scope to draw from. In older ones,
     time and ids are real: a server that the test runs beside the agent must not draw from the agent's ids. Where the
     session is that of the process, such as that of a command, there is nothing beside it: the threads of a server are
     its own.

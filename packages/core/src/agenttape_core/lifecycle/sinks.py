@@ -1,6 +1,6 @@
 """The sinks of events: a file, standard error, a function, or what a package brings for a scheme of URLs.
 
-A sink never breaks a run and never delays it: what it cannot take is dropped and counted. A file drops nothing, unless
+A sink never breaks a run and never delays it: it counts the events that it can't take. A file drops none, unless
 the disk is full.
 """
 
@@ -42,7 +42,7 @@ _PATIENCE = 2.0
 _DELAY = 0.5
 """Seconds that a run waits for a function in all."""
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
-"""For a pipe that nobody reads: it is refused, or drops, and nobody waits."""
+"""For a pipe without a reader: it's refused, or drops events, and the run doesn't wait."""
 
 
 def sink_of(option: EventsOption) -> EventSink:
@@ -84,9 +84,9 @@ def line_of(event: Event) -> str:
 
 
 class Calling:
-    """Calls a function with each event, in a thread of its own, which the run waits for as long as it is fast.
+    """Calls a function with each event, in a separate thread, which the run waits for as long as it's fast.
 
-    Once the run has waited for half a second, another thread calls the function, and nobody waits: a call that never
+    Once the run has waited for half a second, another thread calls it, and the run continues: a call that never
     returns costs its own event, and no other.
 
     Args:
@@ -121,7 +121,7 @@ class Calling:
                 self._queued = Queued(lambda: (self._after(awaited), _nothing), "events")
 
     def close(self) -> None:
-        """Wait until all was passed on, two seconds at most, and tell what was not."""
+        """Wait until all events were passed on, two seconds at most, and report the rest."""
         if os.getpid() != self._process:
             return
         left = self._queued.end(_PATIENCE) if self._queued is not None else 0
@@ -171,11 +171,11 @@ def _tell(left: int, where: str) -> None:
 
 
 def _nothing() -> None:
-    """End a function's events: there is nothing to close."""
+    """End a function's events: there's no file to close."""
 
 
 class ToFile:
-    """Adds a line to a file for each event, at once: several processes may share it.
+    """Adds a line to a file for each event, right away: several processes may share it.
 
     Args:
         path: The file.
@@ -205,13 +205,13 @@ class ToFile:
 
 
 class Queued:
-    """Passes events on in a thread of its own, at which no guard looks: for what is slow, or away.
+    """Passes events on in a separate thread that no guard watches, for sinks that are slow or away.
 
     The oldest of too many events that wait are dropped.
 
     Args:
         begin: Called in the thread first. Returns the function that passes an event on and the one that ends it.
-        name: The name of what it reaches, in errors.
+        name: The name of its destination, in errors.
 
     Raises:
         ConfigurationError: If `begin` raises it, or takes longer than two seconds.
@@ -248,7 +248,7 @@ class Queued:
         return held
 
     def close(self) -> None:
-        """Wait until all was passed on, two seconds at most, and tell what was not."""
+        """Wait until all events were passed on, two seconds at most, and report the rest."""
         _tell(self.end(_PATIENCE), self._name)
 
     def end(self, patience: float) -> int:

@@ -63,8 +63,8 @@ class Candidate(NamedTuple):
         number: The number of the recording.
         match_rule: How it was found.
         same: Whether it is the answer to the same request.
-        lossy: Why it is not exactly what came back; empty if it is exact.
-        contained: Whether its code did nothing outside of the process by itself, and made calls that are recorded.
+        lossy: The reason why it isn't exact; empty if it is.
+        contained: Whether its code had no side effects outside the process, and made recorded calls.
         sequence: For one that is repeated: the sequence of equal requests that has run out.
         repeats: How often that sequence has been continued before.
     """
@@ -79,7 +79,7 @@ class Candidate(NamedTuple):
 
 
 class _Index:
-    """The numbers of recordings by a key, those of one key in recorded order."""
+    """The numbers of recordings by a key, in recorded order for each key."""
 
     __slots__ = ("_next", "numbers")
 
@@ -101,7 +101,7 @@ class _Index:
         return None
 
     def start_over(self) -> None:
-        """Look from the start again for what is free."""
+        """Search from the start again for free ones."""
         self._next.clear()
 
 
@@ -113,7 +113,7 @@ class RecordingIndex:
         match_on: How a recording is found for a call, tried in turn.
         read: Reads the whole interaction of a number, for matchers: a user's own function sees more than the index.
         fidelity_note: Reads why the recording of a number is not exact; empty if it is.
-        acted: Reads whether the call of a number did, or may have done, something outside of the process by itself.
+        acted: Returns whether the call of a number had, or may have had, side effects outside the process.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class RecordingIndex:
         self._parents: dict[int, int] = {}
         self._used: set[int] = set()
         self._run_through: set[int] = set()
-        """Those used up alone: what is recorded inside them is asked for by itself."""
+        """The ones used up alone: the calls recorded inside them are made separately."""
         self._given_back: set[int] = set()
         self._repeats: dict[Hashable, int] = {}
         self._with_calls = {row.parent for row in self._rows.values()}
@@ -207,7 +207,7 @@ class RecordingIndex:
 
         Args:
             candidate: The recording.
-            alone: Whether what is recorded inside it is left to be asked for.
+            alone: Whether the calls recorded inside it are left to be made.
         """
         with self._lock:
             if alone:
@@ -224,7 +224,7 @@ class RecordingIndex:
     def take(self, request: CanonicalRequest, address: str) -> Candidate | None:
         """Use up the recording that plainly answers a call, and return it; `None` if there is more to decide on.
 
-        It's that of the same request, it is exact, and there is no code to step into. In one step, as no user's code
+        It has the same request, it's exact, and there is no code to step into. In one step, as no user's code
         runs: most calls of a replay need no more.
 
         Args:
@@ -323,8 +323,8 @@ class RecordingIndex:
     def unused(self, numbers: Iterable[int]) -> list[int]:
         """Return those that were not used and are not below one that was.
 
-        What a served tool once called is neither executed nor unused: it lies inside what was served. What a tool once
-        called that was run through has to be asked for.
+        Calls inside a replayed tool are neither made nor unused: its answer includes them. Calls inside a tool
+        that was stepped into have to be made.
         """
         left = [number for number in numbers if number not in self._used and number not in self._given_back]
         return [number for number in left if not self._is_inside_used(number)] if self._parents else left

@@ -189,7 +189,7 @@ class AnsweredCall(Call):
             after: The number of chunks that have arrived.
 
         Raises:
-            CancelledError: If the program leaves it, or the session ends: nobody waits for the thread any more.
+            CancelledError: If the program leaves it, or the session ends: the thread is no longer waited for.
         """
         if self.arrivals.works_for_loop() and self.is_left_after(after):
             with self.session.answering:
@@ -215,7 +215,7 @@ class AnsweredCall(Call):
         """Return the recorded value, or raise the recorded error.
 
         Raises:
-            CassetteMissError: If the recorded call was cancelled, or its stream closed: that is no answer.
+            CassetteMissError: If the recorded call was cancelled, or its stream closed: there's no answer to replay.
         """
         if self.answer is not None:
             return self.answer(self)
@@ -255,20 +255,20 @@ class AnsweredCall(Call):
             return self.boundary.split(value)
 
     def effects(self, after: int | None = None) -> list[Any]:
-        """Return what the recorded call did besides returning, in order, each a fresh object with the ids of this run.
+        """Return the recorded side effects of the call, in order, each a fresh object with the ids of this run.
 
         Args:
-            after: Only what it did when so many chunks of its stream had arrived; by default all.
+            after: Only the effects when so many chunks of its stream had arrived; by default all.
         """
         effects = self.outcome().effects
         return [self._value(effect.value) for effect in effects if after is None or effect.after == after]
 
     def changed_arguments(self) -> dict[str, Any]:
-        """Return the arguments that the recorded call changed, each a fresh object as it was at the end of the call."""
+        """Return the arguments that the recorded call changed, each a fresh object as the call left it."""
         return {name: self._value(value) for name, value in self.outcome().arguments.items()}
 
     def outcome(self) -> Outcome:
-        """Return what was recorded, as it stands in the cassette, or was chosen instead; it is read once."""
+        """Return the outcome, in its cassette form, or the chosen one instead; it's read once."""
         if self._outcome is not None:
             return self._outcome
         source, number = self.session.source, self.recording
@@ -307,7 +307,7 @@ class AnsweredCall(Call):
         return CancelledError() if outcome.given_up is not None else self._not_cancelled(outcome)
 
     def _not_abandoned(self) -> UnrecordedCallError:
-        """Raise the miss of a call whose thread is waited for, or return the error that stands for it."""
+        """Raise the miss of a call whose thread is waited for, or return the equivalent error."""
         took = f"{self.session.recordings.seconds_of(self.recording):.3g} s"
         reason = (
             f"the program had given up the thread of the recorded call when it ended after {took}, and does not give up"
@@ -316,7 +316,7 @@ class AnsweredCall(Call):
         return miss_of(self.session, self.request, self.position, reason)
 
     def _not_cancelled(self, outcome: Outcome) -> UnrecordedCallError:
-        """Raise the miss of a call that goes on where it was cancelled, or return the error that stands for it."""
+        """Raise the miss of a call that continues after it was cancelled, or return the equivalent error."""
         after = f"after {self.session.recordings.seconds_of(self.recording):.3g} s"
         if outcome.chunks:
             after += f" and {counted(len(outcome.chunks), 'chunk')}"
@@ -330,12 +330,12 @@ class AnsweredCall(Call):
         return id_map(Asked(self.request, self.found.same), self.session.source.ids(self.recording))
 
     def _value(self, plain: Plain) -> Any:
-        """Return a recorded value with the ids and the secrets of this run in the place of the recorded ones."""
+        """Return a recorded value with the ids and the secrets of this run instead of the recorded ones."""
         with self.session.latch:
             return self.session.codec.decode(self._with_secrets(self._ids().value(plain)))
 
     def _with_secrets(self, plain: Plain) -> Any:
-        """Return plain data with the secrets of this run in the place of pseudonyms."""
+        """Return plain data with the secrets of this run instead of pseudonyms."""
         held = self.session.held
         return self.session.redactor.rehydrate(plain) if held is None else held.put_back(self.position.address, plain)
 

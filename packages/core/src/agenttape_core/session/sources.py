@@ -1,4 +1,4 @@
-"""Sources of recordings other than a cassette as it is: none, other fingerprints, other outcomes."""
+"""Sources of recordings other than an unchanged cassette: none, other fingerprints, other outcomes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTEMPTS = 32
 """The number of further attempts of a call, where each one is edited. A program that never gives up is stopped."""
 
 EDITED = "edited"
-"""The tag of an interaction whose answer is not what came back, but what somebody wanted to come back."""
+"""The tag of an interaction whose answer was written by hand instead of recorded."""
 
 
 class _Empty:
@@ -55,7 +55,7 @@ EMPTY: Source = _Empty()
 
 
 class _Changed:
-    """The recordings of another source; a subclass changes some of what is read.
+    """The recordings of another source; a subclass changes some of them on reading.
 
     Args:
         source: The recordings.
@@ -70,7 +70,7 @@ class _Changed:
         return self._source
 
     def outcome(self, number: int) -> Outcome:
-        """Read what came back."""
+        """Read an outcome."""
         return self._source.outcome(number)
 
     def ids(self, number: int) -> Sequence[str]:
@@ -111,7 +111,7 @@ class Extended(_Changed):
 
     Args:
         source: The recordings.
-        added: The further ones, with numbers that are larger than all of its own.
+        added: The further ones, with numbers above all of its own.
     """
 
     def __init__(self, source: Source, added: Iterable[Interaction]) -> None:
@@ -129,7 +129,7 @@ class Extended(_Changed):
         return [*self._source.entries, *rows]
 
     def outcome(self, number: int) -> Outcome:
-        """Read what came back."""
+        """Read an outcome."""
         return self.added[number].outcome if number in self.added else super().outcome(number)
 
     def ids(self, number: int) -> Sequence[str]:
@@ -150,7 +150,7 @@ class Extended(_Changed):
 
 
 class Refingerprinted(_Changed):
-    """A source whose fingerprints are made anew. It reads every recording once, so opening it takes longer.
+    """A source with recomputed fingerprints. It reads every recording once, so opening it takes longer.
 
     Args:
         source: The recordings.
@@ -169,7 +169,7 @@ class Refingerprinted(_Changed):
         return [row._replace(fingerprint=self._request(row.number).fingerprint) for row in self._source.entries]
 
     def ids(self, number: int) -> Sequence[str]:
-        """Read the run-specific ids of the request that are not ignored, and those of the call."""
+        """Read the run-specific ids of the request that aren't ignored, and the ids of the call."""
         item = self._source.interaction(number)
         before = recorded_request(item.kind, item.name, item.request, self._recorded)
         return [*self._request(number).ids, *item.ids[len(before.ids) :]]
@@ -185,7 +185,7 @@ class Refingerprinted(_Changed):
 
 
 def compared_by(source: Source, recorded: Ignored, ignored: Ignored) -> Source:
-    """Return the recordings of a source with fingerprints that leave out what is to be ignored."""
+    """Return the recordings of a source with fingerprints that leave out the ignored paths."""
     return source if recorded.spelled == ignored.spelled else Refingerprinted(source, recorded, ignored)
 
 
@@ -201,13 +201,13 @@ class Alteration(Protocol):
         """The seconds by which the answer is late."""
 
     def outcome(self, call: RecordedCall) -> Outcome:
-        """Return what comes of the call instead of what was recorded."""
+        """Return the call's outcome, instead of the recorded one."""
 
     def __str__(self) -> str: ...
 
 
 class RecordedCall(Protocol):
-    """A recorded call that is about to be served otherwise, in the terms of its boundary."""
+    """A recorded call that is about to get another outcome, in the terms of its boundary."""
 
     @property
     def outcome(self) -> Outcome:
@@ -220,7 +220,7 @@ class RecordedCall(Protocol):
         """Return the outcome of a call that returns an answer."""
 
     def raising(self, error: Exception, after: int | None = None) -> Outcome:
-        """Return the outcome of a call that raises an error: at once, or after so many of its chunks."""
+        """Return the outcome of a call that raises an error: right away, or after so many of its chunks."""
 
 
 class Edited(_Changed):
@@ -271,7 +271,7 @@ class Edited(_Changed):
         return self._changes.get(number)
 
     def land(self, number: int, outcome: Outcome) -> None:
-        """Note what came of an edited call, redacted."""
+        """Note the outcome of an edited call, redacted."""
         self._landed[number] = outcome
 
     def ids(self, number: int) -> Sequence[str]:
@@ -279,7 +279,7 @@ class Edited(_Changed):
         return self._source.ids(self.originals.get(number, number))
 
     def outcome(self, number: int) -> Outcome:
-        """Read what came back: in this run if it was edited and asked for, else when it was recorded."""
+        """Read an outcome: from this run if the call was edited and made, else from the recording."""
         return self._landed.get(number) or self._source.outcome(self.originals.get(number, number))
 
     def interaction(self, number: int) -> Interaction:
@@ -305,7 +305,7 @@ class Edited(_Changed):
 def spare(source: Source) -> set[int]:
     """Return the numbers of recordings that a run need not ask for.
 
-    They are the attempts that only a retry would make, and what is in no cassette.
+    They are the attempts that only a retry would make, and are in no cassette.
     """
     if not isinstance(cast("object", source), _Changed):
         return set()

@@ -26,7 +26,7 @@ from agenttape_langgraph.saver.redacting import redaction_of
 
 _READS = ("get", "get_tuple", "list", "get_delta_channel_history")
 _MIRRORED = {"copy_thread": {"merge": True}}
-"""Further arguments for the saver on the file, which does what the inner one did."""
+"""Further arguments for the saver on the file, which does the same as the inner one."""
 _WRITES = ("put", "put_writes", "delete_thread", "delete_for_runs", "copy_thread", "prune")
 
 
@@ -51,7 +51,7 @@ class Copying:
         return self._failures[0] if self._failures else None
 
     def copy(self, call: Callable[[], object]) -> None:
-        """Repeat a call of the inner saver in the copy. After a failure nothing is copied any more."""
+        """Repeat a call of the inner saver in the copy. After a failure, copying stops."""
         if self.copy_failure is None:
             try:
                 call()
@@ -188,7 +188,7 @@ def _awriting(name: str) -> Callable[..., Any]:
 
 
 def _with_allowlist(self: Any, extra_allowlist: Collection[tuple[str, ...]]) -> Any:
-    """Return a clone whose savers both know the types; this one if nothing changes."""
+    """Return a clone whose savers both know the types; this one if they don't change."""
     inner, local = self.inner.with_allowlist(extra_allowlist), self.copying.local.with_allowlist(extra_allowlist)
     if inner is self.inner and local is self.copying.local:
         return self
@@ -230,13 +230,13 @@ class TapeSaver(LocalSaver):
         inner: The saver that serves; the file is a copy of it.
         serde: The serialiser of values in the file. The default is the inner saver's, or else LangGraph's.
         read_only: Open an existing file for reading. A file without write permission is always opened so.
-        redact: Whether secrets in the file are replaced by pseudonyms, or the user's rules. A thread that goes on from
-            such a file goes on with the pseudonyms. By default values are stored as they are, and a copy that holds
+        redact: Whether secrets in the file are replaced by pseudonyms, or the user's rules. A thread that continues
+            from such a file sees the pseudonyms. By default values are stored unchanged, and a copy that holds
             secrets warns once.
 
     Raises:
-        CassetteNotFoundError: There is no file, with `read_only`.
-        CassetteFormatError: The file is not that of a `TapeSaver`.
+        CassetteNotFoundError: The file doesn't exist, with `read_only`.
+        CassetteFormatError: The file isn't a `TapeSaver` file.
         CassetteVersionError: It is of a newer version of this library.
         CassetteLockedError: Another process kept it locked for half a minute.
         CassetteWriteError: It cannot be made.

@@ -189,7 +189,7 @@ def _is_whole(facts: Any) -> bool:
 
 
 _JUDGE = (".judge.yaml", ".judge.jsonl")
-"""The ends of the names of what judges asked: they are no runs."""
+"""The ends of the names of judges' cassettes: they aren't runs."""
 _BASELINE = "baseline.json"
 _PARTS = ("files", "secrets", "checksums", "rules", "stale", *ALL_CHECKS, "coverage", "score")
 
@@ -290,7 +290,7 @@ def _code(checked: Sequence[Checked], failures: Sequence[str]) -> int:
 
 
 def _parts(given: Mapping[str, Any], max_age: str | None, *, has_rules: bool) -> set[str]:
-    """Return the things to check: what `--only` names, or else files, secrets and checksums, and what has options."""
+    """Return the checks to make: the ones in `--only`, or else files, secrets and checksums, and any with options."""
     asked = {
         **dict.fromkeys(("files", "secrets", "checksums"), True),
         "rules": has_rules or given["checks"] or given["trace"],
@@ -349,7 +349,7 @@ class _Gathered:
         self._baseline = baseline
 
     def add(self, run: Run) -> Iterator[Judged]:
-        """Note a run, and yield what the baseline says of it."""
+        """Note a run, and yield the baseline's findings about it."""
         self.facts[run.key or run.name] = facts_of(run)
         self.is_empty = self.is_empty and not (run.happened or run.asked or run.answer)
         self.prompts += [

@@ -133,7 +133,7 @@ def _text(found: Sequence[Found], form: str, *, content: bool, mask: Mask | None
 
 
 def _document(found: Sequence[Found], mask: Mask | None) -> Iterator[str]:
-    """Yield the lines of one JSON document: those that `json.dumps` makes of all of it, and never all of it at once."""
+    """Yield the lines of one JSON document, as `json.dumps` would, without ever holding all of it."""
     yield '{\n  "cassettes": ['
     for left, each in zip(range(len(found), 0, -1), progress(found, "reading"), strict=True):
         shown = each.shown if mask is None else mask.data(each.shown)
@@ -181,7 +181,7 @@ def _trace(found: Sequence[Found], output: str) -> Iterator[str]:
 
 
 def _mask(found: Sequence[Found]) -> Mask:
-    """Return what replaces the words of prompts in what was said."""
+    """Return the replacements for the words of prompts in messages."""
     from agenttape_core.tools.reporting.masking import Mask, prompts_of
 
     return Mask(prompt for each in found for prompt in prompts_of(each.look().interactions()))

@@ -325,7 +325,7 @@ def prune(paths: tuple[str, ...], *, dry_run: bool, tests: tuple[str, ...], as_j
 
 
 def _orphaned(orphans: Sequence[Path], *, delete: bool) -> tuple[list[Garbage], list[str]]:
-    """Return the cassettes that belong to no test, removed if asked for, and the problems with that."""
+    """Return the cassettes that belong to no test, removed on request, and the problems with that."""
     found, problems = [], []
     for path in orphans:
         garbage = whole_cassette(path)

@@ -39,7 +39,7 @@ def _journals(path: Path) -> list[Path]:
     """Return the journals that a path or a name means.
 
     Raises:
-        CassetteNotFoundError: If there is nothing of this name.
+        CassetteNotFoundError: If there's no cassette of this name.
         UsageError: If several have it.
     """
     if path.is_dir():

@@ -31,7 +31,7 @@ _WITHOUT_A_TERMINAL = (
     "  without one:  agenttape review list, agenttape review accept KEY, agenttape review reject KEY"
 )
 _BEGUN = re.compile(rb"\x1b(?:[\[O][^@-~]*)?")
-"""A sequence that is not at its end, by ECMA-48; the key Escape sends nothing but the first character."""
+"""A sequence that isn't at its end, by ECMA-48; the key Escape sends only the first character."""
 _AT_ONCE_S = 0.1
 """The longest time between two characters of a sequence, in seconds."""
 _DECIDING = {"accept": accept, "reject": reject}
@@ -104,7 +104,7 @@ def _walk(paths: Sequence[str]) -> int:
 def walked(
     waiting: Sequence[Pending], prices: Prices, read: Callable[[], str]
 ) -> list[tuple[Pending, list[str], list[str]]]:
-    """Show each call that waits and read what is to become of it; nothing is written.
+    """Show each waiting call and read the decision on it; no file is written.
 
     Args:
         waiting: What waits.
@@ -140,7 +140,7 @@ class _Walk:
         self.rejected: list[str] = []
 
     def calls(self) -> Iterator[tuple[PendingCall, str]]:
-        """Yield each call about which nothing is decided yet, with its place among all."""
+        """Yield each undecided call, with its place among all."""
         calls = sorted(self._pending.calls, key=lambda call: SORTS.index(call.sort))
         for place, call in enumerate(calls, 1):
             if not self._rest and call.key not in {*self.accepted, *self.rejected}:
@@ -151,7 +151,7 @@ class _Walk:
         return [key for key in self._pending.cones[call.key] if key != call.key]
 
     def decide(self, call: PendingCall, key: str) -> bool:
-        """Note a decision; return whether the walk goes on."""
+        """Note a decision; return whether the walk continues."""
         if key in "AR":
             self._rest = key
             decided = {*self.accepted, *self.rejected}
@@ -222,10 +222,10 @@ def _asked(read: Callable[[], str]) -> str:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[], str]]:
-    """Yield what returns the next key that is pressed, also one that was pressed before it was asked for.
+    """Yield a function that returns the next key pressed, including one pressed before it was called.
 
     Raises:
-        Abort: By what is yielded: at Ctrl-C, and if the terminal is gone.
+        Abort: From the yielded function: at Ctrl-C, and if the terminal is gone.
     """
     if sys.platform == "win32":
         yield lambda: _key(click.getchar())
@@ -246,7 +246,7 @@ def _keys() -> Iterator[Callable[[], str]]:
 def _pressed(terminal: int) -> str:
     """Read a key; one that a terminal sends as a sequence of characters is none of ours, whatever letters are in it.
 
-    That of an arrow ends with `A`, which would accept all, and that of F3 with `R`.
+    An arrow's sequence ends with `A`, which would accept all, and F3's with `R`.
     """
     import select
 
@@ -282,7 +282,7 @@ def _chosen(keys: Sequence[str], *, everything: bool) -> list[tuple[Pending, lis
         everything: Whether all that waits below the current folder is meant.
 
     Raises:
-        UsageError: If a key means nothing, or an address several calls.
+        UsageError: If a key is unknown, or an address names several calls.
         CassetteError: If a file cannot be read.
     """
     if everything == bool(keys):

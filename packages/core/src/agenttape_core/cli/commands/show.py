@@ -222,7 +222,7 @@ def bar_of(row: Row, total_ms: float, width: int) -> str:
 
     Args:
         row: The row.
-        total_ms: The time that the whole width stands for.
+        total_ms: The time that the whole width represents.
         width: The number of columns.
     """
     cells = [" "] * width

@@ -68,16 +68,16 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
 def update_command(
     words: Sequence[str], cassette: str | None = None, *, apart: bool = False, pending: bool = False
 ) -> list[Outcome]:
-    """Run a command, execute what has changed, and replay it.
+    """Run a command, make the changed calls for real, and replay it.
 
     Args:
         words: The words of the command, as for `run`.
         cassette: The cassette of its main process; by default named after the command.
-        apart: Whether what the command writes to standard output goes to standard error.
-        pending: Whether what it records waits for review.
+        apart: Whether the command's standard output goes to standard error.
+        pending: Whether its recording waits for review.
 
     Returns:
-        The outcomes of the run and of the replay; there is no replay of what waits for review.
+        The outcomes of the run and of the replay; if the recording waits for review, there's no replay.
     """
     options = {"review": True} if pending else {}
     updated = run(words, mode="update", cassette=cassette, options=options, apart=apart)
@@ -190,7 +190,7 @@ def _agreed() -> bool:
 
 
 def _opened(plans: Any) -> dict[str, Cassette]:
-    """Return the cassettes as they are before they are updated, by their paths as messages show them."""
+    """Return the cassettes before the update, by their paths as shown in messages."""
     found = {}
     for plan in plans:
         try:
@@ -215,13 +215,13 @@ class _Updating(Protocol):
     """Tests that are updated, or a command."""
 
     refused: Sequence[str]
-    """The lines about what there is no plan for, once there are plans."""
+    """The lines about tests without a plan, once there are plans."""
 
     def plans(self) -> dict[str, Plan]:
-        """Return what it would take, by the id of the test or the path of the cassette."""
+        """Return the plans, by the id of the test or the path of the cassette."""
 
     def execute(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
-        """Execute what has changed, and replay; return the exit code."""
+        """Make the changed calls, and replay; return the exit code."""
 
 
 class _Tests:

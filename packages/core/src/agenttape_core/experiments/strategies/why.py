@@ -27,7 +27,7 @@ from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 
 
 _FORM = frozenset({"type", "role", "status", "id", "name", "tool_call_id", "index", "call_id"})
-"""Keys of recorded objects that say what they are and belong to: with others, the program would take another way."""
+"""Keys of recorded objects that name their type and owner: with other values, the program would take another path."""
 
 Change = Callable[[Plain], Plain]
 """Returns another text or number."""
@@ -48,7 +48,7 @@ def longer(leaf: Plain) -> Plain:
 
 
 def replacing(text: str) -> Change:
-    """Return a change of nothing but the occurrences of a text."""
+    """Return a change of only the occurrences of a text."""
     other = turned(text)
 
     def changed(leaf: Plain) -> Plain:
@@ -67,7 +67,7 @@ def _next(char: str) -> str:
 
 
 def perturbed(outcome: Outcome, change: Change) -> Outcome | None:
-    """Return another outcome of the same form; `None` if there is nothing in it that could be another.
+    """Return another outcome of the same form; `None` if no part of it could differ.
 
     Args:
         outcome: The recorded one.
@@ -114,7 +114,7 @@ def _pieces(chunks: Sequence[Plain]) -> dict[Place, list[str]]:
 
 
 def _in_pieces(text: str, pieces: Sequence[str]) -> list[str]:
-    """Cut a text as another one was cut; what is longer goes with the last piece that is not empty."""
+    """Cut a text like another one; the surplus goes with the last piece that isn't empty."""
     cut, start = [], 0
     for piece in pieces:
         cut.append(text[start : start + len(piece)])
@@ -164,7 +164,7 @@ def holds(outcome: Outcome, text: str) -> bool:
 
 
 RESULT = 0
-"""The number of what the program returns or raises, which no call has."""
+"""The number for the program's result or exception, which no call has."""
 
 Way = Literal["data", "route"]
 """The way in which an answer moves a request: it is in it, or the program takes another way and makes no such call."""
@@ -176,7 +176,7 @@ class Edge:
 
     Args:
         source: The number of the call that answered.
-        target: The number of the call whose request moves; `RESULT` for what the program returns.
+        target: The number of the call whose request changes; `RESULT` for the program's result.
         way: The way in which it moves.
         at: The places of the request that were others, such as `messages[2].content`.
     """
@@ -194,7 +194,7 @@ class Flow:
     Args:
         calls: The calls, by number.
         edges: The edges, by source and target.
-        fixed: The numbers of calls with nothing in their answer that could be another.
+        fixed: The numbers of calls whose answers can't be changed.
         is_whole: Whether each answer was tried, and it was not interrupted.
     """
 
@@ -204,7 +204,7 @@ class Flow:
     is_whole: bool = True
 
     def into(self, target: int) -> list[Edge]:
-        """Return the edges into a call, those of data first."""
+        """Return the edges into a call, data edges first."""
         return sorted((edge for edge in self.edges if edge.target == target), key=lambda edge: (edge.way, edge.source))
 
     def behind(self, target: int) -> list[Edge]:
@@ -263,7 +263,7 @@ class Why:
 
     @property
     def ok(self) -> bool:
-        """True, as links are nothing that has to be mended."""
+        """True, as links aren't defects."""
         return True
 
     @property
@@ -339,7 +339,7 @@ def _plain(kind: str, name: str, address: str) -> dict[str, Any]:
 MAX_REPLAYS = 500
 """The replays that a question may take, unless more are allowed."""
 _CHANGES: tuple[Change, ...] = (turned, longer)
-"""Each answer is changed in both ways: a program may look only at the form of a value, or only at what it says."""
+"""Each answer is changed in both ways: a program may look only at the form of a value, or only at its content."""
 _STEADY = 2
 _SHOWN = 5
 
@@ -373,7 +373,7 @@ def why(
 
     Raises:
         CassetteError: If the cassette cannot be read.
-        ConfigurationError: If there is no such call, the text is nowhere, it would take too many replays, or an
+        ConfigurationError: If the call or the text doesn't exist, it would take too many replays, or an
             argument is not valid.
         VerificationError: If the program is not the same in two replays.
     """
@@ -428,12 +428,12 @@ def _traced(path: Path, program: Program, text: str | None, runs: int) -> Experi
 
 
 class _Tracer:
-    """Notes what has moved in runs with one answer changed.
+    """Notes the changed requests in runs with one answer changed.
 
     Args:
         cassette: Its cassette.
         scrap: A file to write to: a replay with one waits for no order of threads that may not come.
-        before: The end of a replay in which nothing was changed.
+        before: The end of an unchanged replay.
     """
 
     def __init__(self, cassette: Path, scrap: Path, before: Run) -> None:
@@ -454,7 +454,7 @@ class _Tracer:
         return Variation(self._cassette, {}, given, self._scrap, keeps=False, beyond="address")
 
     def note(self, number: int, ending: Run) -> None:
-        """Note what has moved in a run in which a call had another answer."""
+        """Note the changed requests in a run in which a call had another answer."""
         report = ending.session.report
         made = {one for one, _, _ in ending.calls}
         for departure in report.divergences:
@@ -467,7 +467,7 @@ class _Tracer:
             self._note(Edge(number, RESULT, way))  # type: ignore[arg-type]
 
     def _inside(self, number: int) -> set[int]:
-        """Return the number of a call, and those of the calls inside it, which are not made when it is served."""
+        """Return the number of a call, and of the calls inside it, which aren't made when it's replayed."""
         around = {number}
         for row in open_cassette(self._cassette).entries:
             if row.parent in around:
@@ -486,7 +486,7 @@ class _Tracer:
         return (type(error), str(error)) if error is not None else repr(ending.result)
 
     def edges(self) -> list[Edge]:
-        """Return what was found, in the order of the calls."""
+        """Return the links found, in the order of the calls."""
         return [self._found[key] for key in sorted(self._found)]
 
 

@@ -57,7 +57,7 @@ class ObservedFile:
 
     def __init__(self, name: str, unseen: Unseen, observation: Observation) -> None:
         self.gate = RLock()
-        """Held while something begins or the file is written: nothing begins between the last end and the writing."""
+        """Held while a call begins or the file is written: no call begins between the last end and the writing."""
         self.observation = observation
         self.errors: list[Exception] = []
         self._shown = name
@@ -128,7 +128,7 @@ class ObservedFile:
     def could_not_record(self, error: Exception) -> str:
         """Note what could not be recorded, and return the reason in a line; the log has the rest.
 
-        A full disk is noted once: nothing more is recorded until there is room.
+        A full disk is noted once: recording pauses until there is room.
         """
         if self.observation.is_news(error):
             self.errors.append(error)
@@ -138,7 +138,7 @@ class ObservedFile:
 
 
 class Observer(Generic[RunT]):
-    """Records what a framework reports, without ever disturbing it. Thread-safe.
+    """Records the calls that a framework reports, without ever disturbing it. Thread-safe.
 
     A subclass puts each run into `open_runs` when it begins, and takes it out by `finished` when it ends.
 
@@ -146,10 +146,10 @@ class Observer(Generic[RunT]):
         name: The user's name for the observer.
         path: The cassette.
         unseen: The calls that are not reported; noted in the cassette before anything else.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules in addition to the built-in ones, or `False` to keep secrets unchanged.
         tags: Words for the header.
         payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
-        events: Where the calls are told as they end; by default where the settings say.
+        events: Receives an event for each call when it ends; by default as set in the settings.
 
     Raises:
         CassetteLockedError: If another handler or session is recording to the cassette at this moment.
@@ -227,7 +227,7 @@ class Observer(Generic[RunT]):
         output: Any = None,
         error: BaseException | None = None,
     ) -> None:
-        """Record a call that has ended; one of which no interaction can be made as a step that notes what is missing.
+        """Record a call that has ended; if no interaction can be made of it, a step that notes the missing parts.
 
         Args:
             run: Its run.
@@ -298,7 +298,7 @@ class Observer(Generic[RunT]):
         return False
 
     def before_writing(self) -> None:
-        """Record what has ended and was not reported yet."""
+        """Record the calls that have ended and weren't reported yet."""
 
     def cut_off(self) -> None:
         """Record the open runs as they stand, and forget them: the observation is being closed."""
@@ -308,7 +308,7 @@ class Observer(Generic[RunT]):
         """Write all that was observed to the cassette: now, or when the open runs have ended.
 
         Raises:
-            CassetteError: If it cannot be written; the message says where the recording is kept.
+            CassetteError: If it can't be written; the message shows where the recording is kept.
         """
         with self._gate:
             self.before_writing()
@@ -317,10 +317,10 @@ class Observer(Generic[RunT]):
     def close(self) -> None:
         """Write all that was observed to the cassette, and observe no more. Open runs are cut off here.
 
-        If it observed no call, it writes no file, and a replay would only find that there is none: the log says why.
+        If it observed no call, it writes no file; a replay would only find it missing, so the log has the reason.
 
         Raises:
-            CassetteError: If it cannot be written; the message says where the recording is kept.
+            CassetteError: If it can't be written; the message shows where the recording is kept.
         """
         with self._gate:
             self.before_writing()
@@ -351,7 +351,7 @@ class Observer(Generic[RunT]):
 
 
 def _finish(observation: Observation, name: str) -> None:
-    """Write what is left when an observer is forgotten, or at the end of the program."""
+    """Write the rest when an observer is forgotten, or at the end of the program."""
     try:
         observation.close()
     except Exception as error:  # noqa: BLE001 - only the log is left to report it to

@@ -23,11 +23,11 @@ _MOST = 10_000
 
 
 class Moment:
-    """The time for which an event loop does not go on with anything else.
+    """The time in which an event loop runs only one task.
 
     Args:
         round_: Stands for the round of the loop.
-        task: The task that goes on.
+        task: The task that runs.
     """
 
     __slots__ = ("__weakref__", "round", "task")
@@ -44,7 +44,7 @@ class _Rounds(Looking):
         self._now: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
 
     def now(self, loop: Any) -> object:
-        """Return an object that stands for the round of a loop, the one that runs in this thread."""
+        """Return an object that identifies the round of the loop in this thread."""
         found = self._now.get(loop)
         if found is None:
             found = self._now[loop] = object()
@@ -91,7 +91,7 @@ class Ended(NamedTuple):
 
     @property
     def is_at_once(self) -> bool:
-        """True if its event loop did not go on meanwhile."""
+        """True if its event loop ran no other task meanwhile."""
         here, there = self.began_in, self.ended_in
         return here is not None and there is not None and here.round is there.round and here.task is there.task
 
@@ -158,7 +158,7 @@ def _order(group: list[Ended]) -> list[str]:
 
 
 def _in_order(calls: Iterable[Ended]) -> list[str]:
-    """Return the addresses of calls in the order of what came of them."""
+    """Return the addresses of calls in the order of their outcomes."""
     came = [(moment, call.address) for call in calls for moment in call.deliveries]
     return [address for _, address in sorted(came, key=lambda one: one[0])]
 

@@ -1,4 +1,4 @@
-"""The runs and the calls that an observer has open: what is known of them, and what of it is recorded.
+"""The runs and the calls that an observer has open: the known facts, and the recorded ones.
 
 A run is whatever the framework reports a beginning and an end of. A call is a run that reaches outside; it is kept as
 the crossing that a session would have recorded, and reports at its end whether it could be recorded.
@@ -40,7 +40,7 @@ class Unrecorded:
     """The reason why no interaction was made of a call.
 
     Args:
-        note: What is missing of the run because of that; empty where nothing reached outside.
+        note: The parts of the run that are missing because of that; empty if the run reached no outside.
     """
 
     note: str = ""
@@ -62,7 +62,7 @@ class ObservedCall:
         return None
 
     def failed(self, error: BaseException | None) -> Unrecorded | None:
-        """Record the error, or that it was cancelled. An exception that ends the program is no outcome."""
+        """Record the error, or that it was cancelled. An exception that ends the program isn't recorded."""
         if isinstance(error, CancelledError):
             self.crossing.cancelled()
         elif isinstance(error, Exception):
@@ -87,7 +87,7 @@ class ObservedStream(ObservedCall):
         self.is_whole = True
 
     def arrived(self, chunk: Any) -> None:
-        """Keep a chunk as it is now: the run may change it.
+        """Keep the current state of a chunk: the run may change it.
 
         Raises:
             UnrecordableValueError: If it has no codec. The stream has a hole then.
@@ -127,11 +127,11 @@ class ObservedStream(ObservedCall):
 
 @dataclass(slots=True, kw_only=True)
 class OpenRun:
-    """A run that is going on.
+    """A run that hasn't ended.
 
     Args:
         key: The framework's id of it.
-        position: Where it stands in the tree.
+        position: Its position in the tree.
         name: The framework's name for it.
         above: The run that it belongs to, if that is observed.
         kind: The kind of step that it is.

@@ -1,4 +1,4 @@
-"""Stand-ins: objects that answer from a cassette of their own, with nothing real behind them.
+"""Replay objects, each with its own cassette, which answer from recordings without a real backend.
 
 A stand-in does not know the settings of the object it stands for: they are taken from the recording. Whatever a call
 itself gives must be equal.
@@ -47,19 +47,19 @@ class Recorded:
         options: `on_repeat` and `pace`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If the cassette doesn't exist or can't be read.
     """
 
     def __init__(self, cassette: str | Path, **options: Unpack[Options]) -> None:
         self._session = open_replay(cassette, **options)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return itself: a copy of a stand-in goes on in the cassette where the original is."""
+        """Return itself: a copy continues in the cassette at the same place as the original."""
         return self
 
     @property
     def report(self) -> Report:
-        """The report of what was served so far."""
+        """The report of the calls replayed so far."""
         return self._session.report
 
     @property
@@ -72,7 +72,7 @@ class Recorded:
         return self._session.redactor.value(value_codec().encode(value))
 
     def value(self, plain: Any) -> Any:
-        """Return the value that a plain one, as recorded, stands for: requests are made of values."""
+        """Return the value for a plain one from a recording: requests are made of values."""
         return value_codec().decode(plain)
 
     def requests(self, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -96,7 +96,7 @@ class Recorded:
             ids: Run-specific ids of the call that are not part of its request.
 
         Raises:
-            CassetteMissError: If there is no recording of it.
+            CassetteMissError: If there's no recording for it.
         """
         body = bodies[0] if len(bodies) == 1 else self._recorded_one_of(boundary, bodies)
         try:
@@ -123,7 +123,7 @@ class RecordedPart(Recorded):
         options: `on_repeat` and `pace`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If the cassette doesn't exist or can't be read.
         ConfigurationError: If it holds no recording of that sort, or none so chosen.
     """
 
@@ -186,7 +186,7 @@ class RecordedPart(Recorded):
             ids: Run-specific ids of the call that are not part of its request.
 
         Raises:
-            CassetteMissError: If there is no recording of it.
+            CassetteMissError: If there's no recording for it.
         """
         asked = self.plain(given or {})
         fitting = [held for held in self.settings if asked.items() <= held.items()]
@@ -204,7 +204,7 @@ class RecordedModel(Recorded):
         options: `on_repeat` and `pace`.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If the cassette doesn't exist or can't be read.
         ConfigurationError: If it holds no call of a model, or none of that one.
     """
 
@@ -226,7 +226,7 @@ class RecordedModel(Recorded):
         if not any(self._settings.values()):
             raise self._not_found([setting for settings in recorded.values() for setting in settings], model)
         self._fitting: dict[tuple[str, bytes], list[Any]] = {}
-        """The parameters of the recordings that calls were taken for, by what the calls gave."""
+        """The parameters of the matched recordings, by the parameters of the calls."""
         self._names = {row.kind: row.name for row in reversed(self._session.source.entries) if row.kind in recorded}
 
     def _not_found(self, recorded: list[Setting], model: str | None) -> ConfigurationError:
@@ -276,7 +276,7 @@ class RecordedModel(Recorded):
             given: The parameters that the call itself gives.
 
         Raises:
-            CassetteMissError: If there is no recording of it.
+            CassetteMissError: If there's no recording for it.
         """
         try:
             key: Any = boundary.kind, marshal.dumps(dict(given), 2)
@@ -299,7 +299,7 @@ class RecordedModel(Recorded):
         return [*map(self.value, fitting or [{**base, **asked}])]
 
     def _name(self, boundary: Boundary) -> str:
-        """Return the recorded name; of a family of which nothing was recorded, that of another one."""
+        """Return the recorded name; for a family without recordings, the name of another one."""
         return self._names.get(boundary.kind) or next(iter(self._names.values()))
 
 

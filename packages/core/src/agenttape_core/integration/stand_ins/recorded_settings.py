@@ -50,7 +50,7 @@ class Setting:
     params: Mapping[str, Any]
     meaning: Meaning
     base: dict[str, Any] = field(init=False, compare=False)
-    """The parameters that have one spelling only: those of the model, and some of the call, as `temperature`."""
+    """The parameters with only one spelling: the model's, and some of the call's, such as `temperature`."""
 
     @property
     def model(self) -> str | None:

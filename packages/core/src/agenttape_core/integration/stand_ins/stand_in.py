@@ -1,4 +1,4 @@
-"""The base of stand-ins, by which an ambient session tells them from the objects that it tapes."""
+"""The base of replay objects, which tells automatic sessions not to record them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class StandIn:
 
     @property
     def report(self) -> Report:
-        """The report of what was served so far."""
+        """The report of the calls replayed so far."""
         recorded: Recorded = self._recorded  # type: ignore[attr-defined]  # declared by each, with its own type
         return recorded.report

@@ -22,7 +22,7 @@ NOTHING: Any = object()
 """Stands for an absent value."""
 _ATOMS = frozenset({str, bool, int, float, type(None)})
 OWN = frozenset({"content", "changes", "delta"})
-"""The keys of a chunk that are not what is there now."""
+"""The keys of a chunk other than the current values."""
 
 
 def changes(before: Plain, after: Plain) -> Plain:
@@ -57,7 +57,7 @@ def _in_dict(before: Plain, after: dict[str, Plain]) -> Plain:
 
 
 def _keeps_order(old: dict[str, Plain], new: dict[str, Plain]) -> bool:
-    """Return whether a dict has the order of another one, with what is new behind it, as one that is changed has."""
+    """Return whether a dict has the order of another one, with new keys at the end, as a changed one has."""
     keys = list(new)
     return keys == list(old) or keys == [*(key for key in old if key in new), *(key for key in keys if key not in old)]
 
@@ -71,7 +71,7 @@ def _in_list(before: Plain, after: list[Plain]) -> Plain:
 
 
 def changed(before: Plain, change: Plain) -> Plain:
-    """Return what a change makes of plain data, which stays as it is; `NOTHING` where it is gone.
+    """Return the result of a change to plain data, which isn't modified; `NOTHING` where it is removed.
 
     Raises:
         UnreadableValueError: If the change is malformed, or belongs to other data.
@@ -112,10 +112,10 @@ def _changed_list(new: list[Plain], body: dict[str, Plain]) -> list[Plain]:
 
 
 def advanced(before: dict[str, Plain], chunk: dict[str, Plain], text: tuple[str, ...]) -> dict[str, Plain]:
-    """Return what a stream says with one more chunk.
+    """Return the state of a stream after one more chunk.
 
     Args:
-        before: What it said so far, which stays as it is.
+        before: Its state so far, which isn't modified.
         chunk: What is new.
         text: Where the text is that `content` grows, as a path of keys.
 
@@ -135,14 +135,14 @@ def advanced(before: dict[str, Plain], chunk: dict[str, Plain], text: tuple[str,
 
 
 def at(plain: Plain, path: tuple[str, ...]) -> Plain:
-    """Return what is at a path of keys; `NOTHING` where there is none."""
+    """Return the value at a path of keys; `NOTHING` if there is none."""
     for key in path:
         plain = plain.get(key, NOTHING) if type(plain) is dict else NOTHING
     return plain
 
 
 def put(plain: dict[str, Plain], path: tuple[str, ...], value: Plain) -> dict[str, Plain]:
-    """Return a dict with a value at a path of keys; it stays as it is itself."""
+    """Return a dict with a value at a path of keys; the given dict isn't modified."""
     key, *rest = path
     inner = plain.get(key)
     return {**plain, key: put(inner if type(inner) is dict else {}, tuple(rest), value) if rest else value}

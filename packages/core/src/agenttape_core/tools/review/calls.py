@@ -1,4 +1,4 @@
-"""A call that waits for review: how it differs from what is recorded, and its key."""
+"""A call that waits for review: its differences from the recording, and its key."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PendingCall:
 
     @cached_property
     def asks_anew(self) -> bool:
-        """True if a replay of the new run needs it: it asks for something else, is new, or is no longer made."""
+        """True if a replay of the new run needs it: its request changed, it's new, or it's no longer made."""
         if self.before is None or self.now is None:
             return True
         before, now = self.before, self.now
@@ -79,7 +79,7 @@ class PendingCall:
 
     @property
     def differences(self) -> list[Difference]:
-        """The places where it differs: the tools that are called, then words, then what a provider tells of itself."""
+        """The places where it differs: the tools that are called, then words, then a provider's data about itself."""
         return sorted(self.compared.differences, key=lambda found: SORTS.index(sort_of(found.path)))
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Accepting and rejecting what waits for review: in whole cones, each file replaced at once or not at all."""
+"""Accept and reject waiting recordings: together with dependent calls, and each file replaced whole or not at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mixed(
 ) -> tuple[Header, list[Record]]:
     """Return the header and the records of a cassette with some calls of a new recording.
 
-    The header is that of the new recording: a call that asks for the same as before does not depend on it.
+    The header comes from the new recording: a call with an unchanged request doesn't depend on it.
 
     Args:
         compared: All that was compared of the two, steps too.
@@ -87,7 +87,7 @@ def _address(one: Compared) -> str:
 
 
 _Numbers = dict[tuple[str, bool, int], int]
-"""The new number of a record, by what it is, whether it is that of the new recording, and its number there."""
+"""The new number of a record, by its kind, whether it comes from the new recording, and its number there."""
 
 
 def _numbers(places: Sequence[tuple[Compared, bool]]) -> _Numbers:
@@ -139,7 +139,7 @@ class Decided:
         path: The cassette as messages name it.
         accepted: The keys of the calls that were accepted.
         rejected: The keys of those that were rejected.
-        along: The keys of those among them that nobody named: they hang together with the others.
+        along: The keys of calls that weren't named and depend on the others.
         needs: The keys of calls that still wait, and that have to be accepted so that the program replays that
             recorded this.
         left: The number of calls that still wait.
@@ -165,7 +165,7 @@ def accept(pending: Pending, keys: Collection[str] | None = None) -> Decided:
         keys: The keys of the calls; `None` for all.
 
     Raises:
-        CassetteError: A file has changed since it was read, is being recorded, or cannot be written; nothing was done.
+        CassetteError: A file has changed since it was read, is being recorded, or can't be written; no file changed.
     """
     return decide(pending, accepted=[call.key for call in pending.calls] if keys is None else keys)
 
@@ -229,7 +229,7 @@ def _mixed(pending: Pending, taken: Sequence[PendingCall]) -> Any:
 
 @contextmanager
 def _locked(pending: Pending) -> Iterator[None]:
-    """Keep both files to ourselves, if they are still what was read."""
+    """Keep others out of both files, if they're unchanged since they were read."""
     with ExitStack() as locks:
         for path in (pending.path, pending_path(pending.path)):
             locks.callback(WriterLock(real_location(path), f"{os.getpid()} review").release)

@@ -1,4 +1,4 @@
-"""The recordings that wait for review: found, read, and compared with what they would replace."""
+"""The recordings that wait for review: found, read, and compared with the ones they would replace."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class _Call:
 
     @cached_property
     def texts(self) -> tuple[frozenset[str], ...]:
-        """The texts that only one side says."""
+        """The texts that only one side has."""
         first, other = self.sides
         return first.said - other.said, other.said - first.said
 
@@ -110,7 +110,7 @@ def cones_of(calls: Sequence[PendingCall], before: TimingOf, now: TimingOf) -> l
     Args:
         calls: The calls that have changed.
         before: Returns the times of a recorded call by its number.
-        now: Returns those of a call that waits.
+        now: Returns the new texts of a waiting call.
     """
     joined_up = _Joined(len(calls))
     both = [_Call(call) for call in calls]
@@ -147,7 +147,7 @@ class _Joined:
 
 
 def _join_roots(place: int, calls: Sequence[_Call], timings: tuple[TimingOf, TimingOf], joined_up: _Joined) -> None:
-    """Join a call that asks for something else with those from which it has that."""
+    """Join a call whose request changed with the calls that caused the change."""
     one = calls[place]
     has_root = False
     others = [(other, root) for other, root in enumerate(calls) if other != place and root.says_anew]
@@ -164,7 +164,7 @@ def _join_roots(place: int, calls: Sequence[_Call], timings: tuple[TimingOf, Tim
 
 
 def may_come_from(call: PendingCall, root: PendingCall, timings: tuple[TimingOf, TimingOf]) -> bool:
-    """Return whether a call may be what it is because of what another one said, in either recording.
+    """Return whether one call may have caused another, in either recording.
 
     Args:
         call: The call.
@@ -192,7 +192,7 @@ def _inside(calls: Sequence[PendingCall]) -> Iterator[tuple[int, int]]:
 
 
 def _shifted(calls: Sequence[PendingCall]) -> Iterator[tuple[int, int]]:
-    """Yield the calls of a run some of whose calls are at other places now: what came or went moved them."""
+    """Yield the calls of a run some of whose calls moved because other calls came or went."""
     moved = {_run(call) for call in calls if call.state == "moved"}
     first: dict[str, int] = {}
     for place, call in enumerate(calls):
@@ -205,7 +205,7 @@ def _run(call: PendingCall) -> str:
 
 
 def _said(item: Interaction) -> Iterable[Any]:
-    """Yield what a call came to, part by part: of a model its text and the tools that it asked for."""
+    """Yield the outcome of a call, part by part: for a model, its text and the tools that it requested."""
     if item.outcome.error is not None:
         yield item.outcome.error.message
         return
@@ -235,7 +235,7 @@ class Pending:
         now: The recording.
         compared: All that was compared of the two, steps too.
         calls: The calls that have changed, in the order of the run.
-        digest: The content of both files, as `digest_of` tells it.
+        digest: The content of both files, from `digest_of`.
     """
 
     path: Path
@@ -252,13 +252,13 @@ class Pending:
 
     @property
     def is_older(self) -> bool:
-        """True if the cassette was recorded after this: what waits is no longer a change of what is there."""
+        """True if the cassette was recorded after this: the waiting recording isn't a change to it any more."""
         before, now = (cassette.preface.volatile.created for cassette in (self.before, self.now))
         return bool(before) and before > now
 
     @property
     def is_same(self) -> bool:
-        """True if nothing has changed but what differs between any two recordings."""
+        """True if only the parts changed that differ between any two recordings."""
         return not self.calls
 
     @cached_property
@@ -322,7 +322,7 @@ def pending_of(path: Path) -> Pending:
         path: The cassette, or the file that waits.
 
     Raises:
-        CassetteError: If nothing waits, or a file cannot be read.
+        CassetteError: If no recording waits, or a file can't be read.
     """
     path = waits_for(path) if is_pending(path.name) else path
     waiting = pending_path(path)
@@ -357,7 +357,7 @@ def pending_in(paths: Sequence[str | Path] = (".",)) -> list[Path]:
         paths: Cassettes, files that wait, and folders to be looked through with all below them but hidden ones.
 
     Raises:
-        ConfigurationError: If there is nothing at a path.
+        ConfigurationError: If there's no recording at a path.
     """
     found: dict[Path, None] = {}
     for path in map(Path, paths or (".",)):

@@ -1,4 +1,4 @@
-"""A cassette is redacted where it is, and it is proved that what was replaced is gone."""
+"""Redact a cassette in place, and prove that the replaced secrets are gone."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from agenttape_core.tools.rewrite.values import Values, byte_forms, differing
 
 
 REPLACED = "replaced-elsewhere"
-"""The kind of what equals a secret that was replaced at another place, and that nothing there gives away."""
+"""The kind of a value that equals a secret replaced elsewhere, and that its own context doesn't reveal."""
 UNREADABLE = "unreadable"
-"""The kind of a file of which nobody can say what is in it."""
+"""The kind of a file whose contents are unknown."""
 
 
 class Proof:
-    """Looks for what a redactor has replaced, and for what is secret by itself.
+    """Looks for the secrets that a redactor has replaced, and for values that are secret in any context.
 
     Args:
         redactor: What has replaced it.
@@ -59,7 +59,7 @@ class Proof:
         self._replacing = redactor
 
     def of_records(self, header: Header, records: Iterable[Record]) -> list[Leak]:
-        """Return what is left in records that are not written yet.
+        """Return the secrets left in records that aren't written yet.
 
         Args:
             header: The header that will stand before them.
@@ -68,7 +68,7 @@ class Proof:
         return list(Scan(self._redactor()).leaks(header, records))
 
     def of_files(self, path: Location) -> list[Leak]:
-        """Return what is left in the files of a cassette, and in journals beside it."""
+        """Return the secrets left in the files of a cassette, and in journals next to it."""
         redactor, cassette = self._redactor(), open_cassette(path)
         found = list(Scan(redactor).leaks(cassette.header, cassette.records()))
         found += self._in_bytes(path, self._secrets - redactor.secrets)
@@ -109,7 +109,7 @@ def _files(path: Location) -> Iterator[tuple[str, bytes | None]]:
 
 
 _SHORTEST = 4
-"""A shorter value stands in every other word."""
+"""A shorter value occurs in every other word."""
 
 
 class Redacted(NamedTuple):
@@ -150,17 +150,17 @@ def check_values(values: Sequence[str]) -> None:
 
 
 def would_redact(cassette: Cassette, settings: Settings, values: Sequence[str] = ()) -> Redacted:
-    """Return what `redact` would do with a cassette. Takes and raises the same, and writes nothing."""
+    """Return the changes that `redact` would make. Takes and raises the same, and writes no file."""
     plan = _planned(cassette, settings, values)
     left = Proof(plan.redactor, values).of_records(plan.header, plan.records)
     return Redacted(tuple(plan.replaced), tuple(left), plan.is_merged)
 
 
 def redact(path: Location, settings: Settings, values: Sequence[str] = ()) -> Redacted:
-    """Replace what is secret in a cassette and its assets by pseudonyms of its own key, and prove it gone.
+    """Replace the secrets in a cassette and its assets by pseudonyms made with its own key, and prove them gone.
 
-    A cassette in which nothing is replaced is not touched. One that is written is written atomically; then all bytes
-    of it are read again and searched for what was replaced.
+    If no secret is found, the cassette isn't touched. A changed one is written atomically; then all its bytes
+    are read again and searched for the replaced secrets.
 
     Args:
         path: The cassette.
@@ -168,10 +168,10 @@ def redact(path: Location, settings: Settings, values: Sequence[str] = ()) -> Re
         values: What else is secret, wherever and however it stands.
 
     Returns:
-        What was replaced, and what is left.
+        The secrets replaced, and the ones left.
 
     Raises:
-        CassetteError: It cannot be read or written, or it is being recorded. It is as it was.
+        CassetteError: It can't be read or written, or it's being recorded. It's unchanged.
         ConfigurationError: Its key is not given, or a value is too short.
     """
     real = real_location(path)
@@ -213,7 +213,7 @@ def _planned(cassette: Cassette, settings: Settings, values: Sequence[str]) -> _
 
 
 def _redactor(cassette: Cassette, settings: Settings, values: Sequence[str]) -> Redactor:
-    """Return a redactor with the key of the cassette; its own rules have done their work, and are not asked for."""
+    """Return a redactor with the key of the cassette; its own rules have been applied, and aren't needed."""
     was = cassette.preface.redaction
     off = list(settings.redaction_off)
     redaction = Redaction(key=was.key, off=off, forms=was.forms, places=was.places)
