@@ -1,6 +1,6 @@
 """The pytest plugin: mark a test, and its agent is recorded once and replayed ever after.
 
-This module is imported at the start of every pytest run where AgentTape is installed, so it imports nothing that only
+This module is imported at the start of every pytest run where AgentTape is installed, so it doesn't import what only
 tests with a cassette need.
 """
 
@@ -156,7 +156,7 @@ def _opened(request: pytest.FixtureRequest) -> Iterator[TestCassette]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Let sessions that the test or a fixture opens by itself follow the command line and the settings of the test."""
+    """Let sessions that the test or a fixture opens itself follow the command line and the settings of the test."""
 
     def mode_of(path: Location) -> Mode | None:
         from agenttape_core.pytest_plugin.cassette_options import mode_of
@@ -257,7 +257,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _end_late(item: pytest.Item, error: BaseException | None) -> None:
-    """End the session of a test that has asked for its cassette while it ran, as `request.getfixturevalue` does."""
+    """End the session of a test that requested its cassette while it ran, as `request.getfixturevalue` does."""
     running = item.stash.get(RUNNING, None)
     if running is not None:
         running.end(error)
@@ -265,7 +265,7 @@ def _end_late(item: pytest.Item, error: BaseException | None) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-    """Run a test again that has passed, if so wanted, between the end of its own fixtures and that of wider ones."""
+    """Run a passed test again, if an option requires it, between the end of its own fixtures and of wider ones."""
     if "agenttape_core.lifecycle.session_stack" in sys.modules:  # else no session was opened so far
         from agenttape_core.pytest_plugin.rerun import halts_end_fixtures
 
@@ -300,7 +300,7 @@ def _note_caught(item: pytest.Item, report: pytest.TestReport) -> None:
 def _may_be_ours(call: pytest.CallInfo[None]) -> bool:
     """Return whether a session may have to do with a failure.
 
-    A test may fail while another clock is in the place of the real one: without need, nothing is imported then.
+    A test may fail while another clock replaces the real one: so imports happen only if necessary.
     """
     if "agenttape_core.session" in sys.modules:
         return True
@@ -310,7 +310,7 @@ def _may_be_ours(call: pytest.CallInfo[None]) -> bool:
 
 
 def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Say in the report of a failed test what it has not run, and note a failure of ours as reported."""
+    """Add the skipped side effects to the report of a failed test, and note a failure of ours as reported."""
     if call.when == "call" and _may_be_ours(call):
         from agenttape_core.pytest_plugin.failures import not_run
 
@@ -322,7 +322,7 @@ def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> Non
 
 
 def _note_missing_key(item: pytest.Item, call: pytest.CallInfo[None], running: Running | None) -> None:
-    """Say what to do about a failure for want of a key. A test without a session imports nothing for that."""
+    """Add advice about a missing key to a failure. A test without a session imports no module for that."""
     test = this_test()
     of_command = sys.modules.get("agenttape_core.tools.processes.process_session")  # of `agenttape replay -- pytest`
     has_session = running is not None or (test is not None and bool(test.reports)) or of_command is not None
@@ -333,7 +333,7 @@ def _note_missing_key(item: pytest.Item, call: pytest.CallInfo[None], running: R
 
 
 def _note_plans(item: pytest.Item, report: pytest.TestReport, running: Running | None) -> None:
-    """Pass over a test that failed in a plan, and keep in its last report what is to be updated of its own sessions."""
+    """Ignore the failure of a test in a dry run, and keep the plans for its own sessions in its last report."""
     test = this_test()
     sessions = test.sessions or [] if test is not None else []
     if not sessions and running is None:

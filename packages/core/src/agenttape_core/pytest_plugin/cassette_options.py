@@ -187,7 +187,7 @@ def failed_last_time(config: pytest.Config) -> Mapping[str, bool]:
     """Return the tests that failed in the last run, as pytest's own cache has them.
 
     Raises:
-        ConfigurationError: If there is no such cache.
+        ConfigurationError: If the cache doesn't exist.
     """
     if getattr(config, "cache", None) is None:
         raise ConfigurationError("--rerecord=failed needs pytest's cache of the last run; it is switched off here")

@@ -1,4 +1,4 @@
-"""Misses by their causes: one edit of a prompt fails many tests, and is told once."""
+"""Misses by their causes: one edit of a prompt fails many tests, and is reported once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MISS = "agenttape.miss"
 """The name of the property of a test report that holds its miss, as JSON."""
 _SHOWN = 3
 _MARKED = re.compile(r"\[-.*?-\]|\{\+.*?\+\}", re.DOTALL)
-"""The words of a text that differ from those of another one."""
+"""The words of a text that differ from another one's."""
 
 
 class Cause(NamedTuple):
@@ -23,8 +23,8 @@ class Cause(NamedTuple):
 
     Args:
         kind: The kind of the calls.
-        differences: The path in the request, what was recorded, and what was asked.
-        reason: The reason of a call that has no nearest recording, or differs from it in nothing.
+        differences: The path in the request, the recorded value, and the present one.
+        reason: The reason of a call that has no nearest recording, or doesn't differ from it.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Cause(NamedTuple):
 
 
 def keep_miss(properties: Iterable[tuple[str, object]], error: BaseException | None) -> list[tuple[str, object]]:
-    """Return properties of a test report with its miss, if that is why it failed, in the place of an earlier one."""
+    """Return properties of a test report with its miss, if that's why it failed, replacing an earlier one."""
     kept = [(name, value) for name, value in properties if name != _MISS]
     if isinstance(error, CassetteMissError) and error.kind:
         kept.append((_MISS, json.dumps(error.to_dict())))
@@ -75,7 +75,7 @@ class Misses:
             _shorten(report, tests[0])
 
     def lines(self, again: Callable[[str], str]) -> list[str]:
-        """Return the summary, a line each; no line for a single test, which says all of it itself.
+        """Return the summary, a line each; empty for a single test, whose own message has all of it.
 
         Args:
             again: Returns the command that runs the same tests with one more option.
@@ -103,7 +103,7 @@ def _cause(plain: Mapping[str, Any]) -> Cause:
 
 
 def _shorten(report: pytest.TestReport, first: str) -> None:
-    """Leave of the message what is not told of the first test of the same cause."""
+    """Leave out the parts of the message that the first test with the same cause shows."""
     entries = getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", None)
     if not entries:
         return

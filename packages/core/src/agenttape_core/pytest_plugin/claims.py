@@ -21,7 +21,7 @@ def claim(path: Path | str, request: pytest.FixtureRequest) -> None:
 
     Args:
         path: The cassette, or its URL.
-        request: Of the test.
+        request: The test's.
 
     Raises:
         ConfigurationError: Another test has recorded to it in this run, or to a file whose name differs in case only.

@@ -1,6 +1,6 @@
 """A process that collects tests and runs none: `python -m agenttape_core.pytest_plugin.collecting FILE [TEST]...`.
 
-It writes the cassettes that belong to no test to FILE, as a JSON list, and nothing if a test cannot be collected.
+It writes the cassettes that belong to no test to FILE, as a JSON list, and no file if a test can't be collected.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The options of the command line, and those of them that are refused at the start of a run.
+"""The options of the command line, and which of them are refused at the start of a run.
 
-This module is imported at the start of every run of pytest, so it imports nothing that only tests with a cassette need.
+This module is imported at the start of every run of pytest, so it imports only what tests without a cassette need.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
     "change": ("base",),
     "bisect": ("good",),
 }
-"""The experiments, and what can be given for each; what has no name is for the first. The last five take all options
+"""The experiments, and the options of each; a value without a name is for the first. The last five take all options
 of the function of that name."""
 _AS_FUNCTIONS = frozenset({"flaky", "why", "shrink", "change", "bisect"})
 
@@ -146,7 +146,7 @@ def choose_experiments(config: pytest.Config) -> None:
     """Set what each experiment of the run varies.
 
     Raises:
-        pytest.UsageError: If there's no such experiment, or nothing of that name can be given for it.
+        pytest.UsageError: If the experiment or its option doesn't exist.
     """
     option = config.option
     option.faults = option.explore = option.adequacy = None

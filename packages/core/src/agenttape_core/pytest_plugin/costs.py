@@ -1,6 +1,6 @@
 """The costs of served calls, remembered from run to run.
 
-A replayed suite asks for the same costs each time, and to load the list of prices takes longer than most tests run.
+A replayed suite needs the same costs each time, and loading the list of prices takes longer than most tests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COSTS: pytest.StashKey[RememberedPrices] = pytest.StashKey()
 
 
 class RememberedPrices:
-    """List prices that are asked for once, and kept in pytest's cache for as long as the list is the same.
+    """List prices that are looked up once, and kept in pytest's cache for as long as the list is the same.
 
     Args:
         cache: The cache of the run; `None` where it is switched off.
@@ -50,7 +50,7 @@ class RememberedPrices:
         return self._costs[key]
 
     def keep(self) -> None:
-        """Keep what was asked for."""
+        """Keep the looked-up prices."""
         if self._cache is not None and self._has_asked:
             self._cache.set(_KEY, {"edition": self._edition, "costs": self._costs})
 
@@ -77,6 +77,6 @@ def keep_costs(config: pytest.Config) -> None:
 
 
 def _numbers(kept: object) -> dict[str, float | None]:
-    """Return what a file of the cache says, if it is what was written."""
+    """Return the content of a cache file, if it's intact."""
     plain = kept if isinstance(kept, Mapping) else {}
     return {key: cost for key, cost in plain.items() if cost is None or isinstance(cost, float)}

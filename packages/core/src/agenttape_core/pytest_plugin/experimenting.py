@@ -40,9 +40,9 @@ _FOUND = "agenttape.found"
 _EXPLORED = "agenttape.explored"
 """The name of the property of a test report with the result of its exploration, in a line."""
 _KNOWN: pytest.StashKey[Known] = pytest.StashKey()
-"""Of a run: the cells of an earlier one, which are taken over."""
+"""The cells of an earlier run, which this one takes over."""
 INTERRUPTED: pytest.StashKey[Sequence[tuple[str, object]]] = pytest.StashKey()
-"""Of a run: the properties of a test whose experiment was interrupted, as it has no report."""
+"""The properties of a test whose experiment was interrupted, as it has no report."""
 
 
 def refuse_unknown_faults(config: pytest.Config) -> None:
@@ -75,7 +75,7 @@ def _chosen(names: Sequence[str] | None) -> list[FaultKind]:
 
 
 def _kinds_for(item: pytest.Item) -> list[FaultKind]:
-    """Return the kinds of faults that a test is tried with: those of its marker, else those of the command line."""
+    """Return the kinds of faults for a test: from its marker, or else from the command line."""
     marker = item.get_closest_marker(_MARKER)
     return _chosen(marker.args if marker is not None and marker.args else _named(item.config))
 

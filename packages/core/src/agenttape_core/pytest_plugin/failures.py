@@ -48,7 +48,7 @@ def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | str 
 
 
 def missing_key(config: pytest.Config, error: BaseException) -> str:
-    """Return what to do about an error for want of a key, in a run that only replays; empty for any other.
+    """Return advice for an error about a missing key, in a run that only replays; empty for any other.
 
     Args:
         config: The configuration of the run.
@@ -63,7 +63,7 @@ def missing_key(config: pytest.Config, error: BaseException) -> str:
 
 
 def note_missing_key_of(item: pytest.Item, error: Exception, session: Session | None) -> None:
-    """Add what to do to an error for want of a key, and note that recording again is no remedy for this test.
+    """Add advice to an error about a missing key, and note that recording again is no remedy for this test.
 
     Args:
         item: The test.
@@ -80,10 +80,10 @@ def note_missing_key_of(item: pytest.Item, error: Exception, session: Session | 
 
 
 def not_run(call: pytest.CallInfo[None]) -> list[tuple[str, str]]:
-    """Return the section of a failed test that names the tools whose code did not run, and what came otherwise.
+    """Return the section of a failed test that lists skipped side effects and differences from the recording.
 
     The test may look for what one of them did: for the file that it wrote when it was recorded. A failure that is ours
-    says itself what it is about.
+    explains itself.
     """
     test = this_test()
     if test is None or call.excinfo is None or ours_in(call.excinfo.value) is not None:
@@ -102,7 +102,7 @@ def not_run_in(reports: Sequence[Report]) -> list[str]:
 
 
 def _named_shortly(shown: Any, kind: type[BaseException]) -> TerminalRepr:
-    """Leave the module of an error out of what is shown: the summary has one line for it, also in CI."""
+    """Leave out the module of an error: the summary has one line for it, even in CI."""
     whole, short = _names(kind)
     shown.reprcrash.message = shown.reprcrash.message.replace(whole, short, 1).partition("\n")[0]
     last = shown.reprtraceback.reprentries[-1]
@@ -112,7 +112,7 @@ def _named_shortly(shown: Any, kind: type[BaseException]) -> TerminalRepr:
 
 
 def name_shortly(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
-    """Leave the module of an error of ours out of the summary's line in any style of tracebacks, also in none."""
+    """Leave out the module of an error of ours from the summary's line in any style of tracebacks, including `no`."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if (
         crash is not None
@@ -133,7 +133,7 @@ def ours_in(error: BaseException) -> AgentTapeError | AgentTapeHalt | None:
 
 
 def is_of_the_test(error: BaseException) -> bool:
-    """Return whether a failure is an assertion of the test: it judges what the calls returned, and broke none off."""
+    """Return whether a failure is an assertion of the test: it judges results, and no call was cut short."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_of_the_test, error.exceptions))
     names = {str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)}

@@ -36,7 +36,7 @@ class Golden:
     Args:
         session: The session of the test, whose redactor replaces secrets as in the cassette.
         command: The command that runs the test.
-        compares: Whether values are compared with the recorded ones also where the session records.
+        compares: Whether values are compared with the recorded ones even if the session records.
     """
 
     def __init__(self, session: Session, command: str, *, compares: bool = False) -> None:
@@ -55,7 +55,7 @@ class Golden:
 
         Raises:
             ConfigurationError: The cassette is at a URL, or a path is none.
-            AssertionError: They differ, or there is no recorded one.
+            AssertionError: They differ, or there's no recorded one.
         """
         __tracebackhide__ = True
         path = self._path(self._session.path, name)
@@ -131,7 +131,7 @@ class TestCassette:
         session: The session of the test.
         nodeid: The test.
         command: The command that runs it.
-        is_apart: Whether it is run for real only to be compared: nothing of it is kept.
+        is_apart: Whether it's run for real only to be compared: its recording is thrown away.
     """
 
     __test__ = False  # not a class of tests for pytest
@@ -171,7 +171,7 @@ class TestCassette:
 
     @property
     def interactions(self) -> list[Interaction]:
-        """The calls of the run so far, redacted as in the file; temporary folders are those of this run."""
+        """The calls of the run so far, redacted as in the file; temporary folders belong to this run."""
         happened = self._happened if self._happened is not None else runs.happened(self.session)
         return list(map(self.in_places, happened))
 
@@ -301,7 +301,7 @@ class TestCassette:
         self._golden.compare(value, name, ignore)
 
     def assert_all_replayed(self) -> None:
-        """Assert that everything so far was served, and nothing executed."""
+        """Assert that every call so far was replayed, and none made for real."""
         __tracebackhide__ = True
         executed = [f"{crossed.kind} {crossed.name} at {crossed.address}" for crossed in self.report.recorded]
         assert not executed, self._differ("new calls", [], executed)
@@ -310,7 +310,7 @@ class TestCassette:
         """Keep the facts that are known only while the session is open.
 
         Args:
-            counts: Whether anybody asks what the calls cost.
+            counts: Whether the costs of calls are needed.
         """
         report, source = self.session.report, self.session.source
         served = report.replayed
@@ -342,7 +342,7 @@ class TestCassette:
 
 
 def _in_places(item: Interaction, redactor: Redactor) -> Interaction:
-    """Return a call with the paths of this run, which the test knows, in the place of their pseudonyms."""
+    """Return a call with the paths of this run, which the test knows, instead of their pseudonyms."""
     return Interaction.model_validate(redactor.with_places(item.model_dump()))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agenttape_core.pytest_plugin.running import Running
 
 _PASSED: pytest.StashKey[bool] = pytest.StashKey()
-"""Of a test that is to be run again with something varied: true until it is."""
+"""True until a test has been run again with a variation."""
 _OF_FAILURES = frozenset({"shrink", "bisect"})
 
 
@@ -45,7 +45,7 @@ def note_end(item: pytest.Item, report: pytest.TestReport) -> None:
 def more_of(
     item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Running]
 ) -> Callable[[], object] | None:
-    """Return what runs a test again that has passed; `None` if nothing does. Its own fixtures have ended then.
+    """Return the function that runs a passed test again; `None` if no option requires it.
 
     Args:
         item: The test.
@@ -91,14 +91,14 @@ def _wanted_of(item: pytest.Item, *, has_failed: bool) -> dict[str, dict[str, An
 
 
 def _wants_faults(item: pytest.Item) -> bool:
-    """Return whether calls of a test are to fail: if it is said so, and no recording is asked for."""
+    """Return whether calls of a test are to fail: if an option requires it, and none requires a recording."""
     option = item.config.option
     wanted = option.faults is not None or item.get_closest_marker("faults") is not None
     return wanted and _only_replays(item)
 
 
 def _wants_orders(item: pytest.Item) -> bool:
-    """Return whether calls of a test are to be answered in other orders, and no recording is asked for."""
+    """Return whether calls of a test are to be answered in other orders, and no option requires a recording."""
     return item.config.option.explore is not None and _only_replays(item)
 
 

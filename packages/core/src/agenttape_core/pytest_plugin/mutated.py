@@ -1,4 +1,4 @@
-"""Runs of tests whose program has been edited: the runner of `agenttape lab mutants`, in a process of its own."""
+"""Runs of tests whose program was edited: the runner of `agenttape lab mutants`, in a separate process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agenttape_core.pytest_plugin.replayed import KEEPS_SESSIONS
 _KNOWN = "ignore::pytest.PytestAssertRewriteWarning"
 """The warning that we are imported before pytest, which many projects turn into an error."""
 _SAME = ("--assert=plain", "-q", "-W", _KNOWN)
-"""Tests are imported as all other files are, so that they can be edited, too."""
+"""Tests are imported like all other files, so that they can be edited as well."""
 _WITHOUT = ("cacheprovider", "unraisableexception", "threadexception")
 """Plugins that would write, or collect all garbage at the end of a process that is about to end."""
 
@@ -29,7 +29,7 @@ class _JudgedError(AssertionError):
 
 
 class _EndedError(BaseException):
-    """All tests have run: the process ends at once, without a summary."""
+    """All tests have run: the process ends right away, without a summary."""
 
 
 def run(program: dict[str, Any], *, begin: Callable[[str], object], stops: bool) -> dict[str, Any]:

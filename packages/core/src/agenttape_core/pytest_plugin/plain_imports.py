@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 _REWRITTEN = frozenset({"pytest_plugin", "testing"})
-"""The parts of packages whose assertions are for users, who are shown what they compare."""
+"""The parts of packages whose assertions are for users, and show the compared values."""
 
 
 class _PlainFinder:
@@ -31,7 +31,7 @@ class _PlainFinder:
 
 @contextmanager
 def importing_plainly(config: pytest.Config) -> Iterator[None]:
-    """Let our own modules be imported in the block as they are outside of pytest; other import hooks stay in force.
+    """Let our own modules be imported in the block as outside pytest; other import hooks stay in force.
 
     Args:
         config: The configuration of the run, whose hook is passed over.

@@ -1,4 +1,4 @@
-"""`--cassette-dry-run` and `--cassette-max-usd`: what an update of tests would take, and a limit on it."""
+"""`--cassette-dry-run` and `--cassette-max-usd`: the cost of an update of tests, and a limit on it."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class OwnPlan(NamedTuple):
 
 
 def keep_to(dollars: float, config: pytest.Config) -> None:
-    """Hold the sessions of a run to a limit in US dollars; with pytest-xdist, those of each worker to its share.
+    """Hold the sessions of a run to a limit in US dollars; with pytest-xdist, each worker's sessions to its share.
 
     Args:
         dollars: The limit.
         config: The configuration of the run.
 
     Raises:
-        pytest.UsageError: If there are no prices, or it is no amount.
+        pytest.UsageError: If there are no prices, or it isn't an amount.
     """
     try:
         held = Budget(dollars / _workers(config), load_prices(project_settings().prices)).held()
@@ -66,7 +66,7 @@ def _workers(config: pytest.Config) -> int:
 
 
 def keep_plan(item: pytest.Item, test: str, session: Session) -> None:
-    """Keep in the report of a test what it would take to update its cassette.
+    """Keep the plan to update a test's cassette in its report.
 
     Args:
         item: The test.
@@ -79,7 +79,7 @@ def keep_plan(item: pytest.Item, test: str, session: Session) -> None:
 
 
 def keep_own_plans(item: pytest.Item, test: str, sessions: Sequence[Session], own: Session | None) -> None:
-    """Keep in the report of a test what it would take to update the cassettes that it has opened itself.
+    """Keep the plans to update the cassettes that a test opened itself in its report.
 
     Args:
         item: The test.
@@ -95,7 +95,7 @@ def keep_own_plans(item: pytest.Item, test: str, sessions: Sequence[Session], ow
 
 
 def keep_refusal(item: pytest.Item, test: str, problem: str) -> None:
-    """Keep in the report of a test why there is no plan for it: a cassette that it needs could not be opened.
+    """Keep in the report of a test why there's no plan for it: a cassette that it needs couldn't be opened.
 
     Args:
         item: The test.
@@ -106,7 +106,7 @@ def keep_refusal(item: pytest.Item, test: str, problem: str) -> None:
 
 
 def refusals_in(report: pytest.TestReport) -> dict[str, str]:
-    """Return why there is no plan for a test, by its id; empty if there is one."""
+    """Return why there's no plan for a test, by its id; empty if there is one."""
     found = [json.loads(str(value)) for name, value in report.user_properties if name == _REFUSED]
     return {one["test"]: one["problem"] for one in found}
 
@@ -127,7 +127,7 @@ def plan_in(report: pytest.TestReport) -> tuple[str, Plan] | None:
 
 
 def own_plans_in(report: pytest.TestReport) -> list[OwnPlan]:
-    """Return the plans of what a test has opened itself, as its report holds them."""
+    """Return the plans for the cassettes that a test opened itself, from its report."""
     found = next((str(value) for name, value in report.user_properties if name == _OWN), None)
     if found is None:
         return []
@@ -136,7 +136,7 @@ def own_plans_in(report: pytest.TestReport) -> list[OwnPlan]:
 
 
 def by_cassette(found: Iterable[OwnPlan]) -> dict[str, OwnPlan]:
-    """Return plans by the paths of their cassettes, those of one cassette together."""
+    """Return plans by the paths of their cassettes, with the plans of one cassette together."""
     together: dict[str, OwnPlan] = {}
     for one in found:
         before = together.get(one.plan.path)
@@ -153,7 +153,7 @@ def lines_of(plans: Mapping[str, Plan], refused: Mapping[str, str], again: Calla
 
     Args:
         plans: The plans by the ids of the tests.
-        refused: Why there is no plan for the others, by their ids.
+        refused: Why there's no plan for the others, by their ids.
         again: Returns the command that runs the same tests with one more option.
     """
     dirty = [plan for plan in plans.values() if not plan.is_clean]
@@ -205,6 +205,6 @@ def read_plans(path: str | Path) -> dict[str, OwnPlan]:
 
 
 def read_refused(path: str | Path) -> dict[str, str]:
-    """Return, from such a file, why there is no plan for some tests, by their ids."""
+    """Return, from such a file, why there's no plan for some tests, by their ids."""
     found: dict[str, str] = json.loads(Path(path).read_text(encoding="utf-8")).get("refused", {})
     return found

@@ -56,7 +56,7 @@ class TestProgram:
 
     @property
     def cassette(self) -> Path | None:
-        """The file of the cassette that the test has by itself; `None` if it has none."""
+        """The cassette of the test's own marker; `None` if it has none."""
         if self.item.get_closest_marker("cassette") is None:
             return None
         path = chosen_by(self.item, {}).path
@@ -68,7 +68,7 @@ class TestProgram:
 
     @property
     def source(self) -> Source | None:
-        """The place of the test in the source; `None` for one that is no function, and has no name there."""
+        """The location of the test in the source; `None` if it isn't a function, and has no name there."""
         item: Any = self.item
         if not isinstance(item, pytest.Function) or item.module.__file__ is None:
             return None
@@ -142,7 +142,7 @@ def replays_of(
 
 
 def _case_of(item: Any) -> dict[str, int]:
-    """Return the place of the values of a test among those of each mark, by the name of their first argument."""
+    """Return the position of a test's values in each mark, by the name of their first argument."""
     given = item.callspec.params if hasattr(item, "callspec") else {}
     found: dict[str, int] = {}
     for mark in item.iter_markers("parametrize"):
@@ -179,7 +179,7 @@ def with_test(nodeid: str, work: Callable[[TestProgram], Result]) -> Result:
 
 
 class _Driver:
-    """A plugin that does its work instead of running a test, and nothing for tests after the first."""
+    """A plugin that does its work instead of running a test, and ignores tests after the first."""
 
     def __init__(self, work: Callable[[TestProgram], Any]) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""The proof of a recording: its test is run again at once, and has to replay as any later run will."""
+"""The replay check of a recording: its test is run again right away, and has to replay like any later run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LINES = 16
 def difference_of(
     item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], command: str
 ) -> list[str]:
-    """Run a test again that has recorded and passed; nothing is executed, and every session only replays.
+    """Run a test again that recorded and passed; no real call is made, and every session only replays.
 
     Args:
         item: The test. Its own fixtures have been torn down.
@@ -69,7 +69,7 @@ def _found(raised: Excinfo | None, report: Report | None) -> Iterator[str]:
 
 
 def _said(raised: Excinfo) -> Iterator[str]:
-    """Yield the words of a failure: those of our errors alone, as they say where they belong."""
+    """Yield the text of a failure: only the message of our errors, as it names the place."""
     error = ours_in(raised.value)
     place = place_of(raised.value)
     lines = f"{type(error).__name__}: {error}".splitlines() if error is not None else raised.exconly().splitlines()
@@ -81,6 +81,6 @@ def _said(raised: Excinfo) -> Iterator[str]:
 
 
 def _lenient(report: Report) -> str:
-    """Return what a session lets pass that is told to: a call without a recording, for example."""
+    """Return the counts that a lenient session lets pass: calls without a recording, for example."""
     counts = {"missed": len(report.missed), "unrecorded": len(report.unrecorded), "blocked": len(report.blocked)}
     return ", ".join(f"{number} {word}" for word, number in counts.items() if number)

@@ -1,4 +1,4 @@
-"""Reports on the tests of a run, by the same reporters as those of `agenttape check`."""
+"""Reports on the tests of a run, with the same reporters as `agenttape check`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agenttape_core.tools.reporting.forms import FORMS
 from agenttape_core.tools.reporting.markdown import commands, markdown
 
 _CHECKED = "agenttape.checked"
-"""The name of the property of a test report that holds what checks said, as JSON."""
+"""The name of the property of a test report with the findings of checks, as JSON."""
 _PASSES = Judged("test", "test passes")
 
 
@@ -34,7 +34,7 @@ def is_wanted(config: pytest.Config) -> bool:
 
 
 def refuse_unknown(config: pytest.Config) -> None:
-    """Refuse reports whose suffix isn't that of a form.
+    """Refuse reports with an unknown suffix.
 
     Raises:
         pytest.UsageError: If there is such a file.
@@ -48,7 +48,7 @@ def refuse_unknown(config: pytest.Config) -> None:
 
 
 def keep_checked(properties: Iterable[tuple[str, object]], checked: Sequence[Checked]) -> list[tuple[str, object]]:
-    """Return properties of a test report with what checks said, in the place of what an earlier run of it said."""
+    """Return properties of a test report with the findings of checks, replacing the ones of an earlier run."""
     kept = [(name, value) for name, value in properties if name != _CHECKED]
     judged = [asdict(each) for one in checked for each in one.judged]
     return [*kept, (_CHECKED, json.dumps(judged))] if judged else kept

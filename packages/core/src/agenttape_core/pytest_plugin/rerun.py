@@ -1,4 +1,4 @@
-"""A test that is run again at once: all that is relied on of pytest beyond its public interface.
+"""Running a test again right away: all use of pytest's internals for it.
 
 The phases are run as plugins that repeat failed tests run them, inside the protocol of the test, so the two get along.
 Nothing is reported: other plugins see phases that passed.
@@ -21,18 +21,18 @@ from agenttape_core.pytest_plugin.failures import ours_in
 
 Excinfo = pytest.ExceptionInfo[BaseException]
 AGAIN: pytest.StashKey[bool] = pytest.StashKey()
-"""Of a test: whether it is run again. The sessions that it opens besides its own only replay then."""
+"""True if a test is run again. Other sessions that it opens only replay then."""
 _REPORTED: WeakSet[BaseException] = WeakSet()
 """The halts for which a test has failed: a session around it, of a fixture, raises them once more when it ends."""
 _NOTHING = pytest.Item.teardown
-"""The finalizer of most tests, modules and folders, which does nothing."""
+"""The finalizer of most tests, modules and folders, which is empty."""
 _OFTEN = 25
 """A dot is shown for so many runs."""
 
 
 @contextlib.contextmanager
 def keeping_wider_fixtures(item: pytest.Item) -> Iterator[None]:
-    """Let the teardown of a test end the fixtures of its own scope only: the test is about to be run again."""
+    """Let the teardown of a test end only the fixtures of its own scope: the test is about to be run again."""
     state: Any = item.session._setupstate  # noqa: SLF001 - there is no public way to say which test comes next
     ends = state.teardown_exact
     again = copy.copy(item)  # another item below the same module and class
@@ -99,7 +99,7 @@ def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None
     """Run a test again whose own fixtures have been torn down, and tear them down again.
 
     Returns:
-        The first thing that was raised, if something was: a skip is raised, too.
+        The first exception raised, if any; a skip is one, too.
     """
     again: Any = item
     if isinstance(item.parent, pytest.Class) and again.__dict__.get("_instance") is not None:

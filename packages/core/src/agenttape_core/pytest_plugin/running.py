@@ -161,7 +161,7 @@ class Running:
         if limit is not None and mode is not Mode.RECORD and (old := too_old(chosen.path, limit)) is not None:
             raise _TooOldError(_too_old(chosen, old, item))
         self.plans = item.config.option.cassette_plans
-        """True if the test is replayed to see what it would take to update its cassette."""
+        """True if the test is replayed to plan the update of its cassette."""
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
         if item.config.option.cassette_candidate:
             from agenttape_core.pytest_plugin.trying import options_of
@@ -298,7 +298,7 @@ class Running:
         return self._is_recorded and self._prove is not False and not self._is_apart
 
     def prove(self, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
-        """Run the test again with what it has recorded, and keep the verdict on that.
+        """Run the test again with its new recording, and keep the verdict.
 
         Args:
             nextitem: The next test.
@@ -321,18 +321,18 @@ class Running:
             pytest.fail("\n  ".join(lines), pytrace=False)
 
     def _chosen_proof(self) -> CheckReplay:
-        """Return the treatment of the recording: the marker knows the test, so it wins over the command line."""
+        """Return the treatment of the recording: the marker is specific, so it wins over the command line."""
         is_strict = "replay-check" in self._item.config.option.cassette_strict
         is_set = "check_replay" in self._chosen.options
         return "fail" if is_strict and not is_set else self._block.in_use.settings.check_replay
 
     def tear_down(self) -> None:
-        """Refuse what the fixtures of the test ask for while they are torn down: it is not part of the recording."""
+        """Refuse calls of the test's fixtures during teardown: it isn't part of the recording."""
         if self._aftermath is not None:
             self._aftermath.begin()
 
     def let_go(self) -> None:
-        """Let the caller's context go. The fixtures of the test have ended: those of wider scopes are not its own."""
+        """Leave the caller's context. The fixtures of the test have ended; wider fixtures aren't its own."""
         if self._aftermath is not None:
             self._aftermath.end()
 
@@ -344,7 +344,7 @@ class Running:
                 self._close(self._cassette, ended("the test was not called"), judges=self.has_failed)
 
     def reported(self, report: pytest.TestReport) -> None:
-        """Keep what checks have said, and the artifacts of a failed test, if the command line asks for them."""
+        """Keep the findings of checks, and the artifacts of a failed test, if the command line requires them."""
         self.has_passed = report.passed
         folder = self._item.config.option.cassette_artifacts
         if self._cassette is not None and self._cassette.checked:
@@ -433,7 +433,7 @@ def _command(item: pytest.Item) -> str:
 
 
 def named(item: pytest.Item) -> str:
-    """Return the id of a test as it is given to pytest in the folder in which that was started."""
+    """Return the id of a test as you'd pass it to pytest in the folder in which pytest was started."""
     file, colons, rest = str(item.nodeid).partition("::")
     seen = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
     return Path(seen).as_posix() + colons + rest

@@ -18,7 +18,7 @@ _SHOWN = 20
 def keep_caught(item: pytest.Item, failed: Sequence[FailedBlock]) -> None:
     """Keep with a test that has passed which blocks of its program have failed.
 
-    A block in the file of the test is no block of the program: such a test knows what it catches.
+    A block in the file of the test isn't part of the program: such a test catches errors on purpose.
 
     Args:
         item: The test.
@@ -30,7 +30,7 @@ def keep_caught(item: pytest.Item, failed: Sequence[FailedBlock]) -> None:
 
 
 def of_the_program(item: pytest.Item, failed: Sequence[FailedBlock]) -> list[FailedBlock]:
-    """Return the blocks among those that have failed which do not stand in the file of the test."""
+    """Return the failed blocks outside the file of the test."""
     return [block for block in failed if block.file != str(item.path)]
 
 

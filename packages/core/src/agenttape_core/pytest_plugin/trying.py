@@ -63,17 +63,17 @@ class Tried(NamedTuple):
 
 
 class _OverBudgetError(Exception):
-    """A sample was not taken to its end, for want of money; the message says so."""
+    """A sample ended early because the money ran out; the message has the details."""
 
 
 _INTERRUPTED: pytest.StashKey[list[Trial]] = pytest.StashKey()
-"""Of a run: the trials that were interrupted, with the samples that they had."""
+"""The interrupted trials of a run, with their samples."""
 _RESUMED: pytest.StashKey[list[Trial]] = pytest.StashKey()
-"""Of a run: the trials of an earlier one that it goes on with."""
+"""The trials of an earlier run that this one continues."""
 _FAMILY: pytest.StashKey[int] = pytest.StashKey()
-"""Of a run: how many trials it makes at most."""
+"""The most trials of a run."""
 TRIED: pytest.StashKey[Tried] = pytest.StashKey()
-"""Of a test that is run with another model: which one, and where to."""
+"""The other model for a test, and its target file."""
 
 
 def options_of(item: pytest.Item) -> dict[str, Any]:
@@ -87,10 +87,10 @@ def options_of(item: pytest.Item) -> dict[str, Any]:
 
 
 def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
-    """Run a test that has passed with each candidate, and with its own model, and keep what came of it in its report.
+    """Run a passed test with each candidate, and with its own model, and keep the results in its report.
 
     With `--cassette-dry-run`, only the plan is kept. The samples that were taken are kept even if the run is
-    interrupted, or reaches the limit of its cost. A test that asks no model is left alone.
+    interrupted, or reaches the limit of its cost. A test that calls no model is left alone.
 
     Args:
         item: The test. Its own fixtures have been torn down.
@@ -132,7 +132,7 @@ class _Trying(NamedTuple):
 
 
 def _trying(item: pytest.Item, session: Session) -> _Trying | None:
-    """Check the candidates for a test before any is asked; `None` if it asks no model.
+    """Check the candidates for a test before any is called; `None` if the test calls no model.
 
     Raises:
         ConfigurationError: If one cannot be tried, or the limit of the cost cannot be kept.
@@ -162,7 +162,7 @@ def _baseline(item: pytest.Item) -> int:
 
 
 def _known(item: pytest.Item, recorded: Trajectory) -> dict[tuple[str, Lane, int], Sample]:
-    """Return the samples of an earlier run, unless the test was recorded anew since."""
+    """Return the samples of an earlier run, unless the test was recorded again since."""
     path = item.config.option.cassette_resume
     if path is None:
         return {}
@@ -322,7 +322,7 @@ def write_trials(path: str, trials: Sequence[Trial]) -> None:
 
 
 def write_plans(path: str, plans: Sequence[TrialPlan]) -> None:
-    """Write what the trials would take to a file, as JSON."""
+    """Write the plan of the trials to a file, as JSON."""
     total = {"calls": sum(plan.baseline + plan.calls for plan in plans), "dollars": sum(one.dollars for one in plans)}
     plain = {"plans": [plan.to_dict() for plan in plans], **total, "all_priced": not any(p.unpriced for p in plans)}
     Path(path).write_text(json.dumps(plain, indent=2), encoding="utf-8")

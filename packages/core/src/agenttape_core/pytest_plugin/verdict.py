@@ -25,7 +25,7 @@ class Verdict:
     """The verdict on the cassette of a test.
 
     Args:
-        path: The cassette, relative to the root of the tests if it lies below it.
+        path: The cassette, relative to the root of the tests if it's inside.
         word: The worst event: `missed`, `blocked`, `unrecorded calls`, `unused`, `live` (real calls in a replay),
             `updated`, `recorded`, `to review` (recorded, and waiting for review), `failed, recording kept` or `failed,
             not saved` if the test failed while it recorded, `replayed`, or `no calls`. For a cassette that wasn't
@@ -38,16 +38,16 @@ class Verdict:
         blocked: The number of refused attempts to reach the outside.
         unrecorded: The number of calls that got an error result because they had no recording.
         unused: The number of recordings that were not used.
-        dropped: The number of recordings that went, because the mode updates and nobody asked for them.
+        dropped: The number of recordings that an update removed because no call used them.
         seconds: The recorded duration of the served calls.
         dollars: The cost of the served calls when they were recorded, for models with a known price.
         unpriced: The number of served calls of models without a known price.
         put_aside: The name under which an unreadable file in its place was kept.
         refused: The first calls that got an error result, a line each.
-        proof: The result of running the test again at once after it has recorded: `same`, `differs`, or empty.
+        proof: The result of running the test again right after it recorded: `same`, `differs`, or empty.
         difference: The difference that was found, a line each; empty if the test fails with these lines.
-        renewable: Whether a cassette that was not opened would be, if it were recorded anew: it is broken, or too old.
-        otherwise: How many calls got the answer to another request, in words; empty if none did.
+        renewable: Whether recording again would fix a cassette that wasn't opened: it's broken, or too old.
+        otherwise: The number of calls that got the answer to another request, in words; empty if none did.
         keyless: Whether the test failed because a client of a provider had no key.
     """
 
@@ -89,11 +89,11 @@ class Verdict:
 
         Args:
             session: The session.
-            served: The served recordings, as far as they are billed by tokens that were counted.
+            served: The replayed recordings, as far as they're billed by counted tokens.
             seconds: Their recorded duration.
             root: The folder that paths are shown from.
             uncounted: The number of the other calls that are billed.
-            prices: The prices of models; by default those of the project.
+            prices: The prices of models; by default the project's.
             failed: Whether the test has failed.
         """
         report = session.report
@@ -135,7 +135,7 @@ class Verdict:
             path: The cassette, or its URL.
             root: The folder that paths are shown from.
             is_there: Whether it exists.
-            renewable: Whether to record it anew is the remedy.
+            renewable: Whether recording it again is the remedy.
         """
         return cls(_relative(path, root), "cannot open" if is_there else "missing", renewable=renewable)
 
@@ -193,5 +193,5 @@ def _relative(path: Path | str, root: Path) -> str:
 
 
 def _costs(served: Sequence[Interaction], prices: Prices) -> list[float | None]:
-    """Return what the calls of models cost; nothing at all where there are no prices, so that nobody misses any."""
+    """Return the costs of the calls of models; an empty list without prices, so that none are missed."""
     return [cost_of(item, prices) for item in served if item.kind in MODELS] if prices.are_there else []

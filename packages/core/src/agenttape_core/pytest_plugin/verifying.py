@@ -1,4 +1,4 @@
-"""`--cassette-lab=live`: a test that has passed with its cassette is run once more for real; nothing is kept."""
+"""`--cassette-lab=live`: a passed test is run once more for real; the recording is thrown away."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agenttape_core.tools.report.trajectory import trajectory_of
 from agenttape_core.tools.upkeep.verified import note_verified
 
 LIVE: pytest.StashKey[Path] = pytest.StashKey()
-"""Of a test that is run for real to be compared with its cassette: the file that is recorded to, and thrown away."""
+"""The temporary recording of a test that is run for real to be compared with its cassette."""
 _VERIFIED = "agenttape.verified"
 _WITH_ANSWERS = frozenset({"tool", "retrieval"})
 """The kinds of calls whose answers are facts. Those of models are other words each time, of which the test judges."""
@@ -76,7 +76,7 @@ def _unrecorded_calls(raised: Excinfo | None, recorded: Path | str, live: Path) 
 
 
 def _other_answers(before: Cassette, now: Cassette) -> Iterator[str]:
-    """Yield the tools and retrievers that answered otherwise than they were recorded, with the places that differ.
+    """Yield the tools and retrievers whose answers differ from the recording, with the places that differ.
 
     What `ignore` leaves out of requests, it leaves out of answers, whose paths begin with `answer`. The same calls were
     made in both runs, so that they pair off.
@@ -98,7 +98,7 @@ def _answering(cassette: Cassette) -> Iterator[Interaction]:
 
 
 def _answer(item: Interaction, ignored: Ignored) -> CanonicalRequest:
-    """Return what a call answered, without the ids that each run has others of."""
+    """Return a call's answer, without the ids that differ in each run."""
     error, value = item.outcome.error, joined(item.outcome)
     if isinstance(value, dict) and isinstance(message := value.get("$message"), dict):
         value = {"$message": {key: part for key, part in message.items() if key not in _OF_A_RUN}}

@@ -66,7 +66,7 @@ class WholeRun:
         self._config = config
         self._found: list[tuple[int, Verdict]] = []
         self._places: dict[str, int] = {}
-        """The places of tests before they were put into another order: the summary lists them as they were."""
+        """The positions of tests before they were reordered: the summary lists them in this order."""
         self._deselected: list[pytest.Item] = []
         self._orphans: set[str] = set()
         self._plans: dict[str, Plan] = {}
@@ -92,7 +92,7 @@ class WholeRun:
             self._reports = TestReports(config.rootpath)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Remember deselected tests: their cassettes are no orphans."""
+        """Remember deselected tests: their cassettes aren't orphans."""
         self._deselected += items
         if items:
             from agenttape_core.pytest_plugin.wider_fixtures import note_deselected
@@ -101,7 +101,7 @@ class WholeRun:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Run those first that are recorded anew because they failed.
+        """Run those first that are recorded again because they failed.
 
         What they share with others and make when they first need it, such as a store behind a cache, nobody has made
         for them then: they record it, and are green in any order.
@@ -128,7 +128,7 @@ class WholeRun:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the verdict of a test from its last phase, in whatever process it ran, and what it missed."""
+        """Collect the verdict of a test, and its misses, from its last phase, in whatever process it ran."""
         names = {name for name, _ in report.user_properties}
         if self._reports is not None:
             self._reports.note(report)
@@ -159,7 +159,7 @@ class WholeRun:
                 self._plans[found[0]] = found[1]
 
     def _note_further_runs(self, report: pytest.TestReport, names: set[str]) -> None:
-        """Collect what came of the further runs of a test that has passed, and what its program caught."""
+        """Collect the results of the further runs of a passed test, and the errors its program caught."""
         if "agenttape.caught" in names:
             from agenttape_core.pytest_plugin.swallowed import caught_in
 
@@ -227,7 +227,7 @@ class WholeRun:
         return any(not plan.is_clean for plan in plans)
 
     def _nothing_looked_at(self) -> Iterator[str]:
-        """Yield a line for each option that gives a verdict, and of which there was nothing to judge."""
+        """Yield a line for each option that gives a verdict but had no test to judge."""
         option, among = self._config.option, f"among {counted(len(self._found), 'test')} with a cassette"
         if option.cassette_drift and not self._has_verified_a_call():
             yield f"--cassette-lab=live verified no cassette {among}: it needs tests that pass and make calls"
@@ -385,9 +385,9 @@ def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
 
 
 def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[str]:
-    """Return one command for all tests that fail for want of a recording, a line for each sort of these.
+    """Return one command for all tests that fail because a recording is missing, a line for each kind of these.
 
-    A single test says its command itself, and misses are told by their causes.
+    A single test's message has its own command, and misses are reported by their causes.
 
     Args:
         verdicts: The verdicts on the cassettes of the tests.

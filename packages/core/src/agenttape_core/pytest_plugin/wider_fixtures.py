@@ -1,4 +1,4 @@
-"""Fixtures that serve several tests, of which a run may have only some: a session in one is then not asked for all."""
+"""Fixtures that serve several tests: if a run has only some of them, the fixture's session isn't used up."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ class Boundary:
         usage: Reads the token counts of a value.
         missed: Makes the error result of a call that has no recording (`on_miss="return"`), as the callers of this
             family expect one; by default the `UnrecordedCallError` is raised, in neutral words (`UNAVAILABLE`) if a
-            model may read them, as those of a tool.
-        faked: Makes the value of a call of what the user has chosen in its place: what a function of theirs returned
+            model may read them, as for a tool.
+        faked: Makes the value of a call from a user's replacement: the result of a fake,
             (`fakes=`), or an answer of a change (`returns`, `edits`).
         told: Makes of the recorded value of a call what the user's programs know as its answer (`edits`): the message
             of the result of a chat model, for example.
@@ -63,11 +63,11 @@ class Boundary:
 
     @property
     def is_watched(self) -> bool:
-        """True if side effects of its code are noted while it is recorded: they decide what a replay does with it."""
+        """True if side effects of its code are noted while it's recorded: they decide how a replay treats it."""
         return self.may_be_stepped_into or self.kind == "call"
 
     def usage_of(self, value: Any) -> Usage | None:
-        """Return the token counts of a value; `None` if it is none of this family, as that of a stub in a test."""
+        """Return the token counts of a value; `None` if it's from another family, such as a stub in a test."""
         try:
             return self.usage(value)
         except (AttributeError, TypeError):

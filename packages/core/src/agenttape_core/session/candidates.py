@@ -1,4 +1,4 @@
-"""Candidates: models that are tried in the place of those of the program, whose code stays as it is.
+"""Candidates: models that are tried instead of the program's own, whose code doesn't change.
 
 A candidate is data: which model, and at which places. The integration of its framework makes the model, and asks it
 what the program's own model is asked, at the leaf of the call.
@@ -16,7 +16,7 @@ from agenttape_core.schema import MODEL_KINDS, OWN
 
 
 class CandidateModel(NamedTuple):
-    """A model of one framework that can be asked in the place of another.
+    """A model of one framework that can be called instead of another.
 
     Args:
         model: The model.
@@ -136,7 +136,7 @@ class Candidates:
 
 
 def candidate_of(crossing: Any, framework: str) -> CandidateModel | None:
-    """Return the model that is asked in the place of the program's own, if the call has a candidate.
+    """Return the model to call instead of the program's own, if the call has a candidate.
 
     Args:
         crossing: The crossing of the call.

@@ -1,4 +1,4 @@
-"""The session that code belongs to, and whether what it does is part of a call."""
+"""The session that code belongs to, and whether its calls are part of a recorded call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ current_session: Callable[[], Session | None] = SCOPES.current
 
 It is the innermost open one of this context. A thread without a context (a bare `threading.Thread`) belongs to the
 session that it was started in; one that is older than all of them to the only open one, or to the last replay that
-was opened. A replay that has ended is in force for what it has started: it refuses all calls.
+was opened. A replay that has ended is still in force for work it started: it refuses all calls.
 """
 context_session: Callable[[], Session | None] = SCOPES.innermost
 """Return the innermost open session of this context, without looking at other threads."""
@@ -59,7 +59,7 @@ def as_observed(session: Session, outer: ExecutedCall | None) -> Iterator[None]:
 
 
 def frozen_of_bare_thread() -> Frozen | None:
-    """Return what is kept fixed for a thread without a context, or work in one, that a session's program has begun."""
+    """Return the frozen values for a thread without a context, or work in one, that a session's program has begun."""
     origin = SCOPES.origin()
     if origin is None or origin.draws is None:
         return None
@@ -95,7 +95,7 @@ def passing_on() -> Iterator[None]:
     """Pass on what code sends that runs inside, and what tasks send that it starts: a layer above has recorded it.
 
     For connections that outlive a call, such as that to a tool server. During a call its kind says so. A replay has no
-    such connection, so its steps and timers are nothing of the program.
+    such connection, so its steps and timers aren't part of the program.
     """
     token = PASSED_ON.set(True)
     try:

@@ -100,7 +100,7 @@ def faked(
     fake: Callable[..., Any],
     body: Mapping[str, Any],
 ) -> AnsweredCall:
-    """Begin a call without a recording that a function of the user answers, given the request as it was made."""
+    """Begin a call without a recording that a user's function answers, given the original request."""
     session, boundary, request, position, number, owner, parent = facts
     session.report.add(faked=CallRecord(boundary.kind, request.name, position.address, number))
     answer = _answer_of(fake, body, parent.number if parent is not None else None)
@@ -155,7 +155,7 @@ def _miss_result(unrecorded: UnrecordedCallError, parent: int | None) -> Callabl
 
 
 def _answer_of(fake: Callable[..., Any], body: Mapping[str, Any], parent: int | None) -> Callable[[Call], Any]:
-    """Return the answer of a faked call: what the fake returns or raises, given the arguments as they were."""
+    """Return the answer of a faked call: the fake's result or exception, given the original arguments."""
 
     def faked(call: Call) -> Any:
         redactor, codec = call.session.redactor, call.session.codec

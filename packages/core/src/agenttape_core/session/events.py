@@ -1,4 +1,4 @@
-"""Events: what a session decides, told as it happens.
+"""Events: a session's decisions, sent as they happen.
 
 An event is plain data, a line of JSON for most sinks. Its words are those of the report: nothing of a request or an
 answer is in it.
@@ -35,7 +35,7 @@ class EventSink(Protocol):
         """Take an event."""
 
     def close(self) -> None:
-        """Pass on what was taken, for a short time at most."""
+        """Pass on the events taken so far, for a short time at most."""
 
 
 class Events:
@@ -46,7 +46,7 @@ class Events:
         run_id: The id of this run.
         cassette: The cassette, as messages name it.
         is_replay: Whether the session replays.
-        when: Returns whether what happens here is told.
+        when: Returns whether events are sent here.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Events:
         self._same = {"run_id": run_id, "cassette": cassette, "subject": REPLAY if is_replay else AUDIT}
 
     def tell(self, event: str, **facts: Any) -> None:
-        """Tell what has happened.
+        """Send an event.
 
         Args:
             event: Its name, such as `call.served`.

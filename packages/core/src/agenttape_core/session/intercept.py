@@ -20,7 +20,7 @@ from agenttape_core.session.executed_call import ExecutedCall, Failure
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]
-"""Does again what a served call did besides returning: it gets one effect at a time, in order."""
+"""Repeats a replayed call's side effects besides its result: it gets one effect at a time, in order."""
 AsyncApply = Callable[[Any], Awaitable[object]]
 _DONE = object()
 _EXECUTED = "this call is to be executed: only one that `is_served` can be served"
@@ -96,7 +96,7 @@ async def _cancelled(call: AnsweredCall, awaited: Awaited) -> None:
 
 
 async def _reapply(call: AnsweredCall, awaited: Awaited, apply: AsyncApply | None, after: int | None = None) -> None:
-    """Do again what a call did besides returning, each at its time as far as that is known."""
+    """Repeat a call's side effects besides its result, each at its time as far as that's known."""
     if apply is None:
         return
     for effect in call.effects(after):
@@ -130,7 +130,7 @@ def serve_stream(
 
 
 def _at_once(call: AnsweredCall, outcome: Outcome, receive: Callable[[Any], Any] | None) -> Iterator[Any]:
-    """Yield the chunks of a stream of which nothing waits for anything."""
+    """Yield the chunks of a stream with no waits."""
     try:
         for chunk in call.chunks(outcome):
             yield chunk if receive is None else receive(chunk)
@@ -307,7 +307,7 @@ class _Stream:
             self._chunks.append(self._call.session.codec.encode(chunk))
 
     def exhaust(self) -> None:
-        """Record that nothing more came."""
+        """Record the end of the stream."""
         decode = self._call.session.codec.decode
         with self._call.session.latch:
             usage = self._call.boundary.usage_of_stream([decode(chunk) for chunk in self._chunks])

@@ -18,9 +18,9 @@ class Ledger:
     """Numbers calls by the order of their start, and hands finished records to the sink. Thread-safe.
 
     Args:
-        sink: Where executed interactions and steps go; `None` if nothing is written.
-        revise: Returns a step as it is to be kept, or `None` for one that is not kept.
-        events: Where executed interactions are told as they end; `None` if nowhere.
+        sink: Receives new interactions and steps; `None` if they aren't written.
+        revise: Returns the step to keep, or `None` to drop it.
+        events: Receives an event for each new interaction when it ends; `None` if there's no sink.
     """
 
     def __init__(self, sink: Sink | None, revise: Callable[[Step], Step | None], events: Events | None = None) -> None:
@@ -33,11 +33,11 @@ class Ledger:
         self.asked: dict[int, Asked] = {}
         """The request that each recording has answered in this run, where the request holds ids and a sink is there."""
         self.inside: dict[int, int] = {}
-        """The number in this run of the call that each recording was asked for inside, where it was inside one."""
+        """The number, in this run, of the call that each recording was used inside, if it was inside one."""
         self.standing_for: dict[int, int] = {}
-        """The recording that each call stands for that was run through, by the number of the call in this run."""
+        """The recording of each call that was stepped into, by the number of the call in this run."""
         self.again: dict[int, Interaction] = {}
-        """The recordings that were run through and came out otherwise, by their numbers: as they are now."""
+        """The present form of recordings that were stepped into with another outcome, by their numbers."""
         self.are_metered: dict[int, bool] = {}
         """By the numbers of recordings whose answers were read: True if the answer counts tokens."""
         self.runs: set[str] = set()
@@ -118,7 +118,7 @@ class Ledger:
         self._watched = self._watched or []
 
     def keep_step(self, step: Step, timing: StepTiming, order: Order) -> None:
-        """Remember a step that has ended, if steps are watched, and hand it to the sink, also if it has only begun.
+        """Remember a step that has ended, if steps are watched, and hand it to the sink, even if it has only begun.
 
         Args:
             step: The step.

@@ -72,7 +72,7 @@ NAMES: Slot[Names] = Slot(Names)
 
 
 class LateCalls(Listener):
-    """Refuses the calls of what a replay has started, and which runs on after its end.
+    """Refuses calls from work that a replay has started, and that continues after its end.
 
     Args:
         session: The replay, which has ended.
@@ -96,7 +96,7 @@ class LateCalls(Listener):
 
 
 class _Secrets(Listener):
-    """Keeps what requests hold, where what is served later may reach a call that is executed."""
+    """Keeps the secrets in requests, if a replayed value may later reach a call that is made for real."""
 
     def __init__(self, session: Session, held: HeldSecrets) -> None:
         self._session = session
@@ -108,7 +108,7 @@ class _Secrets(Listener):
 
 
 class _Departures(Listener):
-    """Notes the calls that are not as they were recorded, in a run in which something is changed."""
+    """Notes the calls that differ from their recordings, in a run with changes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -159,7 +159,7 @@ class _Events(Listener):
 
 
 class _Asked(Listener):
-    """Notes what is needed of a recording that stays: the ids that it was asked with, and texts for steps."""
+    """Notes facts about a recording that stays: the ids in its request, and texts for steps."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

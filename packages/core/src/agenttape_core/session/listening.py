@@ -1,4 +1,4 @@
-"""Listeners to the calls of a session, for what is rare: in the common case, there are none."""
+"""Listeners to the calls of a session, for rare features: in the common case, there are none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agenttape_core.session.report import CallRecord
 
 
 class Listener:
-    """Listens to the calls of one session, in many threads; a subclass overrides what it's there for."""
+    """Listens to the calls of one session, in many threads; a subclass overrides the methods it needs."""
 
     def begins(self, kind: str, name: str) -> None:
         """Note that a call is made, or end it by an error."""

@@ -45,7 +45,7 @@ def register_address_reader(reader: Callable[[str], str | None]) -> None:
 
 
 def register_run_reader(reader: Callable[[Any, str], Sequence[str]]) -> None:
-    """Register how an integration explains, for a miss, what is different about the run around an address.
+    """Register how an integration explains, for a miss, the differences in the run around an address.
 
     Args:
         reader: Returns a line for each difference, given the session and the address.
@@ -56,7 +56,7 @@ def register_run_reader(reader: Callable[[Any, str], Sequence[str]]) -> None:
 def miss_of(
     session: Session, request: CanonicalRequest, position: Position, reason: str, *, lossy: bool = False
 ) -> UnrecordedCallError:
-    """Raise the miss of a call, or return the error that stands for it where the run is to live on.
+    """Raise the miss of a call, or return the equivalent error if the run is to continue.
 
     Args:
         session: Its session.
@@ -155,7 +155,7 @@ def refusal_reason(refusal: Refuse, known: int, bar: str) -> str:
 
 
 def nearest_to(source: Source, request: CanonicalRequest, address: str, ignored: Ignored) -> Nearest | str:
-    """Return the recording nearest to a call that has none, or else the line that says why there is none.
+    """Return the recording nearest to a call that has none, or else a line with the reason why there's none.
 
     Args:
         source: The recordings.
@@ -188,12 +188,12 @@ def explanation(
         source: The recordings.
         request: The request of the call.
         address: Where the call was made.
-        remedy: Returns how to record what is missing, a line each.
-        near: The nearest recording, or the line that says why there is none; `None` if there is a recording, which may
+        remedy: Returns how to record a missing call, a line each.
+        near: The nearest recording, or a line on why there's none; `None` if there's a recording, which may
             not be served because it is lossy.
         around: How the run around the call differs from the recorded one, a line each.
-        hash_seed: That of the recording, as far as it is known.
-        zone: How the local time zone differs from that of the recording, as a sentence.
+        hash_seed: The recording's, as far as it's known.
+        zone: How the local time zone differs from the recording's, as a sentence.
     """
     if near is None:
         lossy = 'accept the incomplete recording:  use_cassette(..., accept={"lossy"})'
@@ -215,7 +215,7 @@ def explanation(
 
 
 def _remedies(near: Nearest | str, remedy: Callable[[], Sequence[str]]) -> Sequence[str]:
-    """Return what to do about a miss. What is another value in each run would be so in a new recording, too."""
+    """Return advice about a miss. A value that's new in every run would be new in another recording as well."""
     if not isinstance(near, Nearest) or not near.drawn:
         return _intents(remedy())
     paths = ", ".join(f'"{path}"' for path in near.drawn)
@@ -265,12 +265,12 @@ def _dates(source: Source, request: CanonicalRequest, near: Nearest) -> list[str
 def unused_explanation(
     unused: Sequence[CallRecord], served: Sequence[CallRecord], remedy: Callable[[], Sequence[str]]
 ) -> list[str]:
-    """Return the lines about recordings that a run never asked for, below the first.
+    """Return the lines about recordings that a run never used, below the first.
 
     Args:
         unused: The recordings.
-        served: Those that it asked for, in the order of its calls.
-        remedy: Returns how to record the run anew, in its first line; no line where that would not help.
+        served: The ones that it used, in the order of its calls.
+        remedy: Returns how to record the run again, in its first line; empty if that wouldn't help.
     """
     more = [f"      … and {len(unused) - _SHOWN} more"] if len(unused) > _SHOWN else []
     last = f"{served[-1].number}, {served[-1].kind} {served[-1].name}" if served else "none"

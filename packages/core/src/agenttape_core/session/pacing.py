@@ -62,7 +62,7 @@ class Tempo(NamedTuple):
     """The speed of a replay, and the times that it scales.
 
     Args:
-        scale: The factor of the recorded times: 1 is as it was, 0.5 is twice as fast.
+        scale: The factor of the recorded times: 1 keeps them, 0.5 is twice as fast.
         timings: The recorded times, by the numbers of their interactions.
         is_virtual: Whether the time passes without anybody waiting.
     """
@@ -80,7 +80,7 @@ class Paced:
 
     Args:
         tempo: The speed.
-        number: The recording. One whose times are not known is served at once.
+        number: The recording. Without known times, it's replayed right away.
         late: Seconds by which all of it is late.
     """
 
@@ -94,7 +94,7 @@ class Paced:
         self._began = self._waiter.now()
 
     def wait(self, chunk: int = -1) -> None:
-        """Wait until a chunk is due, or the end, when there is no such chunk."""
+        """Wait until a chunk is due, or the end, if there's no such chunk."""
         left = self._left(chunk)
         if left > 0:
             self._waiter.sleep(left)

@@ -20,7 +20,7 @@ def register_position(provider: Callable[[Session], Position | None]) -> None:
     Of several the innermost counts: an agent of one framework may be a tool of another.
 
     Args:
-        provider: Returns the position in a session, or `None` where the framework runs nothing.
+        provider: Returns the position in a session, or `None` outside the framework's runs.
     """
     _positions.append(provider)
 
@@ -57,16 +57,16 @@ def below(session: Session, name: str) -> Position | None:
 def register_scope(provider: Callable[[], str | None]) -> None:
     """Register how an integration names the sequential branch of a run that the caller is in: ids are counted by it.
 
-    An integration that registers a position need not: the branches below a position are told apart by themselves.
+    An integration that registers a position doesn't have to: the branches below a position are separate anyway.
     """
     _scopes.append(provider)
 
 
 def scope_seen() -> str:
-    """Return a name of the part of the run that the caller is in, without giving it a branch of its own.
+    """Return a name for the part of the run around the caller, without creating a new branch.
 
     To name a branch is to begin it, and so to number those that begin after it: see `current_scope`. Tasks without a
-    branch of their own have the name of the one that they were begun in.
+    own branch have the name of the one that they were begun in.
     """
     for provider in _scopes:
         scope = provider()

@@ -53,12 +53,12 @@ def without_ids(plain: Plain) -> Plain:
 
 
 class RecordedRuns:
-    """The outermost runs of the cassette of one session, and those of the replay that are theirs. Thread-safe.
+    """The outermost runs of the cassette of one session, and their matches in the replay. Thread-safe.
 
     Args:
         session: The session.
-        conversation: The fact that says which conversation a run is part of; it counts more than all others.
-        comparable: Returns an input as it is compared: without what differs in each recording.
+        conversation: The fact that identifies a run's conversation; it counts more than all others.
+        comparable: Returns an input in comparable form: without the parts that differ in each recording.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class RecordedRuns:
         """Note that a run which has just begun is not the recorded one whose address it has: give it another.
 
         Args:
-            position: Its position, below which nothing has begun.
+            position: Its position; no call below it has begun.
         """
         begun = self._begun.get(position.address)
         if begun is None:
@@ -132,7 +132,7 @@ class RecordedRuns:
         return (step for step in self._steps if step.startswith(inside))
 
     def differences(self, address: str) -> list[str]:
-        """Return how the facts of an outermost run differ from those of the recorded one, a line for each.
+        """Return the differences between an outermost run's facts and the recorded run's, a line for each.
 
         Args:
             address: The address of the run, or one below it.
@@ -214,7 +214,7 @@ class RecordedRuns:
     # -- a session that adds -------------------------------------------------------------------------------------------
 
     def _added(self, address: str, begun: _Begun) -> str:
-        """Return the address of a run of a session that adds: that of the recorded run that it is, or a new one."""
+        """Return the address of a run of a session that adds: its recorded run's address, or a new one."""
         known = self._of_name(address)
         mine_is = begun.facts.get(self._conversation)
         mine = [run for run in known if run.facts.get(self._conversation) == mine_is]

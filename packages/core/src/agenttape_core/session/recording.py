@@ -19,7 +19,7 @@ def interaction_of(call: Call, outcome: Outcome, parent: int | None, **kept: Any
         call: The call.
         outcome: How it ended.
         parent: The number of the call that it was made inside of.
-        kept: What else is kept, in the place of nothing.
+        kept: Other fields to keep, instead of empty ones.
     """
     request = call.request
     nothing: dict[str, Any] = {"ids": [*request.ids_in_it, *request.own_ids], "tags": [], "metadata": {}, "acts": None}
@@ -58,7 +58,7 @@ def kept_ids(request: CanonicalRequest, outcome: Outcome, *, drops_ids: bool) ->
     Args:
         request: The request of the call.
         outcome: How it ended.
-        drops_ids: Whether to record an empty text for those of its own ids that the outcome does not hold.
+        drops_ids: Whether to record an empty text for those of its own ids that aren't in the outcome.
     """
     around = request.ids_around
     if not around and not (drops_ids and request.extra):

@@ -1,4 +1,4 @@
-"""The recordings of a session: the one that answers a call, and what is known of each."""
+"""The recordings of a session: the one that answers a call, and the known facts about each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_ALIGNED = 100
 
 
 def only_replays(setup: Setup) -> bool:
-    """Return True if a session answers all calls, each by its recording as it is, as soon as they are made.
+    """Return True if every call of a session gets its unchanged recording, as soon as it's made.
 
     Nothing is live, run by name or tried; nothing is changed, paced or told; and nothing is written. It's asked once,
     when the session opens, and no more once its policy has changed.
@@ -68,14 +68,14 @@ class Recordings:
         is_tried: bool = False,
         is_idempotent: bool = False,
     ) -> Decision:
-        """Find, decide, then use: a recording that is found and refused stays for the next call that asks for it.
+        """Find, decide, then use: a recording that is found and refused stays for the next equal call.
 
         Args:
             policy: The permissions of the call.
             request: The request.
             address: Where the call is made.
             is_tried: Whether another model is tried on the call.
-            is_idempotent: Whether the boundary says that a call of it may be made again.
+            is_idempotent: Whether the boundary declares its calls safe to repeat.
         """
         kind, name = request.kind, request.name
         if is_tried or not policy.may_serve(kind, name, address):
@@ -94,7 +94,7 @@ class Recordings:
     def _find(self, policy: Policy, request: CanonicalRequest, address: str) -> Match | None:
         """Return the recording that answers a call: one that is left, or, in some cases, one that has answered already.
 
-        Once a change has landed, a program may make calls again that were served already: all those of a node that is
+        Once a change has been reached, a program may repeat calls that were replayed already: a whole node that is
         tried again, for example. Their last recording answers them if nothing may be executed, though not for ever.
         """
         if self.has_changed and policy.offline:
@@ -108,7 +108,7 @@ class Recordings:
         return found
 
     def _aligned(self, request: CanonicalRequest, address: str) -> CanonicalRequest | None:
-        """Return a request that has no recording with the secrets replaced that one of the recorded requests tells of.
+        """Return a request that has no recording, with the secrets replaced that a recorded request reveals.
 
         The recorded run found them elsewhere, perhaps later. This one may not have come to that yet, or never does.
         """
@@ -121,7 +121,7 @@ class Recordings:
         return None
 
     def _with_pseudonyms(self, kind: str, name: str, address: str) -> Iterator[Places]:
-        """Yield the pseudonyms in the recorded requests of a boundary, those of an address first."""
+        """Yield the pseudonyms in the recorded requests of a boundary, one address's first."""
         if (kind, name) not in self._pseudonyms:
             rows = {row.fingerprint: row for row in self._source.entries if (row.kind, row.name) == (kind, name)}
             held = ((row.address, [*places_of(self._source.interaction(row.number).request)]) for row in rows.values())

@@ -1,4 +1,4 @@
-"""The run of a session so far: what was recorded of it, what has happened, and what was never asked for."""
+"""The run of a session so far: its recordings, its events, and the recordings it never used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def times_left(session: Session, boundary: Boundary, body: Mapping[str, Any]) ->
 
 
 def outcomes_of(session: Session, boundary: Boundary, body: Mapping[str, Any]) -> list[Outcome]:
-    """Return what came back each time that a request was recorded, in recorded order.
+    """Return the recorded outcomes of a request, in order.
 
     Raises:
         CassetteError: If one of them cannot be read.
@@ -52,8 +52,8 @@ class Taken(NamedTuple):
     Args:
         order: Its place.
         record: The interaction or the step.
-        timing: The times of an interaction, as far as they are known.
-        is_served: Whether its number is that of a recording.
+        timing: The times of an interaction, as far as they're known.
+        is_served: Whether its number refers to a recording.
     """
 
     order: Order
@@ -79,12 +79,12 @@ def happened(session: Session) -> list[Interaction]:
 
 
 def interaction_now(session: Session, number: int) -> Interaction:
-    """Return a recorded interaction; if it was run through and came out otherwise, as it came out in this run."""
+    """Return a recorded interaction; if it was stepped into with another outcome, with that outcome."""
     return session.ledger.again.get(number) or session.source.interaction(number)
 
 
 def interaction_kept(session: Session, number: int) -> Interaction:
-    """Return a recorded interaction as it is kept in what a run writes: with the ids that were asked with."""
+    """Return a recorded interaction in the form that a run writes: with the ids of its present request."""
     asked = session.ledger.asked.get(number)
     item = interaction_now(session, number)
     if asked is None or number in session.ledger.again:
@@ -103,7 +103,7 @@ def used_numbers(session: Session) -> list[int]:
 
 
 def has_unused(session: Session) -> bool:
-    """Return True while a recording is left that a run has not asked for."""
+    """Return True while a recording is left that a run hasn't used."""
     return bool(session.recordings.index.unused([row.number for row in session.source.entries]))
 
 

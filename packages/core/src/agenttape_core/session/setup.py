@@ -34,31 +34,31 @@ class Setup:
         redactor: Replaces secrets.
         source: The recordings.
         sink: Where executed interactions go; `None` when none can be executed.
-        remedy: Returns how to record what is missing, a line each.
-        auto: Whether integrations tape what the user did not tape.
+        remedy: Returns how to record a missing call, a line each.
+        auto: Whether integrations record objects that the user didn't wrap.
         ignored: The request paths that are not compared; the fingerprints of the source leave out the same.
         opaque: Whether values without a codec are kept as opaque ones.
-        pace: How fast recordings are served; at once if it is `None`.
-        tracing: Whether tracers may report to the outside what the session does.
+        pace: How fast recordings are replayed; right away if it's `None`.
+        tracing: Whether tracers may report the session to the outside.
         tapes_http: Returns True for a host and a port (`None` if it is not known) to which the requests of HTTP clients
             are taped that the user did not tape.
-        frozen: The clock, ids and random numbers kept fixed for the session; `None` if nothing is.
+        frozen: The clock, ids and random numbers that are frozen for the session; `None` without any.
         timings: Returns the recorded times by the numbers of their interactions. Called when they are first needed,
             because most replays never need them.
         keeps_input: Whether the input that the run began with is kept.
         takes_strays: Whether a thread without a context belongs to the session where it is the only open one.
         root: The position below which the run stands.
-        zone: How the local time zone differs from that of the recording, as a sentence; empty if it does not.
-        hash_seed: The hash seed of the process that recorded, as far as it is known.
+        zone: How the local time zone differs from the recording's, as a sentence; empty if it doesn't.
+        hash_seed: The hash seed of the process that recorded, as far as it's known.
         began: When the recording began, by `time.perf_counter()`; calls and steps are timed from here.
         run_id: The id of this run, which no other run has.
-        events: Where what happens is told as it happens; `None` if nowhere.
-        revise: Returns a step as it is to be kept, or `None` for one that is not kept.
-        candidates: The models that are tried in the place of the program's own; `None` if none is.
+        events: Receives events as they happen; `None` without a sink.
+        revise: Returns the step to keep, or `None` to drop it.
+        candidates: The models that are tried instead of the program's own; `None` if none is.
         fakes: Functions that answer calls without a recording, by the name of the boundary.
         unavailable: The words of the error result of a tool that has no recording.
-        notes_departures: Whether calls that are not as they were recorded are noted in the report.
-        scheduler: Decides when what comes from outside reaches the program; one that keeps no order by default.
+        notes_departures: Whether the report notes calls that differ from their recordings.
+        scheduler: Decides when outside events reach the program; one that keeps no order by default.
     """
 
     path: Path | str

@@ -1,4 +1,4 @@
-"""Steps: what is no boundary but gives a run its shape. An integration that observes records them."""
+"""Steps: parts of a run that aren't boundaries but give it its shape. An integration that observes records them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class StepEvent(NamedTuple):
         kind: The kind of step: a word of the glossary.
         name: Which one.
         address: Where in the run tree.
-        order: Where in the file: the order of its position, or `Position.moment()` for what has none.
+        order: Its place in the file: the order of its position, or `Position.moment()` without one.
         began: When, by `time.perf_counter()`.
         tags: Words that the program gave it.
         metadata: More facts that the program gave.
         status: How it ended.
         error: The error that it failed with.
-        error_ids: Ids in the error that differ in each recording, and what is to stand for them.
+        error_ids: Ids in the error that differ in each recording, and their replacements.
         missing: For a call that no interaction could be made of: why.
         input: Its input, for the outermost step of a run, made plain by `plain_value` when it was given.
         output: Its output, as plain data.

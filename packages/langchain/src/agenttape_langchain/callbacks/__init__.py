@@ -1,4 +1,4 @@
-"""Observe runs through LangChain's callbacks: the handler is imported when it is asked for, as sessions need none."""
+"""Observe runs through LangChain's callbacks: the handler is imported on first use, as sessions don't need it."""
 
 from typing import TYPE_CHECKING, Any
 

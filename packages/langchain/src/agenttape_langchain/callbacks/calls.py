@@ -63,7 +63,7 @@ class ObservedTool(ObservedCall):
         return super().returned(value)
 
     def failed(self, error: BaseException | None) -> Unrecorded | None:
-        """Record that it failed, unless its arguments were refused: it did not run, and fails by itself on replay."""
+        """Record that it failed, unless its arguments were refused: it didn't run, and will fail again in a replay."""
         with suppress(BaseException):  # it passes the error on
             if error is not None:
                 self._noting.__exit__(type(error), error, error.__traceback__)

@@ -55,8 +55,8 @@ class TapeCallbackHandler(InlineHandler):
 
     Calls of chat models, text models, tools and retrievers become interactions; all other runs become steps. The
     handler only observes: it never changes or breaks a run. A call that it could not record is logged, and the error is
-    kept in `errors`. One handler may observe many runs, also at once, in threads and in tasks, synchronous and
-    asynchronous alike.
+    kept in `errors`. One handler may observe many runs, even in parallel, in threads and in tasks, synchronous and
+    asynchronous.
 
     A journal beside the cassette holds everything that has ended, so a crash does not lose it
     (`agenttape_core.recover`). The cassette itself is written when no observed run is open: after `invoke` returns, it
@@ -64,13 +64,13 @@ class TapeCallbackHandler(InlineHandler):
     `flush`, by `close`, or at the end of the program, since writing takes memory for the whole file.
 
     Args:
-        path: The cassette: `.yaml` or `.jsonl`, also with `.gz`, or a bare name under the cassette folder. An existing
+        path: The cassette: `.yaml` or `.jsonl`, also `.gz`, or a bare name under the cassette folder. An existing
             one is replaced.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules in addition to the built-in ones, or `False` to keep secrets unchanged.
         tags: Words for the header.
         payload: `full`, or `none` to record the shape of calls (kinds, names, places, times, tokens, models) without a
-            byte of what was said; that cannot be replayed.
-        events: Where calls are told as they end, as in `use_cassette`; by default where the settings say.
+            byte of their contents; that can't be replayed.
+        events: Receives an event for each call when it ends, as in `use_cassette`; by default as set in the settings.
 
     Raises:
         CassetteLockedError: If another handler or session is recording to the cassette at this moment.
@@ -118,10 +118,10 @@ class TapeCallbackHandler(InlineHandler):
     def close(self) -> None:
         """Write all that was observed to the cassette, and observe no more. Open runs are cut off here.
 
-        If it observed no call, it writes no file, and a replay would only find that there is none: the log says why.
+        If it observed no call, it writes no file; a replay would only find it missing, so the log has the reason.
 
         Raises:
-            CassetteError: If it cannot be written; the message says where the recording is kept.
+            CassetteError: If it can't be written; the message shows where the recording is kept.
         """
         self._observing.close()
 
@@ -137,7 +137,7 @@ class TapeCallbackHandler(InlineHandler):
         raise ConfigurationError(_OF_LLAMAINDEX)
 
     def handle(self, event: Any, **kwargs: Any) -> None:
-        """Log once that events of LlamaIndex are not recorded; LlamaIndex swallows what a handler raises."""
+        """Log once that events of LlamaIndex aren't recorded; LlamaIndex swallows a handler's exceptions."""
         if not self.errors:
             self._observing.could_not_record(ConfigurationError(_OF_LLAMAINDEX))
 

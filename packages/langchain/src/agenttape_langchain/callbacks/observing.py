@@ -29,10 +29,10 @@ class Observing(Observer[ObservedRun]):
 
     Args:
         path: The cassette.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules in addition to the built-in ones, or `False` to keep secrets unchanged.
         tags: Words for the header.
         payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
-        events: Where the calls are told as they end; `None` for where the settings say.
+        events: Receives an event for each call when it ends; `None` to follow the settings.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Observing(Observer[ObservedRun]):
             return opened
 
     def end(self, run_id: UUID) -> None:
-        """End a run, and what is open below it."""
+        """End a run, and every open run below it."""
         with self._gate:
             self.tree.end(run_id)
             opened = self.open_runs.get(run_id)

@@ -63,7 +63,7 @@ class ObservedRun(OpenRun):
     def failed(self, error: BaseException) -> dict[str, Any]:
         """Note that it has failed, and return the facts of its step about the node that raised this error.
 
-        LangGraph raises the error of one of the tasks that have failed, and nothing else shows which one it takes.
+        LangGraph raises the error of one of the failed tasks, and only this shows which one it takes.
 
         Args:
             error: Its error.

@@ -1,4 +1,4 @@
-"""Observe a run through LlamaIndex's instrumentation; what was observed can be replayed."""
+"""Observe a run through LlamaIndex's instrumentation; you can replay the result."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TapeEventHandler(BaseEventHandler):
     Calls of LLMs, embedding models, retrievers, postprocessors and tools become interactions, as a session would have
     recorded them; all other spans become steps, and so do the ticks of workflows. The handler only observes: it never
     changes or breaks a run. Its own failures are logged and kept in `errors`. One handler may observe many runs, even
-    at once, in threads and in tasks; several handlers may observe one.
+    in parallel, in threads and in tasks; several handlers may observe one.
 
         with TapeEventHandler("runs/incident-417.jsonl"):
             answer = query_engine.query("Who pays?")
@@ -111,15 +111,15 @@ class TapeEventHandler(BaseEventHandler):
     memory for the whole file.
 
     Args:
-        path: The cassette: `.yaml` or `.jsonl`, also with `.gz`, or a bare name under the cassette folder. An
+        path: The cassette: `.yaml` or `.jsonl`, optionally with `.gz`, or a bare name under the cassette folder. An
             existing file is replaced.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules in addition to the built-in ones, or `False` to keep secrets unchanged.
         tags: Words for the header.
         steps: Whether workflows can be stepped through afterwards (`steps_of`, `context_at`, `replay_thread`). If not,
             a turn of an agent costs half as much; of the ticks, the order is recorded that a replay goes by.
         payload: `full`, or `none` to record the shape of calls (kinds, names, places, times, tokens, models) without a
-            byte of what was said; that cannot be replayed.
-        events: Where calls are told as they end, as in `use_cassette`; by default where the settings say.
+            byte of their contents; that can't be replayed.
+        events: Receives an event for each call when it ends, as in `use_cassette`; by default as set in the settings.
 
     Raises:
         CassetteLockedError: If another handler or session is recording to the cassette at this moment.

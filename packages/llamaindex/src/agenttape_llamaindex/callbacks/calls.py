@@ -81,7 +81,7 @@ class ObservedFunction(ObservedCall):
 
 
 class ObservedResponses(ObservedStream):
-    """A call of an LLM that streams: its method returns at once, and events report its chunks.
+    """A call of an LLM that streams: its method returns right away, and events report its chunks.
 
     Args:
         crossing: Its crossing.

@@ -72,7 +72,7 @@ def leaf_of(cls: type, method: str) -> Leaf | None:
 
 @functools.lru_cache(1024)
 def hidden_leaf_of(cls: type, method: str) -> tuple[str, Leaf] | None:
-    """Return the name and the leaf of the leaf method behind a public method, if it has no span of its own."""
+    """Return the name and the leaf of the leaf method behind a public method, if it has no separate span."""
     if not issubclass(cls, BaseEmbedding | BaseSparseEmbedding | BaseRetriever):
         return None
     leaves = _leaves(cls)
@@ -276,7 +276,7 @@ class OpenStreams:
         self._unread: deque[str] = deque()
 
     def follow(self, span: OpenSpan, stream: Any) -> bool:
-        """Wait for the end of a stream, or of its object if it is never read; `False` if nothing reports its chunks."""
+        """Wait for the end of a stream, or of its object if it's never read; `False` if no event reports its chunks."""
         frame = getattr(stream, "gi_frame", None) or getattr(stream, "ag_frame", None)
         if frame is None or not reports_chunks(frame):
             return False
@@ -319,11 +319,11 @@ class Observing(Observer[OpenSpan]):
 
     Args:
         path: The cassette.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules in addition to the built-in ones, or `False` to keep secrets unchanged.
         tags: Words for the header.
         keeps_steps: Whether workflows can be stepped through afterwards.
         payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
-        events: Where the calls are told as they end; `None` for where the settings say.
+        events: Receives an event for each call when it ends; `None` to follow the settings.
     """
 
     def __init__(
@@ -449,7 +449,7 @@ class Observing(Observer[OpenSpan]):
             span.call.arrived(response)
 
     def stream_ended(self, span_id: str | None, error: BaseException | None = None) -> None:
-        """Record a stream, if the end that is reported is that of one."""
+        """Record a stream, if the reported end belongs to one."""
         span = self._span(span_id)
         if span is None or not span.has_ended:
             return

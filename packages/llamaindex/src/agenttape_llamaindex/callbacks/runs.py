@@ -34,7 +34,7 @@ _OF_FRAMEWORK = ("llamaindex.",)
 
 @dataclass(slots=True)
 class HiddenLeaf:
-    """The leaf method behind a public method of an embedding model, where it has no span of its own.
+    """The leaf method behind a public method of an embedding model, if it has no separate span.
 
     Args:
         name: The leaf method.
@@ -50,14 +50,14 @@ class HiddenLeaf:
 
     @property
     def is_batch(self) -> bool:
-        """True if it is given several texts at once."""
+        """True if it's given several texts in one call."""
         return self.name.endswith("s")
 
     def failed_with(self, batch_size: int | None) -> Any:
         """Return its argument when the public method failed; `None` where that is not certain.
 
         Args:
-            batch_size: The number of texts that the model is given at once.
+            batch_size: The number of texts in one call of the model.
         """
         if isinstance(self.texts, str):
             return self.texts
@@ -105,12 +105,12 @@ class OpenSpan(OpenRun):
 
     @property
     def is_part(self) -> bool:
-        """True if another leaf method of the same object has called it: only that one's end shows what is recorded."""
+        """True if another leaf method of the same object has called it: only that one's end has the recorded data."""
         return self.leaf is not None and self.leaf.outer is not None
 
     @property
     def has_delegated(self) -> bool:
-        """True if another span's outcome is that of its call, as is known when it has ended."""
+        """True if another span has the outcome of its call, which is known when it has ended."""
         return self.leaf is not None and self.leaf.delegate is not None
 
     def begin_part(self, method: str, call: Callable[[ExecutedCall], ObservedCall]) -> None:
@@ -137,7 +137,7 @@ class OpenSpan(OpenRun):
 
     @property
     def position_inside(self) -> Position:
-        """The position for what begins below it: its own, or that of its call, whichever is further inside."""
+        """The position for work below it: its own, or its call's, whichever is further inside."""
         crossing = self.call.crossing if self.call is not None else self.crossing_around
         around = crossing.position if crossing is not None else self.position
         return around if len(around.order) > len(self.position.order) else self.position
