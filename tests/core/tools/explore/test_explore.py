@@ -116,7 +116,7 @@ def test_the_smallest_order_that_misses_is_found() -> None:
     assert found.smallest.reproduce == "agenttape lab orders desk.py:racy --cassette racy.yaml --order 2"
     assert "b0" in found.smallest.told
     assert "ada@nordwind-mail.com" not in json.dumps(found.to_dict())
-    with pytest.raises(VerificationError, match="60 of 90 orders"):
+    with pytest.raises(VerificationError, match="60 of all 90 possible orders"):
         found.raise_if_different()
 
 

@@ -100,7 +100,8 @@ def _raise_miss(
     """Raise a miss that explains itself, and remember it even if someone eats it."""
     setup, address, path = session.setup, position.address, shown_path(session.path)
     recorded, (summary, reason) = counted(held(setup.source), "call"), words
-    doing = "replaying" if session.only_replays else f"mode {session.policy.mode.value}"
+    mode = session.policy.mode.value
+    doing = "replaying" if mode == "replay" else f"mode {mode}"
     lines = [
         f"cassette  {path} ({recorded}, {doing})",
         *explanation(
