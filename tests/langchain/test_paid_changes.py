@@ -77,6 +77,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[s
     repository = tmp_path / "repository"
     repository.mkdir()
     monkeypatch.chdir(repository)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # an edit within the second would not be seen
     monkeypatch.setattr(sys, "path", [str(repository), *sys.path])
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")

@@ -80,6 +80,19 @@ def recorded(flaky: str) -> Parts:
 
 
 @pytest.mark.usefixtures("prices")
+def test_a_dry_run() -> None:
+    """A dry run shows what each part would take, and runs nothing."""
+    parts = recorded("none")
+    found = flaky(parts.run, "c", samples=4, live=["look_up"], judge="judge", dry_run=True)
+    assert parts.asked == []
+    shown = str(found)
+    assert "tool look_up: not tried, in a dry run: 4 runs that call it" in shown
+    assert "model: not tried, in a dry run: 4 calls of models, about $0." in shown
+    assert "all together: not tried, in a dry run: 8 calls of models, about $0." in shown
+    assert found.ok
+
+
+@pytest.mark.usefixtures("prices")
 @pytest.mark.parametrize(
     ("part", "verdict"),
     [

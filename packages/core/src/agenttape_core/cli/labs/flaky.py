@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agenttape_core.cli.labs import experiment, with_max_usd, with_seed
+from agenttape_core.cli.labs import experiment, with_max_usd, with_plan, with_seed
 from agenttape_core.experiments.program import Program
 from agenttape_core.experiments.strategies.flaky import PROCESSES, SAMPLES, SEED, Triage
 from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
@@ -17,6 +17,7 @@ from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
     "agenttape lab flaky tests/test_desk.py::test_answer --samples 10 --max-usd 1",
     click.option("--samples", default=SAMPLES, show_default=True, help="Run each part so often."),
     with_max_usd,
+    with_plan,
     click.option("--live", multiple=True, metavar="TOOL", help="Let this tool be called. Repeatable."),
     click.option("--judge", metavar="NAME", help="The boundary that judges."),
     click.option(

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agenttape_core.cli.app import OK
 from agenttape_core.cli.cassettes import runs_in
 from agenttape_core.cli.labs import finished, shared, with_jobs, with_plan, with_report, with_resume
-from agenttape_core.cli.output import cli_command, print_json, print_text, progress_bar
+from agenttape_core.cli.output import cli_command, progress_bar
 from agenttape_core.cli.programs import from_here
 from agenttape_core.cli.running import run_pytest
 from agenttape_core.errors import BudgetExceededError
 
 if TYPE_CHECKING:
-    from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun, Trials, Trying, Wanted
-    from agenttape_core.experiments.strategies.trials import Trial
+    from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun, Trials, Wanted
 
 _COMMAND = "agenttape.command"
 _OF_PYTEST = {
@@ -93,27 +90,9 @@ def model(
         return _by_pytest(candidate, targets, options, reports, plans=dry_run)
     if len(targets) > 1 or not (command or recordings):
         raise click.UsageError("name one function or program, and its recordings: --run PATH")
-    from agenttape_core.experiments.strategies.model import Trying, Wanted
-    from agenttape_core.experiments.strategies.trials import read_trials
-    from agenttape_core.experiments.strategies.trials.planning import plan_lines
+    from agenttape_core.experiments.strategies.model import Trials, Trying, Wanted
 
     wanted = Wanted(candidate, to=output, options={"live": list(live)} if live else {}, **options)
-    with from_here():
-        trying = Trying(wanted, _runs(wanted, command, (*targets, app or "")[0], _meant(recordings)))
-        if not dry_run:
-            return _try(trying, read_trials(resume) if resume else [], reports, as_json=as_json)
-        plans = trying.plan()
-    if as_json:
-        print_json({"plans": [plan.to_dict() for plan in plans]})
-    else:
-        print_text("\n".join(plan_lines(plans)))
-    return OK
-
-
-def _try(trying: Trying, known: Sequence[Trial], reports: tuple[str, ...], *, as_json: bool) -> int:
-    """Take the samples, and show what came of them, also if that is interrupted."""
-    from agenttape_core.experiments.strategies.model import Trials
-
     so_far = [Trials(())]
 
     def keep(trials: Trials) -> None:
@@ -123,14 +102,13 @@ def _try(trying: Trying, known: Sequence[Trial], reports: tuple[str, ...], *, as
             if file.endswith(".json"):  # what was paid is there if the run is interrupted
                 Path(file).write_text(json.dumps(trials.to_dict(), indent=2), encoding="utf-8")
 
-    try:
-        with progress_bar(None, "sampling") as advance:
-            found = trying.run(known, keep)
-    except KeyboardInterrupt:
-        found = replace(so_far[0], is_whole=False)
-    except BudgetExceededError:
-        finished(so_far[0], reports, as_json=as_json)
-        raise
+    with from_here(), progress_bar(None, "sampling") as advance:
+        trying = Trying(wanted, _runs(wanted, command, (*targets, app or "")[0], _meant(recordings)))
+        try:
+            found = trying.found(dry_run=dry_run, resume=resume, keep=keep)
+        except BudgetExceededError:
+            finished(so_far[0], reports, as_json=as_json)
+            raise
     return finished(found, reports, as_json=as_json)
 
 

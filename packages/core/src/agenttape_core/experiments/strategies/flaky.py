@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, shown_path
+from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, drive
 from agenttape_core.experiments.program import Program, Run, Source, recorded, takes_tests
 from agenttape_core.experiments.verdicts import share_of
@@ -22,7 +22,7 @@ from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices
-from agenttape_core.tools.reading.summary import MODELS
+from agenttape_core.tools.reading.summary import MODELS, cost_of
 from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 
 Part = Literal["code", "order", "tool", "model", "judge", "together"]
@@ -217,6 +217,7 @@ def flaky(
     processes: int = PROCESSES,
     orders: int = _ORDERS,
     seed: int = SEED,
+    dry_run: bool = False,
     on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> Triage:
@@ -239,6 +240,7 @@ def flaky(
             none.
         orders: The most orders that are tried.
         seed: Of the orders that are chosen by chance.
+        dry_run: Whether only the runs and the calls of each part are counted, and nothing is run.
         on_run: Called after each run.
         options: Options of `use_cassette`.
 
@@ -262,6 +264,8 @@ def flaky(
         scrap = Path(folder) / f"{stem_of(path)}.yaml"
         run = _Running(program, path, scrap, samples, budget, on_run or (lambda: None))
         lanes, notes, is_whole = list[Lane](), [], True
+        if dry_run:
+            return Triage(program.name, str(shown_path(path)), tuple(run.planned(opened, live, judge)), seed)
         try:
             for lane in chain(run.free(opened, live, processes, orders, seed), run.paid(opened, live, judge)):
                 lanes.append(lane)
@@ -313,8 +317,39 @@ class _Running:
                 lane = self._lane("tool", name, {"match_on": _BY_ADDRESS}, (name,))
                 yield drive(self.program, lane, self.on_run)
 
+    def planned(self, opened: Cassette, live: Collection[str] | None, judge: str | None) -> Iterator[Lane]:
+        """Yield the lanes without samples, with what those would take."""
+        prices = load_prices(project_settings().prices)
+        yield Lane("code", skipped=f"in a dry run: {counted(self.samples, 'replay')}, for free")
+        yield Lane("order", skipped="in a dry run: a replay for each order, for free")
+        for name in sorted({row.name for row in opened.entries if row.kind == "tool"}):
+            why = _held_back(name, opened, live)
+            yield Lane("tool", name, skipped=why or f"in a dry run: {counted(self.samples, 'run')} that call it")
+        for part, options, called in self._paid(opened, live, judge):
+            still = options.get("replay_only", ())
+            calls = [
+                opened.interaction(row.number)
+                for row in opened.entries
+                if row.kind in MODELS and (row.kind in called or row.name in called) and row.name not in still
+            ]
+            costs = [cost_of(item, prices) for item in calls]
+            dollars = f"about ${sum(cost or 0.0 for cost in costs) * self.samples:.4f}"
+            price = "at an unknown price" if None in costs else dollars
+            yield Lane(part, skipped=f"in a dry run: {counted(len(calls) * self.samples, 'call')} of models, {price}")
+
     def paid(self, opened: Cassette, live: Collection[str] | None, judge: str | None) -> Iterator[Lane]:
         """Yield the lanes in which models are asked."""
+        for part, options, called in self._paid(opened, live, judge):
+            if self.budget is None:
+                yield Lane(part, skipped="as models are asked only within a limit: give max_usd (--max-usd)")
+            else:
+                yield drive(self.program, self._lane(part, "", options, called), self.on_run)
+
+    @staticmethod
+    def _paid(
+        opened: Cassette, live: Collection[str] | None, judge: str | None
+    ) -> list[tuple[Part, Mapping[str, Any], tuple[str, ...]]]:
+        """Return the lanes in which models are asked: the part, options, and the calls that are made."""
         names = {row.name for row in opened.entries if row.kind in MODELS and row.kind != "embeddings"}
         kinds = tuple(sorted({row.kind for row in opened.entries if row.name in names}))
         parts: list[tuple[Part, Mapping[str, Any], tuple[str, ...]]] = []
@@ -325,11 +360,7 @@ class _Running:
         tools = [row.name for row in opened.entries if row.kind == "tool" and not _held_back(row.name, opened, live)]
         if len(parts) + bool(tools) > 1:
             parts.append(("together", {}, (*kinds, *dict.fromkeys(tools), *([judge] if judge else []))))
-        for part, options, names_live in parts:
-            if self.budget is None:
-                yield Lane(part, skipped="as models are asked only within a limit: give max_usd (--max-usd)")
-            else:
-                yield drive(self.program, self._lane(part, "", options, names_live), self.on_run)
+        return parts
 
     def _lane(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Experiment[Lane]:
         found: list[Sample] = []
@@ -401,7 +432,7 @@ def _held_back(name: str, cassette: Cassette, live: Collection[str] | None) -> s
     acted = next((item for item in calls if item.acts != []), None)
     if acted is None:
         return ""
-    return f"as it may act ({why_not_run(acted.acts)}): name it if it may be executed (tools, --live {name})"
+    return f"as it may act ({why_not_run(acted.acts)}): name it if it may be executed (live, --live {name})"
 
 
 def _name(source: Source) -> str:

@@ -20,7 +20,8 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError, counted, shown_path
 from agenttape_core.experiments.program import FunctionProgram, Program, Run, recorded, takes_tests
 from agenttape_core.experiments.strategies.trials.judging import Lane, Sample, Trial, judged
-from agenttape_core.experiments.strategies.trials.planning import TrialPlan, planned, refuse_unpriced
+from agenttape_core.experiments.strategies.trials.kept import read_trials
+from agenttape_core.experiments.strategies.trials.planning import TrialPlan, plan_lines, planned, refuse_unpriced
 from agenttape_core.experiments.strategies.trials.reading import problem_of_checks, sample_of, unrecorded_inside
 from agenttape_core.experiments.strategies.trials.sampling import Case, take_samples
 from agenttape_core.experiments.strategies.trials.tables import lines_of, plain_of
@@ -55,11 +56,13 @@ class Trials:
         trials: A trial for each recording.
         wanted: The share of samples that must pass; `None` for as many as of the baseline.
         is_whole: Whether all samples were taken.
+        plans: The calls that they would take, in a dry run.
     """
 
     trials: tuple[Trial, ...]
     wanted: float | None = None
     is_whole: bool = True
+    plans: tuple[TrialPlan, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -76,7 +79,7 @@ class Trials:
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as plain data."""
-        return plain_of(self.trials)
+        return {**plain_of(self.trials), "plans": [plan.to_dict() for plan in self.plans]}
 
     def to_checked(self) -> list[Checked]:
         """Return them for the reporters of checks: a check for each recording."""
@@ -84,6 +87,8 @@ class Trials:
         return [Checked(one.name, "", "", (_judged(one, failed.get(one.name, "")),)) for one in self.trials]
 
     def __str__(self) -> str:
+        if self.plans:
+            return "\n".join(plan_lines(self.plans))
         lines = lines_of(judged(self.trials)) if self.trials else ["no sample was taken"]
         for trial in self.trials:
             lines += [f"{trial.name}: {_said(trial, sample)}" for sample in trial.samples]
@@ -147,19 +152,22 @@ def model(
     candidate: str,
     cassette: str | Path | Sequence[str | Path] | None = None,
     *,
-    known: Sequence[Trial] = (),
+    dry_run: bool = False,
+    resume: str | Path | None = None,
     keep: Callable[[Trials], object] = lambda _: None,
     **options: Any,
 ) -> Trials:
     """Try another model on recordings of a program: in turn with its own model, while its tools are replayed.
 
-    A recording that the program doesn't replay is refused before anything is paid.
+    A recording that the program doesn't replay is refused before anything is paid. An interruption by the keyboard ends
+    it, and what was found so far is returned.
 
     Args:
         target: A function without arguments, its name (`module:function`), a program, or a command.
         candidate: The model, as `provider:model`; by call as `SELECTOR=MODEL,…`.
         cassette: The recording, or several.
-        known: Trials of an earlier run, whose samples aren't taken again.
+        dry_run: Whether only the cost of the samples is found out.
+        resume: The report of an earlier run as JSON, whose samples aren't taken again.
         keep: Called with the trials so far after each sample.
         options: The fields of `Wanted`.
 
@@ -171,12 +179,12 @@ def model(
     several = [cassette] if cassette is None or isinstance(cassette, str | Path) else list(cassette)
     wanted = Wanted(candidate, **options)
     if isinstance(target, Command):
-        return Trying(wanted, [CommandRun(target, path_of(str(each or target.name))) for each in several]).run(
-            known, keep
-        )
+        commands = [CommandRun(target, path_of(str(each or target.name))) for each in several]
+        return Trying(wanted, commands).found(dry_run=dry_run, resume=resume, keep=keep)
     fakes = fakes_of(wanted.oracle, several) if wanted.oracle else {}
     found = [recorded(target, each, fakes) for each in several]
-    return Trying(wanted, [ProgramRun(program, path) for program, path in found]).run(known, keep)
+    trying = Trying(wanted, [ProgramRun(program, path) for program, path in found])
+    return trying.found(dry_run=dry_run, resume=resume, keep=keep)
 
 
 def restarted(app: Any, path: Path, **options: Any) -> ProgramRun:
@@ -361,10 +369,20 @@ class Trying:
                 plans.append(planned(shown_path(one.path), cassette, (name, candidates), **most, prices=self._prices))
         return plans
 
-    def run(self, known: Sequence[Trial], keep: Callable[[Trials], object]) -> Trials:
-        """Take the samples. Raises as `model` does."""
-        wanted = self._wanted
+    def found(
+        self, *, dry_run: bool, resume: str | Path | None, keep: Callable[[Trials], object] = lambda _: None
+    ) -> Trials:
+        """Take the samples. Takes and raises what `model` does."""
+        wanted, known = self._wanted, read_trials(resume) if resume is not None else []
+        so_far: list[Trial] = []
         plans = self.plan()
+        if dry_run:
+            return Trials((), wanted.fail_under, plans=tuple(plans))
+
+        def kept(trials: Sequence[Trial]) -> None:
+            so_far[:] = trials
+            keep(Trials(tuple(trials), wanted.fail_under))
+
         for plan in plans if wanted.max_usd is not None else ():
             refuse_unpriced(plan, wanted.max_usd or 0.0)
         cases = [self._case(one, known) for one in self._runs]
@@ -372,15 +390,12 @@ class Trying:
         if wanted.to is None:
             own_folder(Path.cwd())  # which git ignores
         with _as_before(), budget:
-            for one in self._runs:
-                one.begin(wanted.options)
-            trials = take_samples(
-                cases,
-                **wanted.most,
-                family=len(cases),
-                jobs=wanted.jobs,
-                keep=lambda trials: keep(Trials(tuple(trials), wanted.fail_under)),
-            )
+            try:
+                for one in self._runs:
+                    one.begin(wanted.options)
+                trials = take_samples(cases, **wanted.most, family=len(cases), jobs=wanted.jobs, keep=kept)
+            except KeyboardInterrupt:
+                return Trials(tuple(so_far), wanted.fail_under, is_whole=False)
         return Trials(tuple(trials), wanted.fail_under)
 
     def _case(self, one: ProgramRun | CommandRun, known: Sequence[Trial]) -> Case:
