@@ -247,9 +247,10 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         vary: Variation | None = None,
         to: str | Path | None = None,
     ) -> None:
-        from agenttape_core.lifecycle.remedy import caller, remedy_for
-        from agenttape_core.lifecycle.request import SELECTING, SessionRequest, checked_fakes, checked_target
-        from agenttape_core.settings import explicit
+        with collecting_late_before("agenttape_core.lifecycle.request"):  # most of what a first session imports
+            from agenttape_core.lifecycle.remedy import caller, remedy_for
+            from agenttape_core.lifecycle.request import SELECTING, SessionRequest, checked_fakes, checked_target
+            from agenttape_core.settings import explicit
 
         options = {
             "mode": mode,

@@ -31,6 +31,8 @@ from agenttape_core.scheduling.strands import HERE
 from agenttape_core.scheduling.unseen_loops import UnseenRoom, counting
 
 _Loop: Any = asyncio.BaseEventLoop
+_VARIABLE = SCOPES.variable
+"""Asked first: a loop takes a dozen callbacks for each call, and the contexts of nearly all hold it."""
 
 
 def room_here(loop: Any, *, is_needed: bool = True) -> Room | None:
@@ -124,7 +126,7 @@ def _room_of_post(loop: Any) -> Room | None:
 
 def _soon(real: Callable[..., Any]) -> Callable[..., Any]:
     def call_soon(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
-        if context is not None and SCOPES.of_program(context) is None:
+        if context is not None and context.get(_VARIABLE) is None and SCOPES.of_program(context) is None:
             callback = lent(callback, context)
         return real(self, callback, *args, context=context)
 

@@ -231,7 +231,8 @@ def is_told_at_once() -> bool:
     program.
     """
     strand = HERE.strand
-    return EXECUTING.get() is None and (strand is None or not strand.strands.turn.is_on or in_loop())
+    is_alone = strand is None or not strand.strands.turn.is_on
+    return EXECUTING.get() is None and (is_alone or asyncio._get_running_loop() is not None)  # noqa: SLF001 - see `in_loop`
 
 
 def in_order(function: F) -> F:
