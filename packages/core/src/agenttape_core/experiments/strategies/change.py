@@ -186,9 +186,11 @@ def change(
     """Compare a changed program with its base on what was recorded, and pay only for what the change affects.
 
     Both revisions replay each recording strictly, each in a worktree and a separate process. Where both make the
-    recorded calls, and no other, the case is decided, for free. Where the changed one makes a new request, and a limit
-    is given, both are run in pairs: the base makes the calls that the change affects again, the changed revision makes
-    its own, and all others are replayed. An interruption by the keyboard ends it, and what was found is returned.
+    recorded calls, and no other, the case is decided, for free.
+
+    Where the changed one makes a new request, and a limit is given, both are run in pairs: the base makes the affected
+    calls again, the changed revision makes its own, and all others are replayed. An interruption by the keyboard ends
+    it, and what was found is returned.
 
     Args:
         target: The program: `module:function`, `path/to/file.py:function`, or ids of tests.
