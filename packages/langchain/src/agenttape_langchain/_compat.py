@@ -73,7 +73,7 @@ _pickled: WeakValueDictionary[str, InlineHandler] = WeakValueDictionary()
 
 
 def _unpickled(name: str) -> BaseCallbackHandler:
-    """Return the handler that was pickled in this process, if it is still there; else one that does nothing."""
+    """Return the handler that was pickled in this process, if it's still there; else one without effect."""
     found = _pickled.get(name) if name.startswith(f"{os.getpid()} ") else None
     return found if found is not None else BaseCallbackHandler()
 
@@ -83,7 +83,7 @@ STREAMING: tuple[Any, str] = (_chat_models, "_StreamingCallbackHandler")
 
 
 def streaming_besides_ours(protocol: type) -> type:
-    """Return what answers as a protocol of handlers, and at once for ours, which are none.
+    """Return an object that follows the protocol of handlers, and returns right away for ours, which aren't any.
 
     Before Python 3.12, `isinstance` takes a tenth of a short replayed call to find that out.
 
@@ -317,7 +317,7 @@ def beginning_tool() -> BeginningTool | None:
 
 
 EVENTS: Any = _events
-"""The module whose `handle_event` tells all handlers of a run about one event, where no event loop is involved."""
+"""The module whose `handle_event` reports an event to all handlers of a run, if no event loop is involved."""
 
 RUN_ID_MODULES = ("langchain_core.callbacks.manager", "langchain_core.tracers.event_stream")
 """The modules that make run ids, by a `uuid7` that they import."""
@@ -355,7 +355,7 @@ LangGraph is not imported for it: agents of `langchain` run on it, even where `a
 MODULES_WITH_STEPS = tuple(
     module for module in (_runnables, _fallbacks, _tools) if hasattr(module, "coro_with_context")
 )
-"""The modules that call `coro_with_context`, which makes a task of a step that its caller awaits at once."""
+"""The modules that call `coro_with_context`, which makes a task of a step that its caller awaits right away."""
 
 BACKOFFS = {
     "langchain_core.runnables.retry": ("_invoke", "_ainvoke", "_batch", "_abatch"),
@@ -376,6 +376,6 @@ def wraps_more_middleware(handler: Callable[..., Any]) -> bool:
 
 
 def overrides(model: Any, name: str) -> bool:
-    """Return whether the class of a chat model has its own method, and not only that of the interface."""
+    """Return whether the class of a chat model defines a method itself instead of inheriting it."""
     own, base = (inspect.getattr_static(cls, name) for cls in (type(model), BaseChatModel))
     return own is not base and inspect.unwrap(own) is not inspect.unwrap(base)

@@ -64,7 +64,7 @@ def index_of_call(name: str, metadata: Mapping[str, Any]) -> int | None:
 
 
 def is_graph(metadata: Mapping[str, Any]) -> bool:
-    """Return whether an outermost run is that of a graph of LangGraph, even one that runs no node.
+    """Return whether an outermost run is a graph of LangGraph, even one that runs no node.
 
     Args:
         metadata: All its metadata; LangGraph names itself there.

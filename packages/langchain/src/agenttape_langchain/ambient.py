@@ -119,7 +119,7 @@ SHELLS_TAPED = (
     PatchedOnImport(_SHELL_TOOL, "ShellSession.start", _starting),
     PatchedOnImport(_SHELL_TOOL, "ShellSession.execute", _executing),
 )
-"""While inside, what is done in such shells is recorded."""
+"""While inside, work in such shells is recorded."""
 
 
 # -- Begin a recorded chain or agent again, as `agenttape replay --run` does.
@@ -172,14 +172,14 @@ record_managers_in_order = PatchedOnImport("langchain_core.indexing.base", "InMe
 # then the others.
 
 MERGING = (BaseCallbackManager, CallbackManagerForChainGroup, AsyncCallbackManagerForChainGroup)
-"""The classes that have a `merge` of their own."""
+"""The classes with their own `merge`."""
 
 _LISTS = ("handlers", "inheritable_handlers", "tags", "inheritable_tags")
 ItemT = TypeVar("ItemT", bound=Hashable)
 
 
 def keeping_order(merge: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Wrap a `merge` of callback managers: within a session, what it merges keeps its order."""
+    """Wrap a `merge` of callback managers: in a session, the merged items keep their order."""
 
     @functools.wraps(merge)
     def merged(self: BaseCallbackManager, other: BaseCallbackManager) -> BaseCallbackManager:
@@ -193,7 +193,7 @@ def keeping_order(merge: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
 
 
 def _ordered(items: list[ItemT], order: list[ItemT]) -> list[ItemT]:
-    """Return items in an order; those that it does not have stay behind, as they are."""
+    """Return items in an order; unknown ones come last, unchanged."""
     kept = set(items)
     return list(dict.fromkeys([*(item for item in order if item in kept), *items]))
 
@@ -275,9 +275,9 @@ def _lending(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _telling_outside(handle: Callable[..., None]) -> Callable[..., None]:
-    """Return `handle_event` so that handlers are told outside of the call that tells them.
+    """Return `handle_event` so that handlers run outside the call that reports to them.
 
-    Where the tree of a session is the only handler, it is called without what the framework does for others: it raises
+    If the tree of a session is the only handler, the framework's work for others is skipped: it raises
     what goes wrong, never returns a coroutine, and does nothing for a token.
     """
 

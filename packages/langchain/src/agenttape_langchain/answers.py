@@ -72,7 +72,7 @@ def chosen_texts(_: Any, answer: Any) -> LLMResult:
 
 
 def chosen_output(crossing: Any, answer: Any) -> Any:
-    """Return what a tool whose answer was chosen returns. A message answers the call that was recorded."""
+    """Return the result of a tool whose answer was chosen. A message answers the recorded call."""
     found = getattr(crossing, "found", None)  # of a call that is served
     if not isinstance(answer, ToolMessage) or found is None or not crossing.request.extra:
         return answer
@@ -111,7 +111,7 @@ def _damaged_call(how: How, answer: AIMessage) -> AIMessage:
 
 
 def _with_calls(answer: Any, calls: list[Any], invalid: list[Any], **update: Any) -> AIMessage:
-    """Return a message of a model with other tool calls, which nothing else in it repeats."""
+    """Return a message of a model with other tool calls, wherever the message repeats them."""
     content, repeating = answer.content, {"tool_calls", "function_call"}
     if isinstance(content, list):
         content = [one for one in content if not (isinstance(one, dict) and one.get("type") in _OF_TOOL_CALLS)]

@@ -39,11 +39,11 @@ class TapeCache(BaseCache):
     Args:
         path: A bare name under the cassette folder, or a path.
         mode: `replay` (the default: an unrecorded request is a miss), `once`, `add` or `record`.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules in addition to the built-in ones, or `False` to keep secrets unchanged.
         tags: Words for the header.
 
     Raises:
-        CassetteError: If there is nothing to replay, the file cannot be read, or it is being recorded elsewhere.
+        CassetteError: If there's no cassette to replay, the file can't be read, or it's being recorded elsewhere.
         ConfigurationError: If an option, a rule or a setting is not valid.
     """
 
@@ -67,7 +67,7 @@ class TapeCache(BaseCache):
 
     @property
     def report(self) -> Report:
-        """The report of what was served and what was missing."""
+        """The report of replayed and missed calls."""
         return self._recording.session.report
 
     def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
@@ -92,7 +92,7 @@ class TapeCache(BaseCache):
         """Record the answer of the model.
 
         Raises:
-            CassetteMissError: If the mode records nothing, and this is not recorded.
+            CassetteMissError: If the mode doesn't record, and this isn't recorded.
             SessionStateError: If the cache is closed.
             UnrecordableValueError: If the generations hold a value that has no codec.
         """
@@ -106,7 +106,7 @@ class TapeCache(BaseCache):
     def clear(self, **kwargs: Any) -> None:
         """Start over: forget the recordings of a mode that records, or serve again from the beginning.
 
-        The file is replaced when something new is recorded, and left alone otherwise.
+        The file is replaced when there are new recordings, and left alone if not.
         """
         with self._lock:
             self._at_exit.detach()

@@ -1,4 +1,4 @@
-"""The boundary of calls that are served as a whole: those of runnables, and of what is built on them."""
+"""The boundary of calls that are replayed as a whole: runnables, and objects built on them."""
 
 from __future__ import annotations
 

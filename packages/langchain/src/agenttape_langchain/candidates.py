@@ -1,4 +1,4 @@
-"""Ask a candidate what the program's own chat model is asked: at the leaf, in the candidate's own form.
+"""Send a candidate the requests of the program's own chat model: at the leaf, in the candidate's own form.
 
 A candidate of the same client gets the parameters of the call as they are, but for the name of the model. Another one
 gets what all providers share: the messages, the tools offered, the tool choice and the stop words, through its own
@@ -95,7 +95,7 @@ class Asked(NamedTuple):
 
     Args:
         model: The model.
-        options: The parameters besides messages and stop words.
+        options: The parameters other than messages and stop words.
         schema: The name of the tool that stands for a schema the answer is to follow; empty without one.
     """
 
@@ -221,14 +221,14 @@ def _choice(given: Any) -> str | None:
 
 
 def _calls_one_tool(options: Mapping[str, Any]) -> bool:
-    """Return whether no more than one tool is to be called at once, as OpenAI or Anthropic are told so."""
+    """Return whether at most one tool may be called in parallel, in the terms of OpenAI or Anthropic."""
     choice = options.get("tool_choice")
     is_single = isinstance(choice, dict) and choice.get("disable_parallel_tool_use") is True
     return is_single or options.get(_PARALLEL) is False
 
 
 def _schema(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the schema that the answer itself is to follow as a tool; the framework keeps what it knows of it."""
+    """Return the schema of the answer itself as a tool; the framework keeps its own data about it."""
     given = next((options[name] for name in _SCHEMAS if options.get(name)), None)
     if isinstance(given, dict):
         given = given.get("format", given)

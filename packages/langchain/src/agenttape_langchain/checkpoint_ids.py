@@ -67,7 +67,7 @@ class _Lineages:
 
 
 def _around(place: Place) -> Iterator[Place]:
-    """Yield the places of the graphs around that of a place."""
+    """Yield the locations of the graphs around a location."""
     thread, namespace = place
     while namespace:
         namespace = namespace.rpartition(_NS_SEP)[0]
@@ -75,7 +75,7 @@ def _around(place: Place) -> Iterator[Place]:
 
 
 def _made_at(checkpoint_id: str) -> int | None:
-    """Return the time in an id, in milliseconds since the epoch; None if it is no UUID of version 6."""
+    """Return the time in an id, in milliseconds since the epoch; `None` if it isn't a UUID of version 6."""
     try:
         made = UUID(checkpoint_id)
     except ValueError:

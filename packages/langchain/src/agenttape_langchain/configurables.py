@@ -56,7 +56,7 @@ def noting(real: Callable[..., Any], handler_of: Callable[[Session], BaseCallbac
 
 
 def of_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configurable part of a config as far as it is plain data, and not the framework's own."""
+    """Return the configurable part of a config as far as it's plain data, without the framework's own keys."""
     given = config.get("configurable") or {}
     return {key: value for key, value in given.items() if not key.startswith(_OF_FRAMEWORKS) and _is_plain(value)}
 

@@ -55,4 +55,4 @@ DOCUMENT_INDEXES = Family(
     is_boundary=lambda cls: cls not in _IN_MEMORY,
     is_made_of_parts=_runs,
 )
-"""Every document index: what it takes in and gives out by id. Its searches are those of a retriever."""
+"""Every document index: documents stored and read by id. Its searches work like a retriever's."""

@@ -1,4 +1,4 @@
-"""Effects of a call besides returning: noted while it executes, applied again when it is served.
+"""Side effects of a call besides its result: noted while it runs, and applied again when it's replayed.
 
 LangChain itself lets code dispatch custom events. Frameworks on top of it add effects of their own, which go through
 the config of the run; they register them here. This module knows none of them.
@@ -63,7 +63,7 @@ def _unwatched(_: ExecutedCall, __: NoteEffect) -> Iterator[None]:
 
 
 class Effects(NamedTuple):
-    """The effects that a framework lets a call have besides returning.
+    """The side effects that a framework lets a call have besides its result.
 
     Args:
         apply: Applies an effect again, by the word for its kind; called where the call is served.
@@ -88,7 +88,7 @@ _registered: list[Effects] = []
 
 
 def register_effects(effects: Effects) -> None:
-    """Register the effects of a framework. Registering the same again does nothing."""
+    """Register the effects of a framework. Registering the same again has no effect."""
     if effects not in _registered:
         _registered.append(effects)
 
@@ -126,7 +126,7 @@ def observing_effects(crossing: ExecutedCall, tool: BeginningTool, tell: Callabl
     Args:
         crossing: Its crossing.
         tool: What callbacks do not receive of it.
-        tell: Notes the word for the kind of an effect, and its value, and raises nothing.
+        tell: Notes the word for the kind of an effect, and its value, and never raises.
     """
     note = NoteEffect(tell)
 
@@ -146,7 +146,7 @@ def request_of_run(config: RunnableConfig | None) -> dict[str, Any]:
     """Return what reaches a call through the config of its run and belongs to its request.
 
     Args:
-        config: The config; by default that of the run whose code is executing here.
+        config: The config; by default the current run's.
     """
     config = config if config is not None else current_config()
     request: dict[str, Any] = {}

@@ -56,7 +56,7 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _is_part(embeddings: Any) -> bool:
-    """Return whether a call is a part of that of an embedding model around it."""
+    """Return whether a call belongs to another call of an embedding model around it."""
     outer = executing()
     if outer is None or outer.boundary.kind != EMBEDDING.kind:
         return False
@@ -75,7 +75,7 @@ def _is_program(cls: type) -> bool:
 
 
 def _settings(embeddings: Any) -> Mapping[str, Any]:
-    """Return the settings that are sent along with the texts, as far as they are plain attributes of the object."""
+    """Return the settings that are sent along with the texts, as far as they're plain attributes of the object."""
     settings = {**model_of(embeddings), **settings_of(embeddings, EMBEDDING_SETTINGS)}
     return settings if "model" in settings else {**public_fields(embeddings, Embeddings), **settings}
 

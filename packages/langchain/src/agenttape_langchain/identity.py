@@ -1,7 +1,7 @@
 """The identity of models without identifying parameters.
 
-LangChain asks a model for them; one that was written for a single company often has none, and is then asked for by
-nothing but its class. LangChain's own caches take two such models for one too.
+LangChain asks a model for them; a model written for a single company often has none, and is then identified by
+its class alone. LangChain's own caches confuse two such models as well.
 """
 
 from __future__ import annotations

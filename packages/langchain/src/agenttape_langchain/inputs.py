@@ -63,7 +63,7 @@ class Inputs:
 
         Args:
             run_id: Its run.
-            facts: What the framework reports besides its output.
+            facts: The framework's report, apart from its output.
         """
         configurable = self._later.pop(run_id, None)
         if configurable is not None and "inputs" in facts and executing() is None:

@@ -1,4 +1,4 @@
-"""The face for frameworks built on LangChain: what an integration of one needs of this package, besides its root."""
+"""The interface for frameworks built on LangChain: the parts of this package that their integrations need."""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ from agenttape_langchain.session_tree import position_of
 # -- Ask a candidate, which is a chat model, what a text model of the program is asked: each prompt is a message to it.
 
 _COUNTS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens", "total_tokens": "total_tokens"}
-"""The counts of tokens of text models, by those of chat models."""
+"""The token counts of text models, by their names in chat models."""
 
 
 class AskedForText(NamedTuple):
     """A candidate that completes prompts.
 
     Args:
-        asked: The candidate. The parameters of the call are those of a text model, and not passed on.
+        asked: The candidate. The parameters belong to a text model, and aren't passed on.
     """
 
     asked: Asked

@@ -29,7 +29,7 @@ class TapeMiddleware(AgentMiddleware[Any, Any, Any]):
 
     It belongs at the end of the list: there it tapes the model or tool that is really called, after other middleware
     has chosen one, or a fallback. Each attempt of a retry is its own call. In an ambient session the agent takes
-    part anyway, and nothing is recorded twice. Outside any session it changes nothing.
+    part anyway, and no call is recorded twice. Outside any session it has no effect.
     """
 
     def wrap_model_call(self, request: ModelRequest, handler: Model) -> ModelResponse:

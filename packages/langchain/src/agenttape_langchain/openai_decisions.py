@@ -1,6 +1,6 @@
 """Substitute OpenAI's decision models: they're runnables of `langchain_openai` with their own interface.
 
-Imported only once the program has imported that module, which older releases of langchain-core know nothing of.
+Imported only once the program has imported that module, which older releases of langchain-core lack.
 """
 
 from __future__ import annotations

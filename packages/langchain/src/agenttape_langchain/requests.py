@@ -91,7 +91,7 @@ def retrieval_body(query: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request of a call of one of several methods, such as those of a store.
+    """Return the request of a call of one of several methods, as in stores.
 
     Args:
         method: The method; its synchronous and asynchronous forms have one name.
@@ -133,9 +133,9 @@ def argument(value: Any) -> Any:
 
 
 def _message_parts(messages: Sequence[BaseMessage]) -> KeyedItems:
-    """Return messages as they are sent: without their ids, token counts and response metadata.
+    """Return messages in the form they're sent: without their ids, token counts and response metadata.
 
-    An agent sends the same messages again on each call. So a key of all that counts stands for a message wherever it is
+    An agent sends the same messages again on each call. So a key of its relevant parts replaces a message wherever it is
     cheap to make. It is made again each time: a program may change a message that it has sent.
     """
     keys: list[tuple[Any, ...] | None] = []

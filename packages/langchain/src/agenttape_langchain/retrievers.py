@@ -46,15 +46,15 @@ _KNOWN = (
     "langchain_community.retrievers.tfidf.TFIDFRetriever",
     "langchain_core.indexing.in_memory.InMemoryDocumentIndex",
 )
-"""The classes that search what they hold in the process."""
+"""The classes that search data held in the process."""
 
 _IN_MEMORY = InMemoryClasses(_KNOWN, _LEAVES)
 _OF_STORES = InMemoryClasses(("langchain_core.vectorstores.base.VectorStoreRetriever",), _LEAVES)
-"""The classes whose search is that of a vector store."""
+"""The classes whose search uses a vector store."""
 
 
 def runs(retriever: Any) -> bool:
-    """Return whether a retriever searches what is held in this process."""
+    """Return whether a retriever searches data held in this process."""
     cls = type(retriever)
     return cls in _IN_MEMORY or (cls in _OF_STORES and vector_store_runs(retriever.vectorstore))
 

@@ -97,9 +97,9 @@ class Run(NamedTuple):
         position: Its position in the tree.
         params: For a model: the parameters of the call, as its provider is to receive them.
         tool: For a tool: its name.
-        inputs: For a tool: its arguments as the model gave them, without what the framework injects.
+        inputs: For a tool: its arguments from the model, without the parts that the framework injects.
         tool_call_id: For a tool that a model called: the id of the tool call.
-        is_model: Whether a chain is the run of a model: LangChain reports those of decision models as chains.
+        is_model: Whether a chain is the run of a model: LangChain reports decision models as chains.
         ids_around: For a tool of an observed run: the ids of the tasks of its graphs, and those in the state that is
             injected into it.
     """
@@ -121,7 +121,7 @@ class ChainFacts(NamedTuple):
         inputs: Its input.
         tags: Its tags, including inherited ones.
         metadata: Its metadata, including inherited ones.
-        configurable: For an outermost chain: the configurable part of its config, as far as it is plain data.
+        configurable: For an outermost chain: the configurable part of its config, as far as it's plain data.
     """
 
     name: str
@@ -172,7 +172,7 @@ class RunTree(InlineHandler):
         is_observed: Returns true if the ids of messages in the state of tools are to be known, as for the recording of
             an observer, which cannot freeze them.
         first_input: Keeps the input of the first outermost chain.
-        forks: Whether tasks that run at once have branches of their own.
+        forks: Whether parallel tasks get their own branches.
     """
 
     raise_error = True

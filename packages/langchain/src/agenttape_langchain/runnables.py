@@ -1,6 +1,6 @@
 """Substitute a runnable as a whole: a chain, a function, a compiled graph.
 
-Nothing inside it runs on replay. Calls inside it, such as those of models, are recorded as its children.
+Its code doesn't run in a replay. Calls inside it, such as calls of models, are recorded as its children.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Whole:
 
 
 class TapedRunnable(_Whole, RunnableBindingBase[Any, Any]):  # type: ignore[no-redef]  # its field is called `kwargs`
-    """A runnable that is served as a whole; in all else it is the runnable that it stands for.
+    """A runnable that is replayed as a whole; in every other way it's the original runnable.
 
     A call that is served begins one run, with the name and the tags of the runnable, and none below it.
     """
@@ -143,5 +143,5 @@ class TapedRunnable(_Whole, RunnableBindingBase[Any, Any]):  # type: ignore[no-r
 
 
 def tape_runnable(runnable: Runnable[Any, Any]) -> TapedRunnable:
-    """Return a runnable that is recorded and served as a whole; a taped one is returned as it is."""
+    """Return a runnable that is recorded and replayed as a whole; a recorded one is returned unchanged."""
     return runnable if isinstance(runnable, TapedRunnable) else TapedRunnable(bound=runnable)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 RUNNABLES = (CHAT_MODELS, LLMS, TOOLS, RETRIEVERS)
 """The families whose objects are runnables: LangChain wraps them in others, which are taped inside."""
 OTHERS = (EMBEDDINGS, VECTOR_STORES, COMPRESSORS, CROSS_ENCODERS, STORES, HISTORIES)
-"""The other families. They come first: an object may be one of them and a runnable, too."""
+"""The other families. They come first: an object may belong to one of them and also be a runnable."""
 LATE = {
     "langchain_core.decisions.base": ("agenttape_langchain.decisions", "DECISION_MODELS"),
     "langchain_core.indexing.base": ("agenttape_langchain.document_indexes", "DOCUMENT_INDEXES"),

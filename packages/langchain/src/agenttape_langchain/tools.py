@@ -110,7 +110,7 @@ def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
 
 
 def _packed(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
-    """Return what is recorded of a value: itself, beside its text where another process would write another one."""
+    """Return the recorded form of a value: itself, with its text if another process would write it differently."""
     if tool.response_format == "content":
         note_text(crossing, value)
     return value
@@ -127,7 +127,7 @@ def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
 
 
 def _shown(crossing: Crossing, value: Any) -> Any:
-    """Return a value, or the text of it that the model was shown, where this process writes it otherwise."""
+    """Return a value, or the text of it that the model saw, if this process writes it differently."""
     if not crossing.request.extra or isinstance(value, str | ToolMessage):  # only a tool call is answered by a text
         return value
     text = str(value)
@@ -136,7 +136,7 @@ def _shown(crossing: Crossing, value: Any) -> Any:
 
 
 _OF_THE_RUN = frozenset({"callbacks", "config", "run_manager", "runtime"})
-"""The arguments by which the framework gives a tool its run, and nothing of its input."""
+"""The arguments by which the framework gives a tool its run, apart from its input."""
 
 
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:

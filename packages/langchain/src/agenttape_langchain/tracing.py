@@ -41,7 +41,7 @@ def enabling(tracing_is_enabled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def posting(post: Callable[..., None]) -> Callable[..., None]:
-    """Wrap `RunTree.post` or `RunTree.patch`: a replay posts nothing, or posts marked runs if it is traced."""
+    """Wrap `RunTree.post` or `RunTree.patch`: a replay posts no runs, or posts marked runs if it's traced."""
 
     @functools.wraps(post)
     def posted(run: Any, *args: Any, **kwargs: Any) -> None:

@@ -1,6 +1,6 @@
 """AgentTape for LangGraph: record a LangGraph run once, replay it forever, and travel in it at zero tokens.
 
-What a session does not need is imported when it is asked for.
+Parts that a session doesn't need are imported on first use.
 """
 
 import sys

@@ -87,7 +87,7 @@ __all__ = [
 
 
 def graph_of(config: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the namespace of the task that a config is for, and that of the graph the task belongs to.
+    """Return the namespace of the task that a config is for, and the namespace of the task's graph.
 
     The first is in the config. `graph_namespace` of `langgraph.pregel._messages`, where it exists, reads the second
     from the metadata; older versions of LangGraph took all of the first but its end.
@@ -120,7 +120,7 @@ def pending_question(answer: Any) -> dict[str, Any] | None:
     a validation error, and the answer is not saved.
 
     Args:
-        answer: What the human has answered; `None` if nothing.
+        answer: The human's answer; `None` without one.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not interrupt.__code__:
@@ -148,7 +148,7 @@ def _fits(adapter: TypeAdapter[Any], answer: Any) -> bool:
 
 
 def ask_again(question: Mapping[str, Any]) -> None:
-    """Ask a question of `pending_question` as it was asked; the error for an answer that was refused is not raised."""
+    """Repeat a question from `pending_question`; the error for a refused answer isn't raised."""
     if not question.get("refused"):
         interrupt(question["value"], **{key: item for key, item in question.items() if key != "value"})
         return
@@ -164,7 +164,7 @@ def twin_of(value: Any, cls: Any = None, /, **changes: Any) -> Any:
 
     Args:
         value: The object, which doesn't change.
-        cls: The class of the twin; by default that of the object.
+        cls: The class of the twin; by default the object's.
         changes: Attributes of the twin.
     """
     twin = object.__new__(cls if cls is not None else type(value))
@@ -250,7 +250,7 @@ EXECUTORS: tuple[Any, ...] = (_executor.BackgroundExecutor, _executor.AsyncBackg
 """The executors to which a graph submits its tasks and its background work."""
 
 RAISED_BY_OTHERS: Any = runner.SKIP_RERAISE_SET
-"""The futures of tasks whose error a graph does not raise: what has called them does, or handles it."""
+"""The futures of tasks whose error the graph doesn't raise: their callers raise or handle it."""
 
 TASK_RUNNERS = frozenset({"run_with_retry", "arun_with_retry"})
 """The functions that run a task."""
@@ -260,7 +260,7 @@ SAVERS_OF_WRITES = frozenset({"put_writes", "aput_writes"})
 
 
 def saves_in_memory(fn: Any) -> bool:
-    """Return true for what a synchronous loop submits to save something, if its saver is an `InMemorySaver`.
+    """Return true for save work that a synchronous loop submits, if its saver is an `InMemorySaver`.
 
     So is one that is derived from it: its own parts and those of `InMemorySaver`, each in its own turn, would let
     the graph continue between them. What is submitted is the method of the saver for the writes of a task, and for a
@@ -277,7 +277,7 @@ _TASKS = "__pregel_tasks"
 
 
 def is_internal_channel(channel: str) -> bool:
-    """Return true for a channel of LangGraph's own: those of `graph/state.py` that start a node, and reserved ones."""
+    """Return true for a channel of LangGraph's own: one from `graph/state.py` that starts a node, or a reserved one."""
     return channel.startswith(_ROUTES) or channel in {
         _TASKS,
         "__no_writes__",

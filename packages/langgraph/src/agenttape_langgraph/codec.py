@@ -1,4 +1,4 @@
-"""Codecs for LangGraph's objects, beside those of LangChain's integration."""
+"""Codecs for LangGraph's objects, in addition to LangChain's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effects that LangGraph lets a tool, a node or a task have besides returning.
+"""Side effects that LangGraph lets a tool, a node or a task have besides its result.
 
 A call reaches its graph through the config of its run: it writes state and custom streams, asks a human, and lets inner
 calls stream through it. While it executes, it gets a config that notes these effects on its crossing; when it is
@@ -55,7 +55,7 @@ def plain_part(part: Any, config: RunnableConfig) -> dict[str, Any]:
 
 
 def _relative(namespace: tuple[str, ...], config: RunnableConfig) -> dict[str, Any]:
-    """Return a namespace relative to that of a run: task ids differ from run to run."""
+    """Return a namespace relative to a run's: task ids differ from run to run."""
     own, graph = graph_of(config)
     if namespace == graph:
         return {}
@@ -74,7 +74,7 @@ def part_of(plain: Mapping[str, Any], config: RunnableConfig) -> tuple[tuple[str
 
 
 def _apart_from(own: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[Any]:
-    """Return the metadata of a part that are not those of the run, with their places if they are not the last ones."""
+    """Return the metadata of a part that differ from the run's, with their places if they aren't the last ones."""
     rest = {key: item for key, item in metadata.items() if key not in own or own[key] != item}
     if list({**own, **rest}) == list(metadata):
         return [rest]
@@ -84,7 +84,7 @@ def _apart_from(own: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[Any
 def _together_with(
     own: Mapping[str, Any], rest: Mapping[str, Any], places: Sequence[int] | None = None
 ) -> dict[str, Any]:
-    """Return all metadata of a part, those of the run among them."""
+    """Return all metadata of a part, including the run's."""
     if places is None:
         return {**own, **rest}
     items = [item for item in own.items() if item[0] not in rest]
@@ -101,7 +101,7 @@ _INTERRUPTED = "langgraph.errors:GraphInterrupt"
 
 
 def _noting(note: Callable[[Any], None], real: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a function that notes its argument and then does what the real one does."""
+    """Return a function that notes its argument and then calls the real one."""
 
     def noted(value: Any) -> Any:
         note(value)
@@ -125,7 +125,7 @@ def _watch(value: Any, note: NoteEffect) -> Any:
 
 
 def _observe(value: Any, note: NoteEffect) -> Any:
-    """Let an observed call have a store that notes its writes; a session sees those of every store."""
+    """Let an observed call have a store that notes its writes; a session sees the writes of every store."""
     if isinstance(value, dict):
         runtime = (value.get("configurable") or {}).get(RUNTIME)
         if getattr(runtime, "store", None) is None:
@@ -248,7 +248,7 @@ def _callbacks(config: RunnableConfig, note: NoteEffect) -> Any:
 
 
 def _twin(handler: Any, config: RunnableConfig, by: Mapping[str, int], note: NoteEffect) -> Any:
-    """Return a handler that streams as another one does, and notes what it streams."""
+    """Return a handler that streams like another one, and notes its chunks."""
     twin = copy.copy(handler)  # it shares the memory of what was streamed
     twin.stream = _handler_stream(handler.stream, config, by, note)
     if hasattr(handler, "seen"):
@@ -384,7 +384,7 @@ def _answers(config: RunnableConfig) -> Mapping[str, Any]:
 
 
 def asks(outcome: Outcome) -> bool:
-    """Return true for the outcome of a call that asked a human."""
+    """Return true for the outcome of a call that interrupted to ask a human."""
     if outcome.error is not None and outcome.error.type == _INTERRUPTED:
         return True
     return any(isinstance(effect.value, dict) and "interrupt" in effect.value for effect in outcome.effects)

@@ -30,7 +30,7 @@ def tape_graph(graph: GraphT, serves: Serves = ()) -> GraphT:
     """Return a taped graph like this one, which doesn't change.
 
     Args:
-        graph: The graph. A taped one is returned as it is, unless nodes are to be served.
+        graph: The graph. A recorded one is returned unchanged, unless nodes are to be replayed.
         serves: Its nodes that are served as a whole.
 
     Raises:
@@ -48,7 +48,7 @@ def tape_builder(builder: BuilderT, serves: Serves = ()) -> BuilderT:
     """Return a builder like this one that compiles to taped graphs. Later additions to one are not made to the other.
 
     Args:
-        builder: The builder. A taped one is returned as it is, unless nodes are to be served.
+        builder: The builder. A recorded one is returned unchanged, unless nodes are to be replayed.
         serves: The nodes of its graphs that are served as a whole.
     """
     if is_alias(builder) and not serves:

@@ -77,7 +77,7 @@ _ABSENT: Any = object()
 
 
 class StateDeltas:
-    """The changes in the states of the graphs of one session, against what is recorded already. Thread-safe.
+    """The changes in the states of the graphs of one session, compared with the recorded ones. Thread-safe.
 
     Args:
         plain: Makes plain data of a value.

@@ -108,7 +108,7 @@ def raising_alike(real: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_raised(future: Any) -> bool:
-    """Return True if a graph may raise the error of a task by itself: it gathers interrupts."""
+    """Return True if a graph may raise a task's error itself: it gathers interrupts."""
     error = error_of(future)
     return error is not None and not isinstance(error, GraphInterrupt) and future not in RAISED_BY_OTHERS
 
@@ -249,7 +249,7 @@ def _submit_without_branch(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _done(executor: Any, fn: Callable[..., Any], *args: Any) -> Future[Any]:
-    """Return a future of work that is done at once; the executor raises its error at its end."""
+    """Return a future of work that is done right away; the executor raises its error at its end."""
     future: Future[Any] = Future()
     try:
         future.set_result(copy_context().run(fn, *args))

@@ -59,7 +59,7 @@ _ALONE = ("aget", "asearch", "aput", "adelete", "alist_namespaces")
 
 
 def tape_store(store: StoreT) -> StoreT:
-    """Return a taped store that stands for the given one; a taped one is returned as it is."""
+    """Return a recorded store for the given one; a recorded one is returned unchanged."""
     if is_alias(store):
         return store
     cls: Any = _store_alias(type(store))
@@ -87,7 +87,7 @@ def _store_alias(cls: type[BaseStore]) -> type:
 
 
 def _original(store: Any) -> Any:
-    """Return the store that a taped one stands for; others, and `None`, as they are."""
+    """Return the original of a recorded store; others, and `None`, are returned unchanged."""
     return vars(store)[_ORIGINAL] if is_alias(store) else store
 
 
@@ -231,7 +231,7 @@ def _puts(store: Any, ops: list[Op]) -> list[dict[str, Any]]:
 
 
 def noting_store(store: Any, note: Callable[[Any], None]) -> Any:
-    """Return a store that stands for the given one in the code of one observed call, and notes the writes of that code.
+    """Return a store that replaces the given one in the code of one observed call, and notes its writes.
 
     Args:
         store: The store.
@@ -276,7 +276,7 @@ async def _noted_abatch(self: Any, ops: Iterable[Op]) -> Any:
 
 
 async def _noted_alone(self: Any, name: str, /, *args: Any, **kwargs: Any) -> None:
-    """Make a write that the store collects for a background task; its operation is that of `BaseStore`."""
+    """Make a write that the store collects for a background task; its operation comes from `BaseStore`."""
     store, note = vars(self)[_NOTED]
     ops: list[Op] = []
 
@@ -329,7 +329,7 @@ async def aput_again(puts: Any) -> None:
 
 
 def _leaf(shape: Shape, describe: DescribeLeaf) -> Leaf:
-    """Return a leaf whose description begins the crossing: it notes writes where nothing crosses."""
+    """Return a leaf whose description begins the crossing: it notes writes if no call crosses."""
     return Leaf(shape, lambda *_: None, describe)
 
 

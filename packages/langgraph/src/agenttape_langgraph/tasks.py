@@ -28,7 +28,7 @@ def is_task(value: Any) -> bool:
 
 
 def tape_task(task: TaskT) -> TaskT:
-    """Return a task like this one whose calls are served; a taped task is returned as it is."""
+    """Return a task like this one whose calls are replayed; a recorded task is returned unchanged."""
     real: Any = task
     if hasattr(real.func, _TAPED):
         return task
@@ -38,7 +38,7 @@ def tape_task(task: TaskT) -> TaskT:
 
 
 def served_function(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that does what a task's function does, with its calls served."""
+    """Return a function like a task's function, with its calls replayed."""
     shape = coroutine if is_async_callable(func) else plain
     return _named(shape(func, functools.partial(_describe, func)), func)
 

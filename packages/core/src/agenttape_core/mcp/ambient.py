@@ -1,4 +1,4 @@
-"""A taped transport in the place of each transport of `mcp`, while sessions are open."""
+"""Replace each transport of `mcp` by a recorded one, while sessions are open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRANSPORTS: dict[str, tuple[str, ...]] = {
     "mcp.client.streamable_http": ("streamable_http_client", "streamablehttp_client"),
 }
 _SESSION_ID = "GetSessionIdCallback"
-"""The name in a module of version 1 whose transport yields a function for the id of the session, too."""
+"""The name in a module of version 1 whose transport also yields a function for the id of the session."""
 _WEBSOCKET: dict[str, tuple[str, ...]] = {"mcp.client.websocket": ("websocket_client",)}
 
 
@@ -27,7 +27,7 @@ def ambient() -> AbstractContextManager[None]:
 
 
 def websocket() -> AbstractContextManager[None]:
-    """Tape the transport over WebSockets of version 1, which is imported by itself."""
+    """Record the transport over WebSockets of version 1, which is a separate import."""
     return _taping(_WEBSOCKET)
 
 

@@ -23,7 +23,7 @@ class Connection:
 
     Args:
         connect: Makes it.
-        arrived: Called with each message of the server that answers nothing that is awaited here.
+        arrived: Called with each message of the server that isn't an awaited answer.
         ended: Called when the server has gone away.
     """
 
@@ -50,7 +50,7 @@ class Connection:
         return found
 
     def attach(self, real: Any) -> None:
-        """Take a connection that somebody else holds."""
+        """Take a connection that another task holds."""
         self._real = real
         self._receiver = _begun(self._receive())
 
@@ -60,7 +60,7 @@ class Connection:
             self._greeting.append(message)
 
     def awaits(self, request_id: Any) -> None:
-        """Await the answer to a request from now on, as it is about to be sent."""
+        """Await the answer to a request from now on, just before it's sent."""
         self._awaited[request_id] = asyncio.get_running_loop().create_future()
 
     async def answer(self, request_id: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Connection:
         self._awaited.pop(request_id, None)
 
     async def send(self, message: Any) -> None:
-        """Send a message, and connect first if there is no connection."""
+        """Send a message, and connect first if there's no connection."""
         async with self._starting:
             if self._real is None:
                 await self._start()
@@ -80,7 +80,7 @@ class Connection:
             await self._real[1].send(message)
 
     async def end_input(self) -> None:
-        """Tell the server that nothing more is sent."""
+        """Let the server see the end of the requests."""
         if self._real is not None:
             await self._real[1].aclose()
 
@@ -114,7 +114,7 @@ class Connection:
                 self.forget(id_of(message))
 
     async def _hold(self, opened: asyncio.Future[Any]) -> None:
-        """Hold the connection in a task of its own, as the task that has entered it must leave it."""
+        """Hold the connection in a separate task, as the task that has entered it must leave it."""
         try:
             async with PassedOn(self._connect()) as real:
                 if not opened.done():

@@ -37,20 +37,20 @@ from agenttape_core.mcp.requests import (
 from agenttape_core.mcp.wire import id_of, plain_of, response, way_of, with_token, without_token
 
 _COVERING = frozenset({"chat", "completion", "embeddings", "retrieval", "memory", "tool"})
-"""The kinds of boundaries that are recorded as a whole, with what they ask a server."""
+"""The kinds of boundaries that are recorded as a whole, with their requests to a server."""
 _IS_RECORDED: Slot[bool] = Slot(lambda session: any(row.name.startswith(PREFIX) for row in session.source.entries))
 _TOOLS: Slot[dict[str, Tools]] = Slot(lambda _: {})
-"""The tools of each server, by its words: a client may connect anew for each call."""
+"""The tools of each server, by its identity: a client may connect again for each call."""
 
 
 @asynccontextmanager
 async def taped(connect: Connect, given: Any, *, has_session_id: bool = False) -> AsyncIterator[Any]:
-    """Connect to a server, and tape what it is asked; in a replay connect only when something must really be sent.
+    """Connect to a server and record its requests; a replay connects only for a request that must really be sent.
 
     Args:
         connect: Makes the real connection.
-        given: The first argument of the transport, which says which server it is.
-        has_session_id: Whether the connection has a function for the id of its session besides its two streams.
+        given: The first argument of the transport, which identifies the server.
+        has_session_id: Whether the connection has a function for the id of its session in addition to its streams.
     """
     session = _session()
     if session is None:
@@ -75,7 +75,7 @@ async def taped(connect: Connect, given: Any, *, has_session_id: bool = False) -
 
 
 def _session() -> Session | None:
-    """Return the session that a request belongs to; `None` if it is sent as it is."""
+    """Return the session that a request belongs to; `None` if it's sent unchanged."""
     session = current_session()
     if session is None or session.closed or not session.auto or not _in_asyncio():
         return None
@@ -109,9 +109,9 @@ class _Link:
         self._calls: dict[Any, ExecutedCall] = {}
         """The calls that the server is working on, by the ids of the requests."""
         self._early: list[dict[str, Any]] = []
-        """Messages that the server has sent while it was asked nothing: the next call has them."""
+        """Messages that the server sent while no request was open: the next call gets them."""
         self._of_recording: set[Any] = set()
-        """The ids of recorded requests of the server, whose answers are sent to nobody."""
+        """The ids of recorded requests of the server, whose answers are dropped."""
 
     async def send(self, message: Any) -> None:
         """Send a message of the client: serve a request, or send and record it.
@@ -198,7 +198,7 @@ class _Link:
         self._calls.pop(request_id, None)
 
     def _arrived(self, message: Any) -> None:
-        """Pass on what the server sends of its own accord, and record it with the call that it belongs to."""
+        """Pass on the server's unsolicited messages, and record them with the call that they belong to."""
         if not isinstance(message, Exception) and way_of(message) != "response":
             token = (plain_of(message).get("params") or {}).get("progressToken")
             number = token if token in self._calls else next(reversed(self._calls), None)
@@ -231,7 +231,7 @@ class _Writer:
     """The stream that a client writes to.
 
     Args:
-        link: Gets what it writes.
+        link: Gets its output.
     """
 
     def __init__(self, link: _Link) -> None:
@@ -242,10 +242,10 @@ class _Writer:
         await self._link.send(message)
 
     def close(self) -> None:
-        """Do nothing: the connection ends with its block."""
+        """Have no effect: the connection ends with its block."""
 
     async def aclose(self) -> None:
-        """Tell the server that nothing more is sent."""
+        """Let the server see the end of the requests."""
         await self._link.connection.end_input()
 
     def clone(self) -> Self:

@@ -1,4 +1,4 @@
-"""A request to an MCP server as it is compared, and the answers that others put in the place of a server's."""
+"""The comparable form of a request to an MCP server, and the answers that replace a server's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agenttape_core.integration import Boundary, Plain
 CALL_TOOL = "tools/call"
 LIST_TOOLS = "tools/list"
 PREFIX = "mcp."
-"""The names of calls that are no calls of tools begin with it."""
+"""The names of calls other than tool calls begin with it."""
 _HINTS = ("readOnlyHint", "idempotentHint")
 _INTERNAL_ERROR = -32603
 """https://www.jsonrpc.org/specification#error_object."""
@@ -68,7 +68,7 @@ def name_of(method: str, params: dict[str, Any]) -> str:
 
 
 def body_of(method: str, params: dict[str, Any], server: Server) -> dict[str, Plain]:
-    """Return a request as it is compared.
+    """Return the comparable form of a request.
 
     Args:
         method: The method.
@@ -90,7 +90,7 @@ def body_of(method: str, params: dict[str, Any], server: Server) -> dict[str, Pl
 
 
 class Tools:
-    """The tools of a server, as its lists of them have told."""
+    """The tools of a server, from its lists of them."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, Any]] = {}
@@ -103,12 +103,12 @@ class Tools:
             self._known[tool.get("name", "")] = tool
 
     def may_be_called_again(self, name: str) -> bool:
-        """Return whether a tool says that it only reads, or may be called again."""
+        """Return whether a tool declares that it only reads, or is safe to repeat."""
         hints = self._known.get(name, {}).get("annotations") or {}
         return any(hints.get(hint) is True for hint in _HINTS)
 
     def result(self, name: str, value: Any) -> dict[str, Any]:
-        """Return the answer that a tool would give, from what somebody wants it to return.
+        """Return a tool's answer from its intended result.
 
         Args:
             name: The tool.
@@ -126,10 +126,10 @@ class Tools:
 
 
 def failed(said: str, *, of_tool: bool) -> dict[str, Any]:
-    """Return the answer of a server that could not do what was asked: a tool says so in its result.
+    """Return the answer of a server that couldn't fulfill a request: for a tool, it's in its result.
 
     Args:
-        said: The words that the client reads.
+        said: The text that the client reads.
         of_tool: Whether a tool was called.
     """
     if of_tool:

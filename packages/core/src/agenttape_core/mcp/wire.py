@@ -54,7 +54,7 @@ def answer_of(message: Any) -> dict[str, Any]:
 
 
 def without_token(message: Any, request_id: Any) -> dict[str, Any]:
-    """Return what a server sent during a request as plain data, without the number of the request in it."""
+    """Return a server's messages during a request as plain data, without the number of the request."""
     plain = plain_of(message)
     plain.pop("jsonrpc", None)
     params = plain.get("params")

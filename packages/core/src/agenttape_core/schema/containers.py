@@ -28,7 +28,7 @@ _ADDRESSES: dict[str, Any] = {
 
 
 _FLAGS = int(re.ASCII | re.IGNORECASE | re.LOCALE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE)
-"""Those of Python that change what a pattern matches, and nothing else."""
+"""The flags of Python that change what a pattern matches."""
 
 
 def _pairs(value: dict[Any, Any], nested: Encode) -> Plain:

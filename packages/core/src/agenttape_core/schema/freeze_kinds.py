@@ -22,7 +22,7 @@ TICKING: Kind = "clock:ticking"
 
 
 def check_kinds(kinds: Collection[str]) -> None:
-    """Refuse what cannot be frozen.
+    """Refuse unknown kinds of frozen values.
 
     Raises:
         ConfigurationError: A kind is not known, or two of them exclude each other.

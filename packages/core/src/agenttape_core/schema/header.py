@@ -39,13 +39,13 @@ class Redaction(Record):
     off: Items[str] = Field(default_factory=list)
     """The kinds of secrets that were not looked for."""
     forms: bool = False
-    """True if pseudonyms have the form of what they stand for; older cassettes have all of them in brackets."""
+    """True if pseudonyms have the form of the original; in older cassettes, all are in brackets."""
     places: bool = False
     """True if the folders of the run, such as the home folder, are pseudonyms of their names."""
 
 
 class Entry(Record):
-    """The call of the program that began the run, besides its input."""
+    """The program's call that began the run, in addition to its input."""
 
     method: str = ""
     """The method, where the kind of the program has several, such as `query` or `chat`."""

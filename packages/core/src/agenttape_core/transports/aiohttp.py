@@ -26,7 +26,7 @@ except ImportError as error:
     raise client_missing("aiohttp", error) from error
 
 _UNREAD = frozenset({204, 301, 302, 303, 304, 307, 308})
-"""The statuses of responses without a body, or with one that nobody reads: redirects are followed without."""
+"""The statuses of responses without a body, or with an unread one: redirects are followed without it."""
 _ENCODINGS = frozenset({"gzip", "deflate", "br", "zstd"})
 
 
@@ -203,7 +203,7 @@ class _Content(aiohttp.StreamReader):
         self._is_chunked = got.head.is_chunked
 
     async def read_ahead(self) -> None:
-        """Read to the end what nobody else does."""
+        """Read the rest to the end."""
         while not self.is_eof():
             await self._wait("read")
 

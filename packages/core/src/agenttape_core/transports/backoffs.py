@@ -5,7 +5,7 @@ from __future__ import annotations
 from agenttape_core.integration import register_backoff
 
 _SDKS = ("anthropic", "cerebras.cloud.sdk", "groq", "openai", "together")
-"""The packages whose clients are generated alike, by Stainless."""
+"""The packages whose clients Stainless generates."""
 
 
 def register_backoffs() -> None:

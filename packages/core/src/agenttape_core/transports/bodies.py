@@ -45,14 +45,14 @@ def charset_of(content_type: str) -> str:
 
 
 def whole(content_type: str, data: bytes) -> str | bytes:
-    """Return a whole body as text if its type promises that, or if there is no type and it is UTF-8; else as it is."""
+    """Return a whole body as text if its type promises that, or if there's no type and it's UTF-8; else unchanged."""
     if is_text(content_type):
         return data.decode(charset_of(content_type), "surrogateescape")
     return data if content_type or not _is_utf8(data) else data.decode()
 
 
 def decompressed(encoding: str, data: bytes) -> bytes:
-    """Return a whole body of a request without its content encoding; one that is not encoded like that as it is."""
+    """Return a whole body of a request without its content encoding; unchanged if it isn't encoded."""
     window = _WINDOWS.get(encoding.strip().lower())
     try:
         return zlib.decompress(data, window) if window is not None else data

@@ -1,4 +1,4 @@
-"""The classes of an HTTP client that a transport for it needs, so that the shared code knows no client."""
+"""The classes of an HTTP client that a transport for it needs, so that the shared code depends on no client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _PROBE = bytes(8)
-"""A body that no content encoding leaves as it is."""
+"""A body without a content encoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Client:
 
         Args:
             encoding: The header, empty if there is none.
-            data: The body; one that is not encoded like that is returned as it is.
+            data: The body; one without this encoding is returned unchanged.
         """
         try:
             return self._content(encoding, data) if encoding else data

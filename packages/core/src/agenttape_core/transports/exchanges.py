@@ -106,7 +106,7 @@ def chunks_of(head: Head, pieces: Iterable[bytes]) -> Generator[Plain, None, Non
 
     Args:
         head: Its head.
-        pieces: Its body, without the content encoding if the head says none.
+        pieces: Its body, without the content encoding if the head has none.
     """
     yield head.chunk()
     body = BodyWriter(head.content_type)

@@ -24,10 +24,10 @@ class TapeTransport(Taping[httpx.BaseTransport], httpx.BaseTransport):
     Args:
         inner: The transport that really sends; by default an `httpx.HTTPTransport()`, made when it is first needed.
             Options that `httpx.Client` passes on to its own transport (`verify`, `proxy`, `http2`, ...) belong there.
-        headers: Names of headers that take part in what is asked, besides `accept` and `content-type`.
+        headers: Names of headers that are part of the request, in addition to `accept` and `content-type`.
 
     Raises:
-        ConfigurationError: `headers` is no collection of header names.
+        ConfigurationError: `headers` isn't a collection of header names.
     """
 
     client = sync_client(httpx)

@@ -113,10 +113,10 @@ class _Taping(Generic[TransportT]):
 
     Args:
         inner: The transport that really sends; by default the client's own, made when it is first needed.
-        headers: Names of headers that take part in what is asked, besides `accept` and `content-type`.
+        headers: Names of headers that are part of the request, in addition to `accept` and `content-type`.
 
     Raises:
-        ConfigurationError: `headers` is no collection of header names.
+        ConfigurationError: `headers` isn't a collection of header names.
     """
 
     client: ClassVar[Client]
@@ -251,7 +251,7 @@ def _place_of(url: Any) -> Place:
 def taping_clients(module: ModuleType) -> Iterator[None]:
     """Tape what all clients of a module send over the network, while inside: the transports that they make.
 
-    Authentication, redirects, cookies and transports in memory lie above, and run as they do live.
+    Authentication, redirects, cookies and transports in memory are above this, and run as without a session.
 
     Args:
         module: `httpx`, or a module with the same names.

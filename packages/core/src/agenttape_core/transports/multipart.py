@@ -1,4 +1,4 @@
-"""Multipart bodies (RFC 2046 §5.1, RFC 7578) as data, without the boundary that each client draws anew."""
+"""Multipart bodies (RFC 2046 §5.1, RFC 7578) as data, without the boundary, which is new in each request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BOUNDARY = re.compile(r';\s*boundary\s*=\s*(?:"([^"]+)"|([^\s;]+))', re.IGNOREC
 _END = re.compile(rb"--[ \t]*(?:\r\n|\Z)")
 _DISPOSITION = "content-disposition"
 _FIELD = re.compile(r'form-data; name="([^"]*)"(?:; filename="([^"]*)")?')
-"""The disposition of a field as clients write it, of which nothing else is worth keeping."""
+"""The disposition of a field in its usual form, whose other parts aren't worth keeping."""
 _NAME = re.compile(r';\s*name\s*=\s*(?:"([^"]*)"|([^\s;]+))', re.IGNORECASE)
 
 

@@ -36,7 +36,7 @@ def header_names(named: Collection[str]) -> tuple[str, ...]:
         named: Those that the user adds.
 
     Raises:
-        ConfigurationError: If they are no collection of names (RFC 9110 §5.1).
+        ConfigurationError: If they aren't a collection of names (RFC 9110 §5.1).
     """
     names = [] if isinstance(named, str) else list(named)
     if isinstance(named, str) or not all(isinstance(name, str) and _TOKEN.fullmatch(name) for name in names):
@@ -52,7 +52,7 @@ class Place:
         scheme: `http` or `https`.
         host: The host, without brackets, and with the letters that people read.
         port: The port; `None` for the scheme's own.
-        target: The path and the query, as they are sent.
+        target: The path and the query, as sent.
     """
 
     scheme: str

@@ -22,7 +22,7 @@ class Head:
 
     Args:
         status: The status code.
-        headers: All headers as they were sent, in their order.
+        headers: All headers, as sent and in order.
         extensions: Further facts: `http_version`, `reason_phrase`, and others that are not recorded.
     """
 

@@ -23,7 +23,7 @@ def head_of(response: Any, headers: Iterable[tuple[str, str]]) -> Head:
 
     Args:
         response: The response: with `status`, `reason` and `version`, as `http.client` has them.
-        headers: Its headers, each as it was sent.
+        headers: Its headers, each as sent.
     """
     extensions = {"http_version": _VERSIONS.get(response.version, b"HTTP/1.1")}
     if response.reason is not None:
@@ -32,7 +32,7 @@ def head_of(response: Any, headers: Iterable[tuple[str, str]]) -> Head:
 
 
 def _raw(text: str) -> bytes:
-    """Return a header's text as it was sent, but on one line: the standard library reads it as Latin-1."""
+    """Return the sent text of a header on one line: the standard library reads it as Latin-1."""
     return " ".join(str(text).splitlines()).encode("latin-1", "replace")
 
 
@@ -56,7 +56,7 @@ class _Socket:
 
 
 class _Wire(io.RawIOBase):
-    """The bytes of a response as a server sends them, each piece of the body as soon as it is asked for."""
+    """The bytes of a response as a server sends them, each piece of the body when it's needed."""
 
     def __init__(self, got: Exchange) -> None:
         self._body: Body = got.body
@@ -110,7 +110,7 @@ def content_of(body: Any) -> Any:
 
 
 def as_bytes(content: Any) -> bytes:
-    """Return content as it is sent."""
+    """Return content in the form it's sent."""
     if content is None:
         return b""
     return content.encode() if isinstance(content, str) else bytes(content)

@@ -30,7 +30,7 @@ def never_asked(run: RecordedRun, numbers: Collection[int]) -> str:
 
     Args:
         run: The recorded run.
-        numbers: The interactions with other answers, none of which the run asked for.
+        numbers: The interactions with other answers, none of which the run used.
     """
     reasons = (f"interaction {number}, {_named(run, number)}: {_reason(run, number)}" for number in sorted(numbers))
     return "\n  ".join(["answers=...: the run departed nowhere, as it asked for none of these calls", *reasons])
@@ -127,7 +127,7 @@ def time_travel(request: ForkRequest) -> Fork:  # noqa: D417 - its arguments are
 
     Args:
         cassette: The recorded run.
-        graph: The compiled graph, as it was when it was recorded or as it is now.
+        graph: The compiled graph, in its recorded or its present form.
         thread_id: The thread. It may be left out if the cassette has only one.
         inputs: Inputs that replace recorded ones, by the number of the invocation, for example values that a cassette
             cannot hold.
@@ -141,7 +141,7 @@ def time_travel(request: ForkRequest) -> Fork:  # noqa: D417 - its arguments are
         state_update: New values for the state after the step, as `update_state` takes them. For a step of a subgraph,
             they change the state of the subgraph.
         as_node: The node that the new values come from, as in `update_state`.
-        answers: Results that replace those of recorded calls, by the number or the address of the interaction: a text
+        answers: Results that replace recorded ones, by the number or the address of the interaction: a text
             or a message for a model, the returned value for a tool, an exception to be raised.
         resume: Another answer to the question of the step, as `Command(resume=...)` takes it. Without `step`, it
             answers the only question of the run.

@@ -77,7 +77,7 @@ class Invocation:
         died_after: The superstep after which its process died; `None` if it ended.
         asked: The questions that were waiting when it began.
         asks: The questions that it stopped to ask.
-        asking: The addresses of the nodes that stopped to ask something in it, also in subgraphs.
+        asking: The addresses of the nodes that stopped to ask a question in it, including nodes in subgraphs.
     """
 
     number: int
@@ -148,7 +148,7 @@ class Edit:
     Args:
         graph: The address of the run of the graph that has the state.
         superstep: LangGraph's number of the superstep before the place.
-        at_end: Whether the run stopped there by itself, to ask something.
+        at_end: Whether the run stopped there itself, to ask a question.
         ends_run: Whether the run ended there, because its process died.
         edits_state: Whether the state is changed.
         values: The new values as plain data, as `update_state` takes them.
@@ -164,7 +164,7 @@ class Edit:
     as_node: str | None = None
 
     def ends(self, address: str) -> bool:
-        """Return true for an edit that is made after the run at an address has stopped by itself."""
+        """Return true for an edit that is made after the run at an address has stopped itself."""
         return self.at_end and self.graph.partition("/")[0] == address
 
     def update(self) -> Any:
@@ -225,7 +225,7 @@ class Plan:
         """Return the plan of plain data.
 
         Raises:
-            ConfigurationError: If it is not that of a plan.
+            ConfigurationError: If it isn't in the form of a plan.
         """
         try:
             invocations = [Invocation(number, **one) for number, one in enumerate(plain["invocations"], start=1)]

@@ -45,7 +45,7 @@ class ReaskedCall:
         self._ignored = Ignored.of(run.cassette.preface.ignore)
 
     def __call__(self, asked: Asked, recorded: Interaction) -> bool:
-        """Return true for a recording of the same call that asked no question, or got the same answer to it.
+        """Return true for a recording of the same call with no question, or with the same answer.
 
         The recording of a call that is run through answers it in any case: it gives the answer to its own code.
         """
@@ -84,7 +84,7 @@ class ReaskedCall:
 
     @cached_property
     def _asking(self) -> set[str]:
-        """The requests that asked a human, without the answers."""
+        """The requests with a question for a human, without the answers."""
         tools = (self._cassette.interaction(entry.number) for entry in self._cassette.entries if entry.kind == "tool")
         return {self._without_answers(tool.name, tool.request) for tool in tools if asks(tool.outcome)}
 
@@ -94,7 +94,7 @@ class ReaskedCall:
 
 
 def match_on(run: RecordedRun) -> tuple[Way | Matcher, ...]:
-    """Return the `match_on` of a run: that of the project, and after it the matchers of calls that are made again."""
+    """Return the `match_on` of a run: the project's rules, then the matchers of calls that are made again."""
     return (*project_settings().match_on, *reasked_calls(run))
 
 

@@ -23,7 +23,7 @@ def running_graph() -> Graph | None:
 
 @contextmanager
 def noting_graphs() -> Iterator[None]:
-    """Note each graph that begins, while inside; also in several threads at once."""
+    """Note each graph that begins, while inside; even in several threads in parallel."""
     with _wrappers:
         before = _running.set(None)
         try:

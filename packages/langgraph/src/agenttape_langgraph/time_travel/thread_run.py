@@ -53,7 +53,7 @@ class StoppingSaver(InMemorySaver):
 
     Args:
         edits: The places to stop at or to report.
-        on_passed: Called with a place where nothing is edited, when a graph comes to it: the graph does not stop.
+        on_passed: Called with an unedited place, when a graph reaches it: the graph doesn't stop.
     """
 
     def __init__(self, edits: Iterable[Edit], on_passed: Callable[[Edit], None]) -> None:
@@ -199,11 +199,11 @@ class ThreadRun:
 
     @property
     def plan(self) -> Plan:
-        """The plan of this run: the invocations and edits as they were made."""
+        """The plan of this run: the actual invocations and edits."""
         return Plan(self._plan.thread_id, tuple(self._taken), tuple(self._edited))
 
     def script(self) -> Script[ThreadEnd]:
-        """Invoke the graph as the plan says; return the end of the thread."""
+        """Invoke the graph according to the plan; return the end of the thread."""
         waiting = list(self._plan.invocations)
         while waiting:
             invocation = waiting.pop(0)
@@ -267,7 +267,7 @@ class ThreadRun:
                 return
 
     def _edits_after(self, invocation: Invocation) -> list[Edit]:
-        """Return the edits that follow an invocation which stopped by itself."""
+        """Return the edits that follow an invocation which stopped itself."""
         return [] if self.has_forked else [edit for edit in self._edits if edit.ends(invocation.address)]
 
     def _edit(self, edit: Edit, invocation: Invocation) -> Script[None]:
@@ -325,7 +325,7 @@ class ThreadRun:
         return "" if state.next else "the graph has ended"
 
     def _config_of(self, invocation: Invocation, namespace: str | None = None) -> RunnableConfig:
-        """Return the config of an invocation: the recorded values, overridden by those of the user."""
+        """Return the config of an invocation: the recorded values, overridden by the user's."""
         place = {} if namespace is None else {"checkpoint_ns": namespace}
         thread = self._plan.thread_id or f"run {invocation.number}"
         own = self._config.get("configurable", {})
