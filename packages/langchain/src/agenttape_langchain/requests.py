@@ -135,7 +135,7 @@ def argument(value: Any) -> Any:
 def _message_parts(messages: Sequence[BaseMessage]) -> KeyedItems:
     """Return messages in the form they're sent: without their ids, token counts and response metadata.
 
-    An agent sends the same messages again on each call. So a key of its relevant parts replaces a message wherever it is
+    An agent sends the same messages again on each call. So a key of its relevant parts replaces a message where it's
     cheap to make. It is made again each time: a program may change a message that it has sent.
     """
     keys: list[tuple[Any, ...] | None] = []

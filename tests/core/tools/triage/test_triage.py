@@ -178,7 +178,7 @@ def test_what_leaves_the_recording() -> None:
     left = Lane("model", samples=(Sample("left", "no recording for tool x"), Sample("passed")))
     found = Triage("p", "c.yaml", (Lane("code", samples=(Sample("passed"),)), left), 7)
     assert found.culprits == []
-    assert "model: none of 2 failed, which leaves up to 87%, 1 left the recorded world" in str(found)
+    assert "model: none of 2 failed, which leaves up to 87%, 1 made an unrecorded call" in str(found)
     assert found.to_dict()["lanes"][1]["reasons"] == ["no recording for tool x"]
 
 

@@ -117,7 +117,7 @@ class Lane:
         if not failed:
             parts.append(f"which leaves up to {self.interval[1]:.0%}")
         if left:
-            parts.append(f"{left} left the recorded world")
+            parts.append(f"{left} made an unrecorded call")
         if moved:
             parts.append(f"{moved} with another answer, after which something else was asked")
         if self.calls:

@@ -295,7 +295,7 @@ class Outcome:
     def _unrecorded(self) -> Iterator[str]:
         for report in self.reports:
             if report.unrecorded and self.on_unrecorded == "fail":
-                yield f"{self._path(report.address)}: {counted(len(report.unrecorded), 'call')} left the recorded world"
+                yield f"{self._path(report.address)}: the run made {counted(len(report.unrecorded), 'unrecorded call')}"
 
     def _killed(self) -> Iterator[str]:
         for address in self.findings.killed:
