@@ -93,7 +93,7 @@ def test_the_commit_of_64(desk: Path) -> None:
     assert found.candidates == (git("log", "-1", "--format=%h Change 41", "HEAD~23"),)
     assert found.commits == 64
     assert found.replays <= 7
-    assert "no recording for chat ask" in found.why
+    assert "ask was called with a request that isn't in the cassette" in found.why
     assert git("status", "--porcelain") == ""
     runs: list[None] = []
 
@@ -143,7 +143,7 @@ def test_a_change(desk: Path) -> None:
     same, moved, failed, mended, broken = change([f"desk.py:{name}" for name in names], CASSETTE, base="HEAD").cases
     assert (same.verdict, mended.verdict, broken.verdict) == ("SAME", "BETTER", "UNCLEAR")
     assert (moved.verdict, moved.changed.how) == ("CHANGED", "moved")
-    assert "no recording for chat ask" in moved.why
+    assert "ask was called with a request that isn't in the cassette" in moved.why
     assert (failed.verdict, failed.changed.how) == ("CHANGED", "failed")
     assert "IndexError at" in failed.why
     git("commit", "-qam", "Change 2")

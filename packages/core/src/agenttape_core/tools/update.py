@@ -20,6 +20,8 @@ from agenttape_core.tools.reading.prices import Prices, how_to_price, load_price
 from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
 from agenttape_core.tools.target import run_to_end
 
+__all__ = ["Plan", "PlannedCall", "plan", "update"]
+
 # -- The calls below a changed one: those that may have been asked because of its answer.
 
 
