@@ -82,7 +82,8 @@ def public_fields(value: Any, base: type) -> dict[str, Any]:
     found = settings_of(value, _ALL + names)  # at once: this is done for each call
     if not found and not names:
         return {}
-    model = next(({"model": found[name]} for name in MODEL_NAMES if name in found), {})
+    named = [found[name] for name in MODEL_NAMES if name in found]
+    model = {"model": named[0]} if named else {}
     settings = {name: found[name] for name in MODEL_SETTINGS if name in found}
     described = {name: found[name] for name in names if isinstance(found.get(name), str | float)}
     state = getattr(value, "__dict__", {})

@@ -65,10 +65,10 @@ def lent(callback: Any, context: Context) -> Any:
     Returns:
         The callback itself, unless it belongs to a session by its giver alone.
     """
-    if _is_in_session(context) or not _is_in_session(None):
-        return callback
     given = callback.callback if type(callback) is timed_waits.Timer else callback
     if isinstance(getattr(given, "__self__", None), Task):  # its next step
+        return callback
+    if _is_in_session(context) or not _is_in_session(None):
         return callback
     return Lent(callback, copy_context()) if _is_of_program(given) else callback
 

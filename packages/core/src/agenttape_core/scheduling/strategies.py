@@ -28,7 +28,10 @@ class AsTheyCome:
 
     def pick(self, turn: Turn) -> Key | None:
         """Return the arrival that was offered first."""
-        return next((key for key, entry in turn.ready.items() if entry.is_free), None)
+        for key, entry in turn.ready.items():
+            if entry.is_free:
+                return key
+        return None
 
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""

@@ -130,7 +130,10 @@ class Cassette:
         """
         span = self._spans[self._positions[number]]
         try:
-            return outcome_from_dict(self._whole(self._layout.outcome(self._data, span)))
+            written = self._layout.outcome(self._data, span)
+            if self._stamps is not None or self._assets is not None:
+                written = self._whole(written)
+            return outcome_from_dict(written)
         except Malformed as error:
             self._refuse(error, span[0])
 
