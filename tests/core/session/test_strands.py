@@ -333,6 +333,71 @@ def test_a_race_ends_as_it_did(program: Callable[[Slow], object]) -> None:
         assert session.report.nondeterminism == ()
 
 
+def compute(rounds: int) -> None:
+    """Keep the turn for a while."""
+    for _ in range(rounds):
+        pass
+
+
+def in_the_end(world: Slow, rounds: int) -> list[Any]:
+    """Notify a thread whose time has passed, before it has had the turn."""
+    out: list[Any] = []
+    turned, begins = threading.Condition(), threading.Event()
+
+    def one() -> None:
+        with turned:
+            begins.set()
+            out.append(turned.wait(timeout=0.01))
+        out.extend(world.ask(name) for name in "ab")
+
+    thread = threading.Thread(target=one)
+    thread.start()
+    begins.wait()
+    with turned:
+        compute(rounds)
+        turned.notify()
+    out.append(world.ask("c"))
+    thread.join()
+    return out
+
+
+def one_of_two(world: Slow, rounds: int) -> list[str]:
+    """Release a lock for which two threads wait, and keep the turn."""
+    out: list[str] = []
+    lock = threading.Lock()
+    begin = [threading.Event() for _ in "ab"]
+
+    def one(name: str, begins: threading.Event) -> None:
+        begins.set()
+        with lock:
+            out.append(world.ask(name))
+            out.append(world.ask(name + "!"))
+
+    in_threads(world.ask, "0")
+    with lock:
+        threads = [threading.Thread(target=one, args=each) for each in zip("ab", begin, strict=True)]
+        for thread, begins in zip(threads, begin, strict=True):
+            thread.start()
+            begins.wait()
+        out.append(world.ask("both wait"))
+    compute(rounds)
+    out.append(world.ask("c"))
+    for thread in threads:
+        thread.join()
+    return out
+
+
+@pytest.mark.parametrize("program", [in_the_end, one_of_two], ids=lambda program: program.__name__)
+def test_a_slow_recording_is_replayed_on_a_fast_machine(program: Callable[[Slow, int], object]) -> None:
+    """How long a thread keeps the turn says nothing of who is next."""
+    with use_cassette("c", mode="all"):
+        recorded = program(Slow(), 10_000_000)
+    for rounds in (10_000_000, 0):
+        with use_cassette("c", mode="none") as session:
+            assert program(Slow(), rounds) == recorded
+        assert session.report.nondeterminism == ()
+
+
 def back_off() -> None:
     """Sleep as a framework does between two attempts."""
     time.sleep(0.002)

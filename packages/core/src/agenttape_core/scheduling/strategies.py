@@ -101,17 +101,7 @@ class Recorded(AsTheyCome):
             if clock.passes_to(head) if timer(head) else clock.seeks(head):
                 break
         entry = turn.ready.get(head)
-        if entry is None and timer(head):
-            return self._released(turn, head)
         return head if entry is not None and entry.is_free else None
-
-    def _released(self, turn: Turn, head: Key) -> Key | None:
-        """Return what a thread got before the time of its wait had passed, if both came at once in the recording."""
-        for key, entry in turn.ready.items():
-            if key.base == head.base[:-1] and key not in self._places and entry.is_free:
-                self._passed.add(head)
-                return key
-        return None
 
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""

@@ -441,13 +441,15 @@ class Waits:
                 turn.release(one)
             try:
                 self._await_release(one, wait)
+                with turn.lock:  # others that look after it have it for a moment
+                    is_found = not turn.is_over and wait.attempt()
             finally:
                 one.wait = None
                 unregister(one, wait)
+            if is_found:
+                return True
             if turn.is_over:
                 return None
-            if wait.attempt():
-                return True
             if wait.is_over:
                 return False
 
@@ -496,17 +498,27 @@ class Waits:
 
     def _looks_ready(self, one: Participant, wait: Wait) -> None:
         """Continue by what C code has released, which tells nobody."""
-        wait.times_ready = wait.times_ready + 1 if wait.key and wait.is_ready() else 0
-        if wait.times_ready > 1:
-            with self._turn.lock:
-                if one.offered is None and self._turn.running is not one:
-                    self._threads.offer(one)
+        with self._turn.lock:
+            is_for_others = any(
+                other.wait is not None and other.wait.key == wait.key and other.wait.is_told  # and has not had the turn
+                for other in self._turn.live.values()
+            )
+            is_ready = wait.key and not is_for_others and wait.is_ready()
+            wait.times_ready = wait.times_ready + 1 if is_ready else 0
+            if wait.times_ready > 1 and one.offered is None and self._turn.running is not one:
+                self._threads.offer(one)
 
     def told(self, strand: Strand, *, is_left_out: bool = False) -> None:
         """Let a participant go on, as what it waits for is released."""
         one = cast("Participant", strand)
         with self._turn.lock:
-            if one.wait is None or one.offered is not None or one.state not in (BLOCKING, SLEEPING):
+            if one.wait is None:
+                return
+            if one.wait.is_over and one.offered is not None and one.offered.base:
+                # Its time has passed, but it gets it all the same: a replay, where time waits, has only this.
+                self._turn.withdraw(one.offered)
+                one.wait.is_over, one.offered, one.state = False, None, SLEEPING
+            if one.offered is not None or one.state not in (BLOCKING, SLEEPING):
                 return
             if is_left_out:  # it works for a call, or for an object that is deleted, until it waits again
                 one.is_lent, one.state = True, AWAY

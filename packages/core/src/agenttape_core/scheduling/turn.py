@@ -206,6 +206,11 @@ class Turn:
             if key is not None:
                 self.ready.pop(key, None)
 
+    def withdraw(self, key: Key) -> None:
+        """Withdraw an offer as if it had never been made. It's the last one of its origin."""
+        del self.ready[key]
+        self._counts[key.base] -= 1
+
     def passes(self, base: str) -> None:
         """Note an arrival of the participant that has the turn: it comes in its step, and nobody waits."""
         with self.lock:
