@@ -94,7 +94,7 @@ def test_another_model_is_missed(recorded: Any, other: Any, word: str, tmp_path:
     with use_cassette(tmp_path / "a.yaml", mode="all"):
         recorded.invoke("Who?")
     with (
-        pytest.raises(CassetteMissError, match=rf"differs +{word}"),
+        pytest.raises(CassetteMissError, match=rf"{word} differs"),
         use_cassette(tmp_path / "a.yaml", on_unused="ignore"),
     ):
         other.invoke("Who?")
@@ -116,7 +116,7 @@ def test_other_embeddings_are_missed(tmp_path: Any) -> None:
     with use_cassette(tmp_path / "a.yaml", mode="all"):
         InHouseEmbeddings().embed_query("one")
     with (
-        pytest.raises(CassetteMissError, match=r"differs +flavour"),
+        pytest.raises(CassetteMissError, match="flavour differs"),
         use_cassette(tmp_path / "a.yaml", on_unused="ignore"),
     ):
         InHouseEmbeddings("b").embed_query("one")
