@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agenttape_core.redaction import Redactor
+from agenttape_core.redaction.detection.findings import Span
 from agenttape_core.redaction.detection.normal import normalised
 
 _PACKAGES = ("langgraph*", "langchain*", "llama_index*", "openai*")
@@ -24,19 +26,29 @@ def sources() -> list[Path]:
     return sorted(packages) + sorted((Path(sysconfig.get_path("stdlib")) / "test").glob("*.py"))
 
 
-def main() -> None:
-    """Print the findings, and their number and the amount that was searched at the end."""
-    size = found = 0
-    for path in sources():
+def packages() -> list[Path]:
+    """Return the Python of agents' packages without their tests."""
+    return [path for path in sources() if "site-packages" in path.parts and "tests" not in path.parts]
+
+
+def findings(paths: Iterable[Path]) -> Iterator[tuple[Path, str, Span]]:
+    """Yield what is found in some files besides addresses and phone numbers: the file, its text and the place."""
+    for path in paths:
         text = path.read_text(encoding="utf-8", errors="replace")
-        size += len(text)
         for span in Redactor("0" * 64, forms=False).spans(text):
             if not span.replacement.startswith(_PERSONAL):
-                found += 1
-                line = text.count("\n", 0, span.start) + 1
-                around = text[max(0, span.start - 50) : span.end + 10]
-                print(f"{path.parent.name}/{path.name}:{line}\t{normalised(around).text!r}")
-    print(f"{found} findings in {size / 1e6:.1f} MB", file=sys.stderr)
+                yield path, text, span
+
+
+def main() -> None:
+    """Print the findings, and their number and the amount that was searched at the end."""
+    paths, found = sources(), 0
+    for path, text, span in findings(paths):
+        found += 1
+        line = text.count("\n", 0, span.start) + 1
+        around = text[max(0, span.start - 50) : span.end + 10]
+        print(f"{path.parent.name}/{path.name}:{line}\t{normalised(around).text!r}")
+    print(f"{found} findings in {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB", file=sys.stderr)
 
 
 if __name__ == "__main__":

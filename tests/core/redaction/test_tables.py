@@ -11,7 +11,7 @@ from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.redaction import Redactor
 from agenttape_core.redaction.detection.normal import Normal
 from agenttape_core.redaction.detection.tables import TABLES
-from agenttape_core.redaction.detection.tables.row import Row
+from agenttape_core.redaction.detection.tables.row import WORD, Row, Tables, row
 from agenttape_core.redaction.detection.views import View
 
 SECRET = "Zq7jCIejlCJr"
@@ -50,6 +50,15 @@ def test_what_is_foreseen_to_be_plain_holds_no_example(redactor: Redactor, each:
     texts = [*(f"This is sentence number {number} of a talk." for number in range(20)), text]
     redactor.foresee(texts)
     assert text[start:end] not in redactor.text(text)
+
+
+def test_one_row_with_its_two_examples_is_a_rule() -> None:
+    """A row of a literal, a pattern and two examples is all that a new rule needs: it finds the one, not the other."""
+    new = row("frobctl login ", WORD, "frobctl login ⟦x7Yz9kP2⟧", "frobctl login --web")
+    text, start, end = unmarked(new.found)
+    among = Tables([*TABLES.rows, new])
+    assert [(one.start, one.end) for one in among.find(View(Normal(f"$ {text}\n")))] == [(start + 2, end + 2)]
+    assert list(among.find(View(Normal(new.kept)))) == []
 
 
 SPELLED = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.detection.anchors import without_anchors
+from agenttape_core.redaction.detection.anchors import is_of_words, without_anchors
 from agenttape_core.redaction.detection.assignments import find_assignments
 from agenttape_core.redaction.detection.blocks import find_pem
 from agenttape_core.redaction.detection.encoded import find_encoded
@@ -99,11 +99,11 @@ class Scanner:
             yield from self._unspared(text, found, met)
         if strict:
             return
-        if named := self._by_name(view):
+        if self.names.has_own or not is_of_words(view):
+            named = self._by_name(view)
             yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
             yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own), met)
-        if found := list(TABLES.find(view)):
-            yield from self._unspared(text, found, met)
+            yield from self._unspared(text, TABLES.find(view), met)
         if len(view.text) >= LONG and view.long_runs:
             yield from self._encoded(view, met)
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.assignments import may_be_given
 from agenttape_core.redaction.detection.columns import may_head_column
-from agenttape_core.redaction.detection.endings import holds_foreign, last_words
 from agenttape_core.redaction.detection.fields import TAGS
 from agenttape_core.redaction.detection.inserted import COPY, INTO
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.normal import Normal, is_normal
+from agenttape_core.redaction.detection.name_places import holds_foreign, name_places
+from agenttape_core.redaction.detection.normal import Normal, beyond_ascii, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.runs import may_be_key
 from agenttape_core.redaction.detection.tables import TABLES
@@ -47,7 +47,10 @@ _FOLDED = (
 _ASSIGNED = (b"form-data; name=", b"input_value=", *TAGS)
 _SHAPES = (b"0000", b"AA00")
 _THREE = b"AAA"
-_CAPITALS, _CAPITAL_STEM = re.compile(b"A+"), re.compile(b"|".join(stem.upper() for stem in STEMS))
+_CAPITALS, _CAPITAL_STEM = (
+    re.compile(b"A+"),
+    re.compile(b"|".join(stem.upper() for stem in STEMS).replace(b"KEY", b"[A-Z]KEY")),
+)
 _INSIDE = Lazy(r"\?[^\s)?]")
 _SIGN = b"!"
 _WORDS = (
@@ -55,7 +58,8 @@ _WORDS = (
         ord("A") if char.isupper() else ord("a") if char.islower() else ord(" ") if char in " .,?()\n" else ord("!")
         for char in map(chr, range(128))
     )
-    + b"!" * 128
+    + b"!" * 64
+    + b"a" * 64
 )
 """Capitals, small letters, what stands between words, and everything else, which is a sign."""
 
@@ -100,6 +104,14 @@ def _of_words(texts: Sequence[str]) -> set[int]:
         if number in found and number not in given and may_be_key(view, at):
             given.add(number)
     return found - given
+
+
+def is_of_words(view: View) -> bool:
+    """Return True for a text of words and nothing else, in which no name is given a value; see `_of_words`."""
+    marks, text = view.raw.translate(_WORDS), view.text
+    if marks.find(_SIGN) >= 0 or _may_give(text) or next(_capital_names(view.raw, marks), None) is not None:
+        return False
+    return text.isascii() or (beyond_ascii(text).isalpha() and not holds_foreign(text))
 
 
 def _may_give(text: str) -> bool:
@@ -154,10 +166,9 @@ class _Marked:
         ):
             for literal in literals:
                 self._mark(searched, literal)
-        for stem in names.stems:
-            self._mark_names(stem, names)
         keys = (at for at in view.long_runs if may_be_key(view, at))
-        for at in chain(keys, last_words(view)):
+        named = (at for at in name_places(view, names) if may_be_given(view, at, names) or may_head_column(view, at))
+        for at in chain(keys, named):
             self.numbers.add(bisect_right(self._ends, at))
 
     def _mark(self, searched: bytes, literal: bytes) -> None:
@@ -167,15 +178,3 @@ class _Marked:
             number = bisect_right(self._ends, at)
             self.numbers.add(number)
             at = searched.find(literal, self._ends[number])
-
-    def _mark_names(self, stem: bytes, names: Names) -> None:
-        view, after = self._view, 0
-        for at in places(view.low, stem):
-            if at < after:
-                continue
-            after = at + len(stem)
-            number = bisect_right(self._ends, at)
-            if number not in self.numbers and (may_be_given(view, at, names) or may_head_column(view, at)):
-                self.numbers.add(number)
-            if number in self.numbers:
-                after = self._ends[number]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.names import Demand, words_of
+from agenttape_core.redaction.detection.names import Demand, demand_of, words_of
 from agenttape_core.redaction.detection.values import (
+    is_about,
     is_alternating,
     is_code_name,
     is_placeholder,
@@ -61,6 +62,9 @@ _SECTION = Lazy(r"(?:\A|\n)\[[^\]\n=,(]{1,80}\][ \t]*\r?\n")
 """A section of an ini file."""
 _INI_NEAR = 1000
 _WHOLE_FILE = 10_000
+_NAME_OF_CODE = Lazy(r"(?:[A-Za-z_]\w*\.)*(?:[a-z]\w*_[a-z]+|[A-Z]\w*[a-z](?:Key|KeyTypes|Token|Password|Secret))")
+"""A variable or a class that is called like a secret."""
+_CREDENTIAL = Lazy(r"(?i)(?:pass|pwd|key|secret|token|sig)[\w ]{0,20}=|[^\s/:@]@")
 _LEET = Lazy(r"(?=.*[A-Za-z])[^\W_]*?[0-9]+[A-Za-z]+[0-9]+\w*")
 """Digits, letters and digits again: hardly a variable."""
 _BOTH_CASES = Lazy(r"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])\w{8}")
@@ -121,14 +125,24 @@ def find_value(view: View, found: Assignment) -> Finding | None:
         return view.finding(found.value, number, NUMBER, found.close or "")
     if words_of(found.name)[-1] in HEADERS and (scheme := _SCHEME.match(text, start, end)):
         start = scheme.end()
-    is_key_to_press = end - start == 1 and found.name.lower() == "accesskey"  # an attribute of HTML
-    if end <= start or is_key_to_press or is_placeholder(text[start:end]) or _is_model_token(text, found, start, end):
+    if end <= start or _is_harmless(text[start:end], found) or _is_model_token(text, found, start, end):
         return None
     if found.sep in _ARROWS and not is_alternating(text[start:end]):
         return None
     if not satisfies(text[start:end], found.demand) or _is_turn(text[start:end], found, is_quoted=bool(opened)):
         return None
     return view.finding(start, end, found.kind)
+
+
+def _is_harmless(value: str, found: Assignment) -> bool:
+    """Return True for what stands for a secret or tells of one, a key to press (HTML), and a connection without one."""
+    is_word = value.isalpha() and value.islower()
+    if found.demand is Demand.CONNECTION and not _CREDENTIAL.search(value):
+        return True
+    if is_word and (found.demand is Demand.DIGITS or words_of(found.name)[-1] in ("cookie", "cookies")):
+        return True
+    is_key_to_press = len(value) == 1 and found.name.lower() == "accesskey"
+    return is_key_to_press or is_placeholder(value) or is_about(value, found.name)
 
 
 def _is_turn(value: str, found: Assignment, *, is_quoted: bool) -> bool:
@@ -153,6 +167,8 @@ def _quoted(text: str, found: Assignment, opened: re.Match[str]) -> tuple[int, i
     start, quote = opened.end(), opened["quote"]
     if _is_closing(text, found, opened) or ("f" in opened[0].lower() and "{" in text[start : start + _NEAR]):
         return _NOTHING  # the end of another string, or a template in source code
+    if "r" in opened[0].lower() and text[start : start + 1] in ("[", "\\", "(", "^"):
+        return _NOTHING  # a regular expression
     end = closing(text, start, quote)
     if quote == "`" and found.sep == "=" and not found.gap and " " in text[start:end]:
         return _NOTHING  # a command of a shell
@@ -255,6 +271,8 @@ def _is_secret_word(text: str, value: str, found: Assignment) -> bool:
     if _NUMERIC.fullmatch(value):
         return found.demand is Demand.DIGITS or words_of(found.name)[-1] in PASSWORDS
     if not _DIGIT.search(value) and _WORDS.fullmatch(value):
+        return False
+    if _NAME_OF_CODE.fullmatch(value) and demand_of(value.removesuffix("Types")) is not None:
         return False
     is_code = found.sep in ("=", "==", ":=", "=>") or (found.close is None and "." in value and not _is_header(found))
     return not (is_code and (found.gap or "." in value) and is_code_name(value)) or _is_in_ini(text, value, found)

@@ -13,19 +13,26 @@ import string
 from typing import TYPE_CHECKING, TypeGuard
 
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
-from agenttape_core.redaction.detection.columns import Tables, may_head_column
-from agenttape_core.redaction.detection.endings import last_words
+from agenttape_core.redaction.detection.columns import Tables
 from agenttape_core.redaction.detection.indented import find_indented
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.name_places import name_places
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
 from agenttape_core.redaction.detection.nested import Nested
 from agenttape_core.redaction.detection.values import is_alternating, is_opaque
-from agenttape_core.redaction.detection.views import places
-from agenttape_core.redaction.detection.vocabulary import HEADERS, MARKS, PASSWORDS, STEMS
+from agenttape_core.redaction.detection.vocabulary import (
+    FIRST_WORDS,
+    HEADERS,
+    MARKS,
+    NO_CREDENTIAL,
+    NO_PINS,
+    PASSWORDS,
+    STEMS,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
@@ -116,11 +123,6 @@ _TOLD_WORDS = frozenset({"token", "key", "secret", "bearer"})
 _LISTED = Lazy(
     r"""\\{0,7}(?P<quote>["'])(?=[^"'\\\n]{0,256}[0-9!@#$%^&*?+])(?P<value>[^"'\\\s]{4,512})\\{0,7}(?P=quote)"""
 )
-_FIRST_WORDS = frozenset(
-    ("api", "access", "secret", "private", "master", "license", "encryption", "signing", "seed", "recovery",
-     "verification", "security", "connection", "de", "palavra", "mật", "كلمة")
-)  # fmt: skip
-"""First words of a name that prose writes as two, or as three: `API key`, `mot de passe`."""
 _PUNCTUATION = "\"'`*(["
 _BEFORE_PAIR = frozenset("?&;#")
 _QUOTES = frozenset("\u00ab\u201c\u201e\u201a\u2018")
@@ -146,48 +148,31 @@ _MAY_LOOK = Lazy(r"""[rbfuRBFU]{0,2}\\{0,7}["'`]?[A-Za-z0-9_+/=.~%:-]{20}|[({\[|
 
 def find_assignments(view: View, names: Names) -> list[Finding]:
     """Find values of denied names, and values of names such as `key` that look like one."""
-    found: list[Finding] = []
-    if stems := [(stem, found_at) for stem in names.stems if (found_at := places(view.low, stem))]:
-        found += _by_stems(view, names, stems)
-    start = end = 0
-    for at in last_words(view):
-        if start <= at < end:
-            continue
-        named = _named(view, at, names)
-        if finding := _found(view, named):
-            found.append(finding)
-            start, end = at, view.end_of(finding)
-        elif isinstance(named, Assignment):
-            found += find_indented(view, named, names)
-    return found
+    return list(_assigned(view, names))
 
 
-def _by_stems(view: View, names: Names, stems: Iterable[tuple[bytes, Sequence[int]]]) -> Iterator[Finding]:
-    text = view.text
+def _assigned(view: View, names: Names) -> Iterator[Finding]:
     tables, nested = Tables(view, names), Nested(view, names)
-    for stem, found_at in stems:
-        end = 0
-        for at in found_at:
-            if at < end:
-                continue
-            end = at + len(stem)
-            found = _named(view, at, names)
-            if found is None:
-                if may_head_column(view, at):
-                    yield from tables.find(at)
-                continue
-            below = list(nested.find(found)) if _is_opening(found, text) else []
-            finding = None if below else _found(view, found)
-            if finding:
-                yield finding
-            elif below:
-                yield from below
-            elif isinstance(found, Assignment) and (indented := list(find_indented(view, found, names))):
-                yield from indented
-            else:
-                yield from tables.find(at)
-            # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
-            end = max(end, view.end_of(finding) if finding else 0)
+    end = 0
+    for at in name_places(view, names):
+        if at < end:
+            continue
+        found = _named(view, at, names)
+        if found is None:
+            yield from tables.find(at)
+            continue
+        below = list(nested.find(found)) if _is_opening(found, view.text) else []
+        finding = None if below else _found(view, found)
+        if finding:
+            yield finding
+        elif below:
+            yield from below
+        elif isinstance(found, Assignment) and (indented := list(find_indented(view, found, names))):
+            yield from indented
+        else:
+            yield from tables.find(at)
+        # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
+        end = view.end_of(finding) if finding else 0
 
 
 def _is_opening(named: Assignment | Finding | None, text: str) -> TypeGuard[Assignment]:
@@ -252,7 +237,8 @@ def _left(text: str, at: int) -> str:
         return left[1:]
     if not left and before.endswith(" "):
         word = "".join(before.split()[-1:]).rpartition("\\n")[2].lower().lstrip(_PUNCTUATION)
-        return f"{word}_" if word in _FIRST_WORDS else left
+        is_count = word in NO_CREDENTIAL and text[at : at + 5].lower() == "token"
+        return f"{word}_" if is_count or word in FIRST_WORDS else left
     return left
 
 
@@ -287,10 +273,13 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
         return found._replace(sep="=", close=block, gap=" ")
     if loose["said"] or loose["joined"] or loose["whose"]:
         is_header = loose["whose"] and words_of(found.name)[-1] in HEADERS
-        is_verb = loose["said"] == "to" and found.name.lower() == "pass"  # arguments to pass to a function
+        is_verb = loose["said"] == "to" and (  # arguments to pass to a function, tokens to push to a stream
+            found.name.lower() == "pass" or words_of(found.name)[-1] not in PASSWORDS
+        )
+        is_unsaid = found.demand is Demand.DIGITS and not _is_number_said(text, before, found)
         value = found.value + (text[found.value : found.value + 1] in _QUOTES)
         value += value > found.value and text[value : value + 1] in _BLANKS
-        return None if is_header or is_verb else found._replace(sep=" is ", value=value)
+        return None if is_header or is_verb or is_unsaid else found._replace(sep=" is ", value=value)
     if loose["pair"]:
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
     if loose["called"] or loose["listed"]:
@@ -302,6 +291,11 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
     if is_cell or (is_first and found.name in _DIRECTIVES) or _is_after_command(before):
         return found._replace(sep=":" if is_cell else "=", gap=" " if is_cell else found.gap)
     return found if _is_next_word(text, before, found) else None
+
+
+def _is_number_said(text: str, before: str, found: Assignment) -> bool:
+    """Return True for `the code is 482913`, but neither for `the pin is bent` nor for `the board pin is 13`."""
+    return text[found.value : found.value + 2].isdigit() and NO_PINS.isdisjoint(before.lower().split()[-1:])
 
 
 def _as_argument(text: str, before: str, found: Assignment, loose: re.Match[str]) -> Assignment | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _PEM = Lazy(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = Lazy(r"-----END [A-Z0-9 ]{0,40}-----")
 _PEM_BODY = Lazy(r"(?:[A-Za-z0-9+/=:,\s]|\\[nrt])*+")
+_ENCODED = Lazy(r"[A-Za-z0-9+/=]{16}")
 _CONTENT = Lazy(r"(?<!\\)[A-Za-z0-9+/=]")
 _MAX_PEM = 16_384
 
@@ -32,6 +33,8 @@ def find_pem(view: View) -> Iterator[Finding]:
         after = at + 1
         if begin:
             end = _PEM_END.search(view.text, begin.end(), begin.end() + _MAX_PEM)
+            if end and not _ENCODED.search(view.text, begin.end(), end.start()):
+                continue  # an example, or code that looks for keys
             body = _PEM_BODY.match(view.text, begin.end())
             after = end.end() if end else body.end() if body else begin.end()
             if end or (body and _CONTENT.search(body[0])):  # what stands alone is the armour around a pseudonym

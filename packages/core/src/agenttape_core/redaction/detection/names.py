@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection import vocabulary
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.vocabulary import MARKS, STEMS
+from agenttape_core.redaction.detection.vocabulary import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +28,7 @@ _RUN_TOGETHER = Lazy(
 _SMALL = rf"(?:[^\W\d_A-Z]|[{MARKS}])"
 _WORD = Lazy(rf"[A-Z]+(?!{_SMALL})|[A-Z]?{_SMALL}+|[0-9]+")
 _FOLDERS = frozenset({"PWD", "OLDPWD"})
+_PUBLIC = ("public", "key")
 _OF_RAILS = ("secret", "key", "base")
 _BLOB = Lazy(rf"[^\w.\- {MARKS}]")
 
@@ -100,7 +101,7 @@ def demand_of(name: str) -> Demand | None:
 def _demand(words: tuple[str, ...]) -> Demand | None:
     last, before = words[-1], words[-2] if len(words) > 1 else ""
     if last == "token":
-        return None if before in vocabulary.NO_CREDENTIAL else Demand.NOTHING
+        return None if before in vocabulary.NO_CREDENTIAL or words[-3:-1] == _PUBLIC else Demand.NOTHING
     if last in ("key", "keys"):
         return _demand_of_key(before)
     if last.endswith("pass"):
@@ -133,8 +134,8 @@ class Names:
 
     def __init__(self, own: Mapping[tuple[str, ...], str]) -> None:
         self._own = own
-        self.stems = tuple(dict.fromkeys(STEMS + tuple(words[-1].encode() for words in own)))
-        """Literals, one of which is in nearly each name that could be denied; in lower case."""
+        self.own_words = tuple(dict.fromkeys(words[-1].encode() for words in own))
+        """Literals, one of which is in each name that the user has denied; in lower case."""
 
     @property
     def has_own(self) -> bool:

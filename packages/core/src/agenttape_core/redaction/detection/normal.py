@@ -25,19 +25,24 @@ _LIKE_ASCII = _FULL_WIDTH | {0xA0: 32, 0x3000: 32, 0x2007: 32, 0x202F: 32, 0x201
 """Characters that stand for one of ASCII (Unicode, Halfwidth and Fullwidth Forms; no-break blanks and hyphens)."""
 _LIKE = {chr(code): chr(like) for code, like in _LIKE_ASCII.items()}
 _UNSEEN = Lazy(
-    r"(?x) \x1b\[ [0-9;:?]{0,32} [\ -/]{0,4} [@-~]"  # ECMA-48, 5.4
-    r"| \x1b\] [^\x07\x1b]{0,1024} (?:\x07|\x1b\\)"
-    r"| \\(?:u001[bB]|x1[bB]|033|e)\[ [0-9;]{0,32} [mK]"
-    r"| \\u(?:00[aA][dD]|200[b-fB-F]|2060|[fF][eE][fF][fF])"
-    r"| [\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
-    r"| (?P<letter>(?<!\\) \\{1,7} u (?P<code> (?!00[0-7]|[dD][89a-fA-F]) [0-9a-fA-F]{4}))"
-    r"| (?P<sign> &(?:quot|apos|lt|gt|amp|equals|colon|\#0?(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])|\#[xX][2-7][0-9a-fA-F]);"
-    r"| %(?:2[267]|3[ADad]))"
+    r"(?x) [\\&%\x1b\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+    r"(?: (?<=\x1b) (?: \[ [0-9;:?]{0,32} [\ -/]{0,4} [@-~]"  # ECMA-48, 5.4
+    r"  | \] [^\x07\x1b]{0,1024} (?:\x07|\x1b\\))"
+    r"| (?<=\\) (?: (?:u001[bB]|x1[bB]|033|e)\[ [0-9;]{0,32} [mK]"
+    r"  | u(?:00[aA][dD]|200[b-fB-F]|2060|[fF][eE][fF][fF])"
+    r"  | (?<!\\\\) \\{0,6} u (?P<code> (?!00[0-7]|[dD][89a-fA-F]) [0-9a-fA-F]{4}))"
+    r"| (?<=&) (?P<entity>"
+    r"  (?:quot|apos|lt|gt|amp|equals|colon|\#0?(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])|\#[xX][2-7][0-9a-fA-F]);)"
+    r"| (?<=%) (?P<percent>2[267]|3[ADad])"
+    r"| (?<=[^\\&%\x1b]))"
 )
-"""Text that a terminal or a browser does not show, also as JSON and programs escape it."""
+"""Text that a terminal or a browser does not show, also as JSON and programs escape it.
+
+It begins with a set of characters, as `re` then skips all others without trying anything.
+"""
 _ESCAPED = Lazy(r"\\(?:u(?:001[bB]\[|(?!00[0-7]|[dD][89a-fA-F])[0-9a-fA-F]{4})|x1[bB]\[|033\[|e\[)")
 _ENTITY = Lazy(r"&(?:quot|apos|lt|gt|amp|equals|colon|#)")
-_GIVEN = Lazy(r"(?<=[A-Za-z])%3[dD](?=[\w.!@$*+-])")
+_GIVEN = Lazy(r"%3[dD](?<=[A-Za-z]%3[dD])(?=[\w.!@$*+-])")
 """The equals sign between a name and its value in an address inside of another one."""
 _COLON = "%22%3"
 """A quote, and the colon or the equals sign behind it, in an address: without it, `%22` and `%3A` stay."""
@@ -129,7 +134,7 @@ def _without_unseen(text: str) -> Normal:
     has_names = _holds_names(text)
     for unseen in _UNSEEN.finditer(text):
         seen = _shown(unseen)
-        if unseen["sign"] and unseen["sign"][0] == "%" and not has_names:
+        if unseen["percent"] and not has_names:
             continue
         if unseen.start() > at:
             starts.append(length)
@@ -155,6 +160,6 @@ def _shown(escape: re.Match[str]) -> str:
     if code := escape["code"]:
         character = chr(int(code, 16))
         return "" if _ODD.search(character) and character not in _LIKE else _LIKE.get(character, character)
-    if sign := escape["sign"]:
-        return unquote(sign) if sign[0] == "%" else unescape(sign)
-    return ""
+    if escape["entity"]:
+        return unescape(escape[0])
+    return unquote(escape[0]) if escape["percent"] else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.encoded import has_pseudonym
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.names import Demand, is_denied
+from agenttape_core.redaction.detection.names import Demand, is_denied, words_of
 from agenttape_core.redaction.detection.vocabulary import STATES
 
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ _PLACEHOLDER = Lazy(
     r"""(?ix:
       <[^<>]*>(?:[:\ ]<[^<>]*>)* | \[[^\[\]]*\] | \{\{.*\}\} | \$\{.*\} | \{[\w.\[\]'"()]*\}
     | \#[0-9a-f]{3,8} | my[-_ ](?:\w{1,16}[-_ ])?(?:key|token|secret|password)
-    | \$\(.* | \$\d | %\(?\w*\)?s | %\w+% | ![a-z]+ | \([^()]*\)
+    | \$\(.* | \$\d | \{?%\(?\w*\)?s\}? | %\w+% | ![a-z]+ | \([^()]*\)
     | (?:[a-z]{2,12}[_-]){0,4}(?:[*x.\u2022\u2026_-]+|\.\.\.)
-    | urn:[a-z0-9:._-]+ | none | null | nil | true | false | undefined | n/?a | string | str
+    | urn:[a-z0-9:._-]+ | none | null | nil | true | false | undefined | n/?a | str | [^\w\s]{1,8} | :\w+:?
+    | (?:string|array|binary|boolean|bytes|number|object|integer)\??
     | (?:your|insert|enter|replace)[-_ ].* | changeme | change[-_]me | placeholder | redacted | hidden
     | pass | value | required | optional | unset | empty | default | dummy
     | [\u2581\u0120].* | \#\#[a-z]+
@@ -40,7 +41,7 @@ _RUN = Lazy(r"(?=(?:[A-Za-z]*[0-9]){3})(?=[0-9]*[A-Za-z][0-9]*[A-Za-z])[A-Za-z0-
 """A part of a key of one case: long, and more than a word and a year."""
 _ALTERNATING = Lazy(r"(?![0-9a-fA-F]+\Z)(?=\w{6})[A-Za-z0-9]*[A-Za-z][0-9]+[A-Za-z][A-Za-z0-9]*")
 _PART = Lazy(r"[A-Za-z0-9]+")
-_DIGITS = Lazy(r"[-+]?[0-9]+(?:[.,][0-9]+)?")
+_DIGITS = Lazy(r"[-+]?[0-9]+(?:[.,][0-9]+)?|0x[0-9a-fA-F]{1,8}")
 _PIN = Lazy(r"(?i:gpio)_?\d{1,3}|[A-Z]{1,2}\d{1,2}")
 """A pin of a board: `GPIO17`, `D13`, `PB12`."""
 _VERSION = Lazy(r"v?[0-9]{1,4}(?:\.[0-9]{1,4}){1,3}")
@@ -48,6 +49,8 @@ _FOLDER = Lazy(r"[/~.$]|[A-Za-z]:[\\/]")
 _MADE_UP = Lazy(r"(?=\S*[0-9])(?=\S*[^\W\d_])\S{6,128}")
 _UUID = Lazy(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _URL_WITH_PASSWORD = Lazy(r"://[^/@\s]{0,256}:[^/@\s]{0,256}(?:@|\Z)")
+_ABOUT = Lazy(r"(?:[A-Za-z]++[ ._(),/-]{0,3}+)++")
+_MIN_SENTENCE = 3
 _MIN_BITS = 3.5
 _MIN_DIGITS = 3
 _MIN_OPAQUE, _MAX_OPAQUE = 20, 2048
@@ -63,6 +66,14 @@ def is_placeholder(value: str) -> bool:
         return True
     name = stripped.lstrip(":@")  # parameters of SQL
     return bool(_IDENTIFIER.fullmatch(name)) and is_denied(name)
+
+
+def is_about(value: str, name: str) -> bool:
+    """Return True if a value only repeats its name, or is a sentence about it: `API_KEY_FIELD = "api_key_field"`."""
+    if not _ABOUT.fullmatch(value):
+        return False
+    told, words = words_of(value), words_of(name)
+    return told[: len(words)] == words or (value.count(" ") >= _MIN_SENTENCE and words[-1] in told)
 
 
 def is_code_name(value: str) -> bool:

@@ -12,13 +12,13 @@ short. A single character is as quick either way.
 from __future__ import annotations
 
 import string
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agenttape_core.redaction.detection.findings import Finding
 from agenttape_core.redaction.detection.normal import Normal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 LONG = 20
 """The shortest unbroken run of token characters that a provider's key has."""
@@ -29,8 +29,10 @@ _SHAPES = bytes.maketrans(
     (string.digits + string.ascii_uppercase).encode(), b"0" * len(string.digits) + b"A" * len(string.ascii_uppercase)
 )
 _LONG_RUN = b"a" * LONG
-_LETTERS = (string.ascii_letters + string.digits + "_").encode()
-_OF_WORDS = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(256)).lower()
+_MOST_WORDS = 100_000
+Meaning = TypeVar("Meaning")
+_LETTERS = _TOKEN + b"(" + bytes(range(0xC0, 0x100))
+_OF_WORDS = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(256))
 
 
 class View:
@@ -50,8 +52,8 @@ class View:
     """Digits as `0`, capitals as `A`, the rest as it is."""
     long_runs: list[int]
     """The start of each long run of token characters; most texts have none."""
-    words: list[bytes]
-    """All words, with digits and underscores, in small letters."""
+    words: set[bytes]
+    """All words, with digits, underscores, hyphens, and the bracket that opens behind them: `set_password(`."""
 
     def __init__(self, normal: Normal) -> None:
         self._normal = normal
@@ -92,11 +94,40 @@ class View:
         return Finding(start, end, kind, quote)
 
 
-def _words(raw: bytes) -> list[bytes]:
+def _words(raw: bytes) -> set[bytes]:
     if b"\\" in raw:  # a line break of JSON is no letter of the word behind it
         for escape in (rb"\n", rb"\r", rb"\t"):
             raw = raw.replace(escape, b" ")
-    return raw.translate(_OF_WORDS).split()
+    return set(raw.replace(b"(", b"( ").translate(_OF_WORDS).split())
+
+
+class Known(Generic[Meaning]):
+    """A memory of words: those that mean something to a detector, and all others that were met.
+
+    The texts of a program share most of their words, so few of them are looked at.
+
+    Args:
+        meaning: Returns what a word means, or `None`.
+    """
+
+    def __init__(self, meaning: Callable[[bytes], Meaning | None]) -> None:
+        self._meaning = meaning
+        self._empty: set[bytes] = set()
+        self._full: dict[bytes, Meaning] = {}
+
+    def among(self, words: set[bytes]) -> list[tuple[bytes, Meaning]]:
+        """Return the words that mean something, and their meanings."""
+        found, full, empty = [], self._full, self._empty
+        for word in words - empty:
+            meaning = full.get(word) or self._meaning(word)
+            if meaning is not None:
+                found.append((word, meaning))
+                full[word] = meaning
+            else:
+                empty.add(word)
+        if len(empty) + len(full) > _MOST_WORDS:
+            self._empty, self._full = set(), {}
+        return found
 
 
 def _starts(runs: bytes) -> list[int]:

@@ -12,7 +12,7 @@ def _words(words: str) -> frozenset[str]:
 
 
 STEMS = (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cookie", b"cred")
-"""In nearly all names of secrets is one of these. The others are found by their last word; see `assignments`."""
+"""In nearly all names of secrets is one of these."""
 
 PASSWORDS = _words(
     "password passwords passwd passwds passw pwd pw passphrase passcode passwort passwörter kennwort losungswort "
@@ -116,6 +116,17 @@ QUERIED = _words("sig signature code")
 
 QUALIFIERS = _words("confirm confirmation again repeat retype value plain plaintext raw b64 base64")
 """Last words that are passed over: `password_confirm`, `secret_value`."""
+FIRST_WORDS = _words(
+    "api access secret private master license encryption signing seed recovery verification security connection "
+    "de palavra mật كلمة"
+)
+"""First words of a name that prose writes as two, or as three: `API key`, `mot de passe`."""
+SECOND_WORDS = frozenset(last for _, last in WHATEVER_PAIRS | CONNECTIONS | IDS) | {"code", "codes"}
+LAST_WORDS = (
+    WHATEVER | SECOND_WORDS | PINS | OPAQUE | QUERIED | QUALIFIERS
+    | _words("token key keys pass passes tokens pat pats dsn psk mdp base id passwords passphrases passwds setcookies")
+)  # fmt: skip
+"""All last words of names."""
 STATES = _words(
     "true false yes no on off ok okay pass passed fail failed failure success skip skipped warn warning error info "
     "none null valid invalid active inactive enabled disabled pending required optional sent missing expired"

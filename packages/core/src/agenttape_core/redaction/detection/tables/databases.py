@@ -16,7 +16,7 @@ DATABASES: tuple[Row, ...] = (
         "db.example.org:5432:shop:bob:⟦x7Yz9kP2⟧",
         "db.example.org:5432:shop:bob:<password>",
         before=r"""(?:\A|[\s"'`]|\\n)[\w.*\[-][\w.*-]{0,127}\]?""",
-        words=" ".join((*_PORTS, "*:")),
+        words=" ".join((*_PORTS, "*")),
         is_secret=is_no_number,
     ),
     row(
@@ -25,7 +25,8 @@ DATABASES: tuple[Row, ...] = (
         (?: (?P<quote>\\{0,3}["']) | (?=[\w$\#]{0,64}[0-9]) (?=[\w$\#]{6,64}(?:;|\s*\Z)) )
         (?P<secret>(?(quote)[^"'\\\n]|[\w$\#]){1,256}) (?(quote)(?P=quote))""",
         "CREATE USER bob IDENTIFIED BY '⟦n0tMine⟧';",
-        "It can be identified by its colour.",
+        "The library that is identified by 'name'.",
+        before=r"(?i:\b(?:user|role|grant|login)\b)[^\n]{0,160}",
         is_secret=is_no_number,
     ),
     row(

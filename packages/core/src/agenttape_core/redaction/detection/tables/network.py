@@ -12,6 +12,7 @@ _LEVEL = r"(?:[05-9][ ])?"
 """The number of the way in which a device of Cisco hides what follows."""
 _BASE64 = r"(?P<secret>[A-Za-z0-9+/]{8,512}={0,2})(?![\w+/=])"
 _VALUE = r"""(?P<secret>[^\s"'\\]{4,256})"""
+_BREAK = r"(?:\r?\n|\\r\\n|\\n)"
 _LINE = r"""(?:\A|[\r\n>]|\\[rn]|[>:#][ ])"""
 _ENGLISH = Lazy(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")
 """English after "bearer": words joined by hyphens, perhaps a year."""
@@ -89,6 +90,40 @@ PROTOCOLS: tuple[Row, ...] = (
         "USER bob\r\n331 Password required\r\nPASS ⟦ftpPass77⟧\r\n230 Logged in",
         "PASS tests/unit/login2.test.js",
         before=r"(?:USER|NICK)[ ][^\s\\]{1,64}(?:\s|\\[rn])[\s\S]{0,160}?" + _LINE,
+        exact=True,
+    ),
+    row(
+        "apop ",
+        r"[\w.@-]{1,64}[ ](?P<secret>[0-9a-f]{32})\b",
+        "APOP bob ⟦c4c9334bac560ecc979e58001b3e22fb⟧",
+        "APOP bob failed",
+    ),
+    row(
+        "334 ugfzc3dvcmq6",
+        _BREAK + _BASE64,
+        "334 UGFzc3dvcmQ6\r\n⟦czNjcmV0cHc=⟧",
+        "334 UGFzc3dvcmQ6\r\n*",
+    ),
+    row(
+        "mechanism=",
+        rf"""\\{{0,3}}["']PLAIN\\{{0,3}}["'][^<>]{{0,200}}>{_BASE64}""",
+        "<auth mechanism='PLAIN'>⟦AGJvYgBzM2NyZXRwdw==⟧</auth>",
+        "<auth mechanism='PLAIN'/>",
+    ),
+    row(
+        "AUTH",
+        rf"(?:{_BREAK}\$\d{{1,4}}{_BREAK}[\w.-]{{1,64}})?{_BREAK}\$\d{{1,4}}{_BREAK}{_VALUE}",
+        "*3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$8\r\n⟦redisAcl77⟧\r\n",
+        "*1\r\n$4\r\nAUTH\r\n",
+        exact=True,
+    ),
+    row(
+        "OPER ",
+        rf"[\w|-]{{1,32}}[ ]{_VALUE}",
+        "OPER bob ⟦1rcPass77⟧",
+        "OPER bob failed",
+        before=_LINE,
+        is_secret=_is_credential,
         exact=True,
     ),
     row(
@@ -199,12 +234,11 @@ DEVICES: tuple[Row, ...] = (
 
 URLS: tuple[Row, ...] = (
     row(
-        "@",
-        r"(?=[\w.\[%{$-])",
+        "://",
+        r"""[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})@(?=[\w.\[%{$-])""",
         "postgres://bob:⟦x7Yz9kP2⟧@db.example.org/shop",
         "postgres://bob@db.example.org/shop",
-        before=r"""://[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})""",
-        words="@",
+        words="/",
     ),
     row(
         ("sig=", "signature="),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
-from agenttape_core.redaction.detection.views import places
+from agenttape_core.redaction.detection.views import Known, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,9 +44,9 @@ _STANDARD = Lazy(r"[A-Z]{2,8}-?\d{1,5}|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*|\S*(?:
 _LEAST_DIGITS = 3
 _LEAST_SHARED = 6
 """A shorter word is in too many others to be looked for."""
-_WORD = re.compile(rb"[a-z0-9_]+")
-_WHOLE_WORD = re.compile(rb"(?<=[\x00-\x2f\x3a-\x5e\x60])[a-z0-9_]+(?=[\x00-\x2f\x3a-\x5e\x60])")
-"""A word with something else on both sides in a literal, so that it's a word of the text, too."""
+_WORD = re.compile(rb"[A-Za-z0-9_]+")
+_WHOLE_WORD = re.compile(rb"(?<![A-Za-z0-9_])[A-Za-z0-9_]+(?:\(|(?=[^A-Za-z0-9_(]))")
+"""A word with something else behind it in a literal, so that it's a word of the text, too."""
 
 
 class Row(NamedTuple):
@@ -133,13 +133,30 @@ def row(
     """
     literals = (literals,) if isinstance(literals, str) else literals
     encoded = tuple(literal.encode("latin-1") for literal in literals)
-    of_word: dict[bytes, frozenset[bytes]] = dict.fromkeys(map(str.encode, words.split()), frozenset(encoded))
+    given = [word.encode() for word in (words.upper() if exact else words).split()]
+    of_word = {word: frozenset(lit for lit in encoded if _is_of(word, lit)) or frozenset(encoded) for word in given}
     for literal in () if words else encoded:
-        word = max(_WORD.findall(literal.lower()), key=len)
+        word = max(_WORD.findall(literal), key=len)
+        word += b"(" if literal.endswith(word + b"(") else b""
         of_word[word] = of_word.get(word, frozenset()) | {literal}
-    needs = {literal: frozenset(_WHOLE_WORD.findall(literal.lower())) for literal in encoded}
+    needs = {
+        literal: frozenset(
+            found[0] for found in _WHOLE_WORD.finditer(literal) if found.start() or not _is_end(found[0], given)
+        )
+        for literal in encoded
+    }
     before_it = Lazy(before + r"\Z") if before else None
     return Row(encoded, Lazy(after), before_it, is_secret or is_any, of_word, needs, exact, found, kept)
+
+
+def _is_of(word: bytes, literal: bytes) -> bool:
+    """Return True if a word that a row names is one for this of its literals."""
+    return word in literal or any(part in word for part in _WORD.findall(literal))
+
+
+def _is_end(part: bytes, words: Sequence[bytes]) -> bool:
+    """Return True if the first part of a literal may be the end of a word, by the words that its row names."""
+    return part.endswith(b"(") or any(word.endswith(part) and word != part for word in words)
 
 
 class Tables:
@@ -157,18 +174,26 @@ class Tables:
             for word, literals in each.words.items():
                 looked_for = ((each, literal, each.needs[literal]) for literal in each.literals if literal in literals)
                 self._of_word.setdefault(word, []).extend(looked_for)
-        self._signs = [word for word in self._of_word if not _WORD.fullmatch(word)]
         self._words = frozenset(self._of_word).union(*(need for each in self.rows for need in each.needs.values()))
+        self._signs = [word for word in self._words if not word[:1].isalnum()]
+        self._known = Known(self._meant)
 
     def near(self, view: View) -> Iterator[tuple[Row, list[bytes]]]:
         """Yield the rows of which a text has a word, with the literals that it may have."""
-        known = self._words.intersection(view.words).union(sign for sign in self._signs if sign in view.raw)
+        known = frozenset[bytes]().union(*(meant for _, meant in self._known.among(view.words)))
+        known = known.union(sign for sign in self._signs if sign in view.raw)
         found: dict[int, tuple[Row, dict[bytes, None]]] = {}
         for word in known:
             for each, literal, needs in self._of_word.get(word, ()):
                 if needs <= known:
                     found.setdefault(id(each), (each, {}))[1][literal] = None
         return ((each, list(literals)) for each, literals in found.values())
+
+    def _meant(self, word: bytes) -> frozenset[bytes] | None:
+        """Return the words of rows that a word of a text is, or has between hyphens."""
+        parts = _WORD.findall(word) + _WORD.findall(word.lower())
+        called = (parts[-1] + b"(",) if parts and word.endswith(b"(") else ()
+        return self._words.intersection((*parts, *called)) or None
 
     def literals(self, view: View) -> Iterator[bytes]:
         """Yield the literals of all rows that a text may have."""
@@ -186,8 +211,10 @@ class Tables:
         """Return where a literal is in a text: where a word of it is that other rows look for, too."""
         word = self._shared.get(literal)
         searched = view.raw if row.exact else view.low
-        if word is None:
-            return places(searched, literal)
+        if word is None or literal in of_word:
+            if literal not in of_word:
+                of_word[literal] = places(searched, literal)
+            return of_word[literal]
         if word not in of_word:
             of_word[word] = places(view.low, word)
         offset = literal.lower().index(word)

@@ -37,13 +37,6 @@ SENTENCES: tuple[Row, ...] = (
         is_secret=is_said,
     ),
     row(
-        "pw is ",
-        _TOLD,
-        "pw is ⟦Zebra4471⟧",
-        "The pw is RFC-4226",
-        is_secret=is_said,
-    ),
-    row(
         (" as the password", " as password", " as my password", " as your password", " as the passphrase"),
         "",
         "Use ⟦Zebra-4471⟧ as the password.",
