@@ -85,7 +85,7 @@ class Case:
 
     @property
     def ok(self) -> bool:
-        """True if there's nothing to look at."""
+        """True if you needn't look at it."""
         return self.verdict in {"SAME", "BETTER"} or (self.verdict, self.paid) == ("UNCLEAR", "UNCLEAR")
 
     @property

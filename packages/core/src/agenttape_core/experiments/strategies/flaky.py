@@ -240,7 +240,7 @@ def flaky(
             none.
         orders: The most orders that are tried.
         seed: Of the orders that are chosen by chance.
-        dry_run: Whether only the runs and the calls of each part are counted, and nothing is run.
+        dry_run: Whether only the runs and the calls of each part are counted, without a run.
         on_run: Called after each run.
         options: Options of `use_cassette`.
 
