@@ -37,6 +37,8 @@ def completion(shell: str) -> ShellComplete:
         (["ls", "a.yaml", ""], [("file", "")]),
         (["show", "--ti"], [("plain", "--timeline")]),
         (["check", "--only", "pa"], [("plain", "package")]),
+        (["review", "acc"], [("plain", "accept"), ("file", "acc")]),
+        (["review", "list", "cas"], [("file", "cas")]),
     ],
 )
 def test_words(words: Sequence[str], told: list[tuple[str, str]]) -> None:

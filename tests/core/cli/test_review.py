@@ -12,8 +12,10 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from click.shell_completion import BashComplete
 
 from agenttape_core import open_cassette, use_cassette
+from agenttape_core.cli.app import agenttape
 from agenttape_core.cli.commands.review import walked
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.review import pending_of
@@ -65,6 +67,20 @@ def test_pending(waiting: Path, command: Any) -> None:
         "before": "[-Oslo-]",
         "now": "{+Rome+}",
     }
+
+
+@pytest.mark.usefixtures("waiting")
+def test_keys_are_completed() -> None:
+    """After `accept` and `reject`, the shell completes the keys of the calls that wait, and each key once."""
+    key = "cassettes/trip.yaml::answer"
+    shell = BashComplete(agenttape, {}, "agenttape", "_AGENTTAPE_COMPLETE")
+    for action in ("accept", "reject"):
+        items = shell.get_completions(["review", action], "")
+        assert [item.value for item in items if item.type == "plain"] == [key, "cassettes/trip.yaml::look_up#2"]
+    once = BashComplete(agenttape, {}, "agenttape", "_AGENTTAPE_COMPLETE").get_completions(
+        ["review", "accept", key], ""
+    )
+    assert [item.value for item in once if item.type == "plain"] == ["cassettes/trip.yaml::look_up#2"]
 
 
 def test_nothing_is_pending(folder: Path, command: Any) -> None:

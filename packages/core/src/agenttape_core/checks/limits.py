@@ -33,11 +33,11 @@ def at_most(
     A call that raised, and a request that was answered with an error, count as free.
 
     Args:
-        calls: The number of its recorded calls, as `agenttape ls` counts them.
+        calls: Its recorded calls, as in `agenttape ls`.
         tokens: The tokens that its models read and write.
         seconds: The recorded time of its calls; parallel calls add up.
         dollars: Their cost in US dollars, by the prices of the project.
-        steps: The number of nodes of graphs, or steps of workflows, that ran.
+        steps: The nodes of graphs, or steps of workflows, that ran.
         uncounted: The names of models that may go uncounted, as the failure shows them: `OpenAIEmbeddings`,
             `api.openai.com/v1/chat/completions`. The limit is then judged by the others, with a warning.
 

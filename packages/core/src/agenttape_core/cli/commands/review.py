@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from agenttape_core.cli.app import OK, USAGE
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress
@@ -41,8 +42,27 @@ _TRAJECTORY = 20
 _LONGEST = 400
 
 
+def _completed(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the action, the keys of waiting calls after `accept` and `reject`, and paths."""
+    before = ctx.params.get("words") or ()
+    if not before:
+        found = [CompletionItem(action) for action in _ACTIONS if action.startswith(incomplete)]
+    elif before[0] in _DECIDING:
+        keys = [call.key for each in pending_in() for call in pending_of(each).calls]
+        found = [CompletionItem(key) for key in keys if key.startswith(incomplete) and key not in before]
+    else:
+        found = []
+    return [*found, CompletionItem(incomplete, type="file")]
+
+
 @cli_command("agenttape review accept --all")
-@click.argument("words", nargs=-1, metavar="[list|accept|reject] [PATH|KEY]...", type=click.Path(readable=False))
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[list|accept|reject] [PATH|KEY]...",
+    type=click.Path(readable=False),
+    shell_complete=_completed,
+)
 @click.option("--all", "everything", is_flag=True, help="Accept or reject all that waits below this folder.")
 def review(words: tuple[str, ...], *, everything: bool, as_json: bool) -> int:
     """Accept or reject new recordings, call by call.
