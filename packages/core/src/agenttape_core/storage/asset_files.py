@@ -30,7 +30,7 @@ def assets_of(path: Path) -> Path:
 
 
 class AssetFolder:
-    """The folder beside a cassette that holds its assets, and those of no other.
+    """The folder next to a cassette that holds only its assets.
 
     It has the whole name of the cassette, its suffix included, so that `weather.yaml` and `weather.jsonl` do not
     share one.
@@ -138,7 +138,7 @@ def _said(error: OSError) -> str:
 
 
 def reader_of_assets(location: Location) -> AssetFolder:
-    """Return the assets of a cassette that is read; those of a remote one are read at once.
+    """Return the assets of a cassette for reading; a remote one's assets are read right away.
 
     Raises:
         Malformed: They cannot be read, or are too many.

@@ -1,4 +1,4 @@
-"""An opened cassette: indexed at once, parsed when asked."""
+"""An opened cassette: indexed right away, parsed on demand."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Cassette:
     The assets of a local cassette are read when an interaction that has some is asked for, those of a remote one at
     once: a replay keeps the network closed.
 
-    Records are checked when they are asked for; a bad one raises `CassetteFormatError` with its line. Values inside
+    Records are checked when they're read; a bad one raises `CassetteFormatError` with its line. Values inside
     the requests of different interactions may be the same objects: treat them as read-only. Thread-safe.
 
     Args:
         path: The file, or its URL.
         data: Its unpacked bytes.
-        attached: Whether assets stand where they were; else the references to them do.
+        attached: Whether assets are put back; if not, the references to them remain.
 
     Raises:
         CassetteVersionError: It is of a newer format.
@@ -91,7 +91,7 @@ class Cassette:
         self._lock = Lock()
 
     preface: Header
-    """The header without its timings, which are parsed when `header` is first asked for."""
+    """The header without its timings, which are parsed on first use of `header`."""
 
     @property
     def version(self) -> int:
@@ -119,7 +119,7 @@ class Cassette:
             self._refuse(Malformed(error.problem), self._header_span[0])
 
     def outcome(self, number: int) -> Outcome:
-        """Return the outcome of one interaction; nothing else of its record is parsed.
+        """Return the outcome of one interaction; the rest of its record isn't parsed.
 
         Args:
             number: The number of the interaction.
@@ -391,7 +391,7 @@ def open_cassette(path: Path | str) -> Cassette:
     """Open a cassette: read and index it, parse its header, parse no record.
 
     Args:
-        path: A `.yaml`, `.yml` or `.jsonl` file, each also with `.gz` or `.zst` after it, or the URL of one.
+        path: A `.yaml`, `.yml` or `.jsonl` file, optionally with `.gz` or `.zst`, or the URL of one.
 
     Raises:
         CassetteNotFoundError: There's no file.

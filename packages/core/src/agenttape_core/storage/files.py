@@ -24,7 +24,7 @@ _LAYOUTS: dict[str, Literal["yaml", "jsonl"]] = {".yaml": "yaml", ".yml": "yaml"
 _PACKINGS: dict[str, Literal["gz", "zst"]] = {".gz": "gz", ".zst": "zst"}
 _CHUNK = 1 << 20
 BROKEN = "restore the file from version control, or record it anew with AGENTTAPE_MODE=record"
-"""The advice about a file that is no readable cassette."""
+"""The advice about a file that isn't a readable cassette."""
 
 NO_CASSETTE = "name a cassette; to record one here, move the file away"
 """The advice about a file that was never a cassette."""
@@ -37,7 +37,7 @@ CONFLICT = "the file has an unresolved merge conflict"
 
 
 def choose_side(path: Location) -> str:
-    """Return the advice about a file with both sides of a merge: one of them, and what it lacks is executed.
+    """Return the advice about a file with both sides of a merge: take one, and record the missing calls.
 
     Args:
         path: The cassette.
@@ -47,7 +47,7 @@ def choose_side(path: Location) -> str:
 
 
 class FileKind(NamedTuple):
-    """The facts that the suffix of a file tells: the layout of its text, and its packing."""
+    """The facts in the suffix of a file: the layout of its text, and its compression."""
 
     layout: Literal["yaml", "jsonl"]
     packing: Literal["gz", "zst"] | None
@@ -64,7 +64,7 @@ def file_kind(path: Location) -> FileKind:
     """Read the suffix of a path or URL.
 
     Raises:
-        ConfigurationError: It is none that AgentTape knows, or needs a module that is not installed.
+        ConfigurationError: AgentTape doesn't know it, or it needs a module that isn't installed.
     """
     if "\0" in str(path):
         raise ConfigurationError(f"{str(path)!r}: the name of a file holds no NUL character")
@@ -82,7 +82,7 @@ def file_kind(path: Location) -> FileKind:
 
 
 def packing_of(path: Location) -> Literal["gz", "zst"] | None:
-    """Return the packing that the suffix of a path tells, whatever the file holds."""
+    """Return the compression in the suffix of a path, whatever the file contains."""
     return _PACKINGS.get(PurePath(path.name).suffix.lower())
 
 
@@ -112,7 +112,7 @@ def read_bytes(path: Location) -> bytes:
 
 
 def packed_bytes(path: Location) -> bytes:
-    """The bytes of a cassette file as they are stored. Raises as `read_bytes`, and does not mind what they say."""
+    """The stored bytes of a cassette file. Raises as `read_bytes`, and doesn't check their contents."""
     store, key = store_of(path)
     try:
         data = store.fetch(key, limits.MAX_FILE_BYTES)
@@ -153,7 +153,7 @@ def pack(path: Location, data: bytes) -> bytes:
 
 
 def read_at_most(file: Stream, limit: int) -> bytes:
-    """Return what a stream holds, or a little more than the limit of it; the bytes are held once."""
+    """Return the contents of a stream, or a little more than its limit; the bytes are in memory once."""
     found = io.BytesIO()
     while found.tell() <= limit and (chunk := file.read(_CHUNK)):
         found.write(chunk)
@@ -161,7 +161,7 @@ def read_at_most(file: Stream, limit: int) -> bytes:
 
 
 def unpacked(path: Location, file: io.BytesIO, packing: str) -> Stream:
-    """The unpacked bytes of packed ones, read as they are asked for. What cannot be unpacked raises when it is read."""
+    """The decompressed bytes of compressed ones, on demand. Damaged data raises when it's read."""
     if packing == "gz":
         import gzip
 

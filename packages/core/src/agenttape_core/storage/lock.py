@@ -70,7 +70,7 @@ class WriterLock:
 
     Args:
         target: The cassette, without symbolic links.
-        note: What a refused writer is told: the process and its journal.
+        note: The text for a refused writer: the process and its journal.
 
     Raises:
         CassetteLockedError: Another session holds it.
@@ -96,13 +96,13 @@ class WriterLock:
         return self._descriptor is not None
 
     def forget(self) -> None:
-        """Let go of what a fork has inherited, so that the lock lives and dies with the process that took it."""
+        """Release a lock inherited by a fork, so that the lock lives and dies with the process that took it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def release(self) -> None:
-        """Give the lock back and remove its file. Does nothing when it is not held."""
+        """Release the lock and remove its file. Has no effect if it isn't held."""
         if self._descriptor is None:
             return
         # The file is removed while it is still locked: who opens it now finds it replaced, and tries again.
@@ -174,7 +174,7 @@ def _acquire(target: Location, path: Path) -> int:
 
 
 def _lock_soon(descriptor: int) -> None:
-    """Lock a file, with a little patience while its note is of no one: then someone only asks for its `holder`."""
+    """Lock a file, waiting a little while its note is empty: then another process only reads its `holder`."""
     for _ in range(_ATTEMPTS):
         try:
             return _lock(descriptor)
@@ -276,7 +276,7 @@ def location_beside(file: Path, name: str) -> Location:
 
 
 def elsewhere(location: Location) -> list[Path]:
-    """The folders for what has no room beside a real location: the user's for states, and one for temporary files."""
+    """The folders for files that have no room next to a real location: the user's state folder, and a temporary one."""
     return [_folder_of(location, root) for root in _roots()]
 
 
@@ -294,7 +294,7 @@ def prepare_elsewhere(folder: Path, location: Location) -> None:
 
 
 def tidy_elsewhere(folder: Path) -> None:
-    """Remove a folder of `elsewhere` that holds nothing any more; any other folder is left as it is."""
+    """Remove an empty folder of `elsewhere`; any other folder is left alone."""
     with contextlib.suppress(OSError):
         if folder.absolute().parent in _roots() and [path.name for path in folder.iterdir()] == [_URL_FILE]:
             (folder / _URL_FILE).unlink()
@@ -310,7 +310,7 @@ def _url_of(location: Location) -> str:
 
 
 def _is_private(folder: Path) -> bool:
-    """Return True if a folder belongs to this user, and is no link: others may have made one of that name."""
+    """Return True if a folder belongs to this user, and isn't a link: others may have made one of that name."""
     if sys.platform == "win32":  # where each user has temporary files of their own
         return True
     found = folder.lstat()

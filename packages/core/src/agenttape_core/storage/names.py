@@ -1,4 +1,4 @@
-"""The names of cassette files: from what a user calls a cassette to its file, and to other files beside it."""
+"""The names of cassette files: from a user's name for a cassette to its file, and to other files next to it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _FOREIGN = frozenset(
     {".bz2", ".csv", ".db", ".har", ".html", ".json", ".log", ".md", ".ndjson", ".parquet", ".pickle", ".pkl", ".py"}
     | {".sqlite", ".tar", ".tgz", ".toml", ".txt", ".xml", ".xz", ".zip"}
 )
-"""Suffixes of other sorts of files. A name with one is that of a file, and not the bare name of a cassette."""
+"""Suffixes of other kinds of files. A name with one is a file name, and not the bare name of a cassette."""
 
 GOLDEN = ".golden.yaml"
 """The end of the names of golden values, which aren't cassettes."""
 
 
 def cassette_path(name_or_path: str | Path, cassette_dir: str | Path, start: Path | None = None) -> Location:
-    """Return the file of a cassette: a path with one of `SUFFIXES` or a URL as it is, a bare name under the folder.
+    """Return the file of a cassette: a path with one of `SUFFIXES` or a URL unchanged, a bare name under the folder.
 
-    A bare name is that of the file which is there, in whatever format, or of a `.yaml` file if none is.
+    A bare name means the existing file, in whatever format, or a `.yaml` file if none exists.
 
     Args:
         name_or_path: The name, the path or the URL.

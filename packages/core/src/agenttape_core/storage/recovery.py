@@ -149,7 +149,7 @@ ASIDE = ".broken"
 
 
 def put_aside(target: Location, *, kept_in: Path | None = None) -> Location | None:
-    """Keep what is about to be replaced, if it cannot be read: a person may still see something in it.
+    """Keep a file that is about to be replaced, if it can't be read: a person may still recover parts of it.
 
     The copy has no name of a cassette, so that no folder of cassettes is broken by it.
 
@@ -162,7 +162,7 @@ def put_aside(target: Location, *, kept_in: Path | None = None) -> Location | No
 
     Raises:
         CassetteVersionError: It is of a newer format, so it is good for someone.
-        CassetteFormatError: No one can tell what it holds, so it must not be replaced.
+        CassetteFormatError: Its contents are unknown, so it must not be replaced.
         CassetteWriteError: The copy could not be written.
     """
     try:
@@ -181,7 +181,7 @@ def put_aside(target: Location, *, kept_in: Path | None = None) -> Location | No
 
 
 def is_replaceable(location: Location) -> bool:
-    """Return True if a file that is no readable cassette can be put aside: it is one, and all of it can be had."""
+    """Return True if an unreadable cassette can be put aside: it's a file, and all of it can be read."""
     with contextlib.suppress(CassetteFormatError):
         packed_bytes(location)
         return True

@@ -23,7 +23,7 @@ class Store(Protocol):
     """A folder of cassettes. A key is the name of a file in it, or `FOLDER/NAME` for one in a folder of assets."""
 
     def fetch(self, key: str, limit: int) -> bytes:
-        """The bytes of a file; no more than `limit` + 1 of them, so that a larger one can be told.
+        """The bytes of a file; no more than `limit` + 1 of them, so that a larger one is recognized.
 
         Raises:
             FileNotFoundError: There is none.
@@ -31,7 +31,7 @@ class Store(Protocol):
         """
 
     def save(self, key: str, data: bytes, *, kept_in: Path | None = None) -> None:
-        """Write a file in place of what is there.
+        """Write a file, replacing an existing one.
 
         Args:
             key: The file.
@@ -129,7 +129,7 @@ def store_of(location: Location) -> tuple[Store, str]:
     """The store of a cassette, and the key of the cassette in it; a symbolic link is followed first.
 
     Raises:
-        ConfigurationError: It is a URL, and fsspec or what the URL needs is not installed.
+        ConfigurationError: It's a URL, and fsspec or another package it needs isn't installed.
     """
     if isinstance(location, Path):
         path = real_path(location)

@@ -1,4 +1,4 @@
-"""Write a whole cassette at once, atomically, also as a conversion of another one."""
+"""Write a whole cassette atomically, also to convert another one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Composed(NamedTuple):
-    """A cassette as it is to be written.
+    """A cassette in written form.
 
     Args:
         version: The version of the format.
@@ -57,7 +57,7 @@ def write_cassette(
 ) -> None:
     """Write a cassette so that a crash leaves the old file or the new one, whole.
 
-    The same header and records give the same bytes. Large binary parts go to files of their own before, and
+    The same header and records give the same bytes. Large binary parts go to separate files before, and
     those that only the old cassette had are removed afterwards.
 
     Args:
@@ -105,7 +105,7 @@ def compose(
 def pieces_of(
     path: Location, header: Header, records: Sequence[Interaction | Step], *, whole: bool = False
 ) -> list[bytes]:
-    """Return what a cassette is made of, not packed, whose assets are apart already: see `Cassette(attached=False)`.
+    """Return the parts of a cassette, uncompressed, with detached assets: see `Cassette(attached=False)`.
 
     Args:
         path: The file, whose suffix shows how it is written.
@@ -173,7 +173,7 @@ def stored_records(path: Location, records: Iterable[AnyRecord], *, are_plain: b
 
 
 def stored_records(path: Location, records: Iterable[AnyRecord], *, are_plain: bool = False) -> Iterator[Stored]:
-    """The records as they are stored, checked unless they are known to be plain data."""
+    """The stored form of the records, checked unless they're known to be plain data."""
     compactor = Compactor(checks=not are_plain)
     last = {Interaction: 0, Step: 0}
     for record in records:
@@ -192,7 +192,7 @@ def stored_records(path: Location, records: Iterable[AnyRecord], *, are_plain: b
 
 
 def stored_step(step: Step) -> dict[str, Any]:
-    """One step as it is stored, checked."""
+    """The stored form of one step, checked."""
     record = step_to_dict(step)
     if not is_plain(record):
         for key, value in record.items():
@@ -201,7 +201,7 @@ def stored_step(step: Step) -> dict[str, Any]:
 
 
 def stored_record(compactor: Compactor, interaction: Interaction, number: int) -> dict[str, Any]:
-    """One interaction as it is stored, checked if its compactor checks.
+    """The stored form of one interaction, checked if its compactor checks.
 
     Args:
         compactor: Finds the earlier request that this one continues.
@@ -234,10 +234,10 @@ def _too_large(path: Location, number: int, kept_in: Path | None) -> CassetteWri
 
 
 def convert(source: Cassette | Path | str, target: Path | str, *, overwrite: bool = False) -> Location:
-    """Write the same cassette once more, in the layout and packing that the suffix of the target says.
+    """Write the same cassette once more, in the layout and compression of the target's suffix.
 
     Header, timings, records and assets are the same. A file that AgentTape wrote is byte for byte the same when it is
-    converted there and back. The source is left as it is.
+    converted there and back. The source is unchanged.
 
     Args:
         source: A cassette, open or as a path or a URL.

@@ -1,4 +1,4 @@
-"""The attributes of a span besides its content, in the words of OpenTelemetry's semantic conventions.
+"""The attributes of a span apart from its content, in the words of OpenTelemetry's semantic conventions.
 
 `gen_ai.*` is defined in https://github.com/open-telemetry/semantic-conventions-genai. Attributes that the conventions
 lack begin with `agenttape.`.
@@ -63,10 +63,10 @@ class Placed(NamedTuple):
     """A record in its place.
 
     Args:
-        id: `i` and the number of an interaction, or `s` and that of a step.
+        id: `i` and the number of an interaction, or `s` and the number of a step.
         record: The record.
         parent: The id of the record that it happened in; None for the outermost.
-        start_ms: Its start, in milliseconds after that of the first record; a guess where it was not recorded.
+        start_ms: Its start, in milliseconds after the first record's; a guess if it wasn't recorded.
         duration_ms: Its duration in milliseconds; None if unknown.
         offsets_ms: The arrival of the chunks of its stream, in milliseconds after its start.
     """
@@ -140,7 +140,7 @@ _OUTPUT_TYPES = {"json_object": "json", "json_schema": "json", "text": "text"}
 
 
 def attributes_of(placed: Placed) -> Attributes:
-    """Return the attributes of a record besides its content.
+    """Return the attributes of a record apart from its content.
 
     Args:
         placed: The record in its place.

@@ -1,6 +1,6 @@
 """Spans of the OpenTelemetry SDK, written to a file or sent to a collector. Needs the extra `otel`.
 
-The SDK makes the spans, through a provider of its own: the tracing of the process is not touched.
+The SDK makes the spans, through a separate provider: the tracing of the process isn't touched.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def otlp_parts(
 
     Args:
         spans: The spans of a trace, each after its parent; at least one.
-        shown: Returns what is written of data.
+        shown: Returns the written form of data.
 
     Raises:
         ConfigurationError: If the extra is not installed.
@@ -93,7 +93,7 @@ class Collector:
             environment variables name. They also set headers, certificates, the timeout and the compression.
 
     Raises:
-        ConfigurationError: If the extra is not installed, or the endpoint is no URL.
+        ConfigurationError: If the extra isn't installed, or the endpoint isn't a URL.
     """
 
     url: str
@@ -148,7 +148,7 @@ def sdk_spans(spans: Iterable[Span]) -> Iterator[ReadableSpan]:
 
 
 def _tracer() -> tuple[Tracer, Any]:
-    """Return a tracer and its source of ids, which are those of the span that is `current` there."""
+    """Return a tracer and its source of ids, which are those of the `current` span there."""
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
@@ -188,7 +188,7 @@ def _started(tracer: Tracer, span: Span) -> Any:
 
 
 def _inside(trace_id: int, span_id: int) -> Context:
-    """Return a context in which a span is the current one; of the span itself nothing but its ids is needed."""
+    """Return a context in which a span is the current one; only the ids of the span are needed."""
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
@@ -242,7 +242,7 @@ def _without_password(url: str) -> str:
 
 @contextmanager
 def _sdk_messages() -> Iterator[list[str]]:
-    """Collect what the exporter logs about a failure: its result does not tell the reason."""
+    """Collect the exporter's log of a failure: its result doesn't include the reason."""
     messages: list[str] = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
@@ -270,7 +270,7 @@ def _check_extra() -> None:
 VERSION = 1
 """The version of the shape of the rows."""
 _OF_RECORDS = {"timings", "steps"}
-"""The parts of the header that repeat what the rows of the records say."""
+"""The parts of the header that repeat the rows of the records."""
 
 
 def rows_of(cassette: Cassette) -> Iterator[dict[str, Any]]:

@@ -130,7 +130,7 @@ def _document(found: Any) -> dict[str, Any]:
 
 
 def _of_embeddings(item: Interaction) -> dict[str, Any]:
-    """Return the embedded texts. The vectors are long, and tell a reader nothing."""
+    """Return the embedded texts. The vectors are long, and of no use to a reader."""
     return {"agenttape.input": item.request.get("input", item.request)}
 
 
@@ -178,13 +178,13 @@ class Span:
         name: Its name.
         trace_id: The id of its trace: 128 bits.
         span_id: Its own id: 64 bits.
-        parent_id: The id of the span that it lies in; None for the outermost.
+        parent_id: The id of the span around it; `None` for the outermost.
         is_client: Whether it is a call that reaches a service.
         start_ns: Its start: nanoseconds since the epoch.
         end_ns: Its end.
         attributes: Its attributes.
         moments: Its events.
-        error: The description of its failure, without content unless that was asked for; None if it did not fail.
+        error: The description of its failure, without content unless requested; `None` if it didn't fail.
     """
 
     name: str
@@ -212,7 +212,7 @@ def spans_in(cassette: Cassette, *, content: bool = False) -> Iterator[Span]:
 
     Args:
         cassette: The cassette.
-        content: Whether to include what people, models and tools said.
+        content: Whether to include the texts of people, models and tools.
 
     Raises:
         CassetteFormatError: If a record is malformed.

@@ -1,4 +1,4 @@
-"""The answer of a model, with what its provider said about it, whichever framework recorded it."""
+"""The answer of a model, with its provider's metadata, whichever framework recorded it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:  # git reads streams without records
     from agenttape_core.schema import Interaction, Outcome
 
 _FURTHER_TEXTS = ("response", "delta")
-"""Keys of a text in answers that are no messages, such as those of functions."""
+"""Keys of a text in answers that aren't messages, such as a function's."""
 
 
 class ToolCall(NamedTuple):
-    """A tool call that a model asked for."""
+    """A tool call that a model requested."""
 
     name: str
     args: Any
@@ -42,7 +42,7 @@ class Answer:
 
     @cached_property
     def messages(self) -> list[dict[str, Any]]:
-        """The answers, as `message_of` returns them; more than one if the model was asked for several."""
+        """The answers, as `message_of` returns them; more than one if several were requested."""
         if self.value == "":  # a stream without chunks
             return []
         if found := _messages_in(self.value):
@@ -57,7 +57,7 @@ class Answer:
 
     @cached_property
     def tool_calls(self) -> list[ToolCall]:
-        """The tool calls it asks for."""
+        """The tool calls in it."""
         parts = [part for message in self.messages for part in message["parts"] if part["type"] == "tool_call"]
         return [ToolCall(part["name"], part["arguments"]) for part in parts if part["name"]]
 
@@ -104,7 +104,7 @@ def last_answer(interactions: Iterable[Interaction]) -> str:
     """Return the text of the last answer of a model; empty if there is none.
 
     Args:
-        interactions: Those of a run, in its order. A call that another call made is no answer to the run.
+        interactions: The run's, in its order. A call inside another call isn't an answer to the run.
     """
     answers = [item for item in interactions if item.kind in MODEL_KINDS and item.parent is None]
     return Answer(answers[-1].outcome).text if answers else ""
@@ -141,7 +141,7 @@ def pieces_of(chunk: Any) -> list[str | CallPiece]:
     """Return what one chunk of a stream brings: a text, and pieces of tool calls.
 
     Args:
-        chunk: The chunk as it is recorded.
+        chunk: The recorded chunk.
     """
     text, body, read = _text_of(chunk), _body_of(chunk), reader_of(_tag_of(chunk)).calls
     calls = list(read(body)) if read is not None and isinstance(body, Mapping) else []

@@ -88,7 +88,7 @@ class CallTree:
         return place
 
     def _yields(self, present: int, index: int) -> bool:
-        """Return whether a record at an address makes room for a later one: a moment does, for what it describes."""
+        """Return whether a record at an address makes room for a later one: a moment does, for its subject."""
         return self._records[present].kind in MOMENTS and self._records[index].kind not in MOMENTS
 
     def _grown(self, address: str) -> Place:

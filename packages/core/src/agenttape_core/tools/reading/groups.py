@@ -1,4 +1,4 @@
-"""Totals of the calls of runs, by what they belong to. Each call belongs to one group, so that sums agree."""
+"""Totals of the calls of runs, by group. Each call belongs to one group, so that sums agree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Group:
         name: Its name; empty for the calls that belong to none.
         calls: The number of its calls.
         failed: The number of those that raised or were cancelled.
-        input_tokens: The tokens that its models have read, as far as they were counted.
+        input_tokens: The tokens that its models read, as far as they were counted.
         output_tokens: The tokens that they have written.
         dollars: The cost in US dollars, as far as the models have a known price.
         unpriced: The number of calls of models without a known price or counted tokens.
@@ -66,7 +66,7 @@ class Group:
         return {**facts, **money, "ttft_ms": self.ttft(0.5), "ttft_p95_ms": self.ttft(0.95)}
 
     def ttft(self, share: float) -> float | None:
-        """Return the time to the first chunk that a share of the streams kept to; `None` if there was no stream."""
+        """Return the time to the first chunk within which a share of the streams began; `None` without a stream."""
         if not self.first_ms:
             return None
         if len(self.first_ms) == 1:

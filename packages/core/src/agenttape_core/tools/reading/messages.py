@@ -28,7 +28,7 @@ def input_messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def system_instructions(request: Mapping[str, Any]) -> Parts:
-    """Return the instructions of a request that stand beside its messages."""
+    """Return the instructions of a request outside its messages."""
     for key in ("instructions", "system", "system_instruction"):
         if instructions := request.get(key):
             return list(_parts(instructions))
@@ -60,7 +60,7 @@ def message_of(message: Mapping[str, Any], role: str = "user") -> dict[str, Any]
 
 
 def items_of(value: Any) -> list[Any]:
-    """Return a list as it is, and an empty list for any other value."""
+    """Return a list unchanged, and an empty list for any other value."""
     return value if isinstance(value, list) else []
 
 

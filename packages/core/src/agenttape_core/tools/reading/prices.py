@@ -1,7 +1,7 @@
 """The prices of tokens: list prices from the library genai-prices, or a table of the project's own.
 
 Prices change, and the bill depends on contracts, caches and tiers: a sum of them is an estimate. A model without a
-known price costs *unknown*, never nothing.
+known price costs *unknown*, never zero.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Prices(Protocol):
         """Return the cost of a call in US dollars; None if the model has no known price.
 
         Args:
-            model: Its name as the provider is asked for it, also with the provider before it: `openai/gpt-5`.
-            provider: The class of the model, whose name tells the provider where that of the model does not.
+            model: Its name in requests to the provider, optionally with the provider before it: `openai/gpt-5`.
+            provider: The class of the model, whose name identifies the provider if the model's name doesn't.
             usage: The tokens of the call.
         """
 
@@ -51,8 +51,8 @@ class Price(NamedTuple):
     """The price of a model, in US dollars per million tokens.
 
     Args:
-        input: Of the tokens that it reads.
-        output: Of the tokens that it writes; zero for embeddings.
+        input: The price of tokens that it reads.
+        output: The price of tokens that it writes; zero for embeddings.
     """
 
     input: float
@@ -68,7 +68,7 @@ class PriceTable:
 
     Args:
         table: The prices. A key names a model and its dated snapshots: `gpt-5` is also the price of
-            `gpt-5-2025-08-07`, and not that of `gpt-5-mini`, which is another model.
+            `gpt-5-2025-08-07`, but not for `gpt-5-mini`, which is another model.
     """
 
     are_there = True
@@ -83,7 +83,7 @@ class PriceTable:
 
 
 class ListPrices:
-    """The list prices of genai-prices, which comes with the extra `prices`. It holds its data, and asks no network."""
+    """The list prices of genai-prices, which comes with the extra `prices`. It needs no network."""
 
     are_there = True
 
@@ -113,7 +113,7 @@ def load_prices(path: Path | str | None = None) -> Prices:
             default the list prices of genai-prices, if that is installed.
 
     Raises:
-        ConfigurationError: If the file cannot be read, or is no such table.
+        ConfigurationError: If the file can't be read, or isn't such a table.
     """
     if path is None:
         return _installed()
@@ -147,14 +147,14 @@ def names_of(model: str) -> tuple[str, str]:
     """Return the names that a table may list a model under: its own, and the one without the date of a snapshot.
 
     Args:
-        model: Its name as the provider is asked for it, also with the provider before it.
+        model: Its name in requests to the provider, optionally with the provider before it.
     """
     name = model.rpartition("/")[2].lower()
     return name, _SNAPSHOT.sub("", name)
 
 
 def edition_of_list() -> list[str | int]:
-    """Return what list prices follow from besides a call: the installed list, and the day, as prices have dates."""
+    """Return the other inputs of list prices besides a call: the installed list, and the day, as prices have dates."""
     spec = PathFinder.find_spec(LIST)
     files = sorted(Path(spec.origin).parent.glob("*.py")) if spec is not None and spec.origin is not None else []
     changes = [(file.stat().st_mtime_ns, file.stat().st_size) for file in files]

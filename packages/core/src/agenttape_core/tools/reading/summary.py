@@ -25,13 +25,13 @@ class Overview:
         steps: The number of steps.
         kinds: The number of calls of each kind.
         tools: The number of calls of each tool.
-        models: The number of calls of each model; those of an unknown model are under an empty name.
+        models: The number of calls of each model; calls of an unknown model are under an empty name.
         raised: The number of calls that raised.
         cancelled: The number of calls that the program cancelled.
         streamed: The number of calls that were streamed.
         lossy: The number of calls that hold less than the original outcome.
-        input_tokens: The tokens that models have read, as far as they were counted.
-        output_tokens: The tokens that models have written, as far as they were counted.
+        input_tokens: The tokens that models read, as far as they were counted.
+        output_tokens: The tokens that models wrote, as far as they were counted.
         dollars: The cost of the recorded calls in US dollars, as far as their models have a known price.
         unpriced: The number of calls of models without a known price or without counted tokens.
         seconds: The sum of the durations of the recorded calls; parallel calls overlapped.
@@ -78,7 +78,7 @@ def cost_of(item: Interaction, prices: Prices) -> float | None:
 
 
 def model_of(item: Interaction) -> str | None:
-    """Return the model that a call asked for, as its provider calls it: a candidate, if one was tried on it."""
+    """Return the model in a call's request, by its provider's name: a candidate, if one was tried on it."""
     candidate = item.metadata.get("candidate")
     if isinstance(candidate, str) and candidate != OWN:
         return candidate.partition(":")[2] or candidate

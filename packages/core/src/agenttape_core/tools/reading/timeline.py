@@ -22,9 +22,9 @@ class Row:
         kind: Its kind.
         name: Its name.
         address: Its address in the run tree.
-        label: Its address below that of the record around it.
+        label: Its address below the address of the record around it.
         depth: The number of records around it.
-        start_ms: Its start, in milliseconds after that of the first row.
+        start_ms: Its start, in milliseconds after the first row's.
         duration_ms: Its duration, in milliseconds.
         chunks_ms: The arrival of each chunk of its stream, in milliseconds after its start.
         is_measured: Whether its start was recorded. Else it is a guess: the start of the step around it, or the end of
@@ -127,7 +127,7 @@ def _rows(cassette: Cassette, records: Sequence[IndexRow | Step], tree: CallTree
 
 
 def _below(outer: str, address: str) -> str:
-    """Return what an address adds to the one around it; a further record at the same address repeats its last part."""
+    """Return the part that an address adds to the one around it; a second record at an address repeats its last part."""
     return address.removeprefix(f"{outer}/") if address != outer else address.rpartition("/")[2]
 
 

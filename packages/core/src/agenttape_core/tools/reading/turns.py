@@ -1,4 +1,4 @@
-"""The turns of a conversation: what was asked, the calls that followed, and what was answered."""
+"""The turns of a conversation: the prompt, the calls that followed, and the answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agenttape_core.tools.reading.messages import input_messages
 
 @dataclass(slots=True)
 class Turn:
-    """One turn: a prompt and what the run made of it.
+    """One turn: a prompt and the run's reaction to it.
 
     Args:
         prompt: What was asked: the last message of a user before the first answer; empty if there is none.
@@ -89,7 +89,7 @@ def _last_of_user(messages: list[dict[str, Any]]) -> int | None:
 
 
 def _continues(messages: list[dict[str, Any]], asked: int | None, prompt: str) -> bool:
-    """Return True if a request goes on from a message of a user that was answered before."""
+    """Return True if a request continues from a message of a user that was answered before."""
     return asked is not None and asked < len(messages) - 1 and text_of(messages[asked]) == prompt
 
 
