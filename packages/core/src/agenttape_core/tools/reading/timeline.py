@@ -127,7 +127,7 @@ def _rows(cassette: Cassette, records: Sequence[IndexRow | Step], tree: CallTree
 
 
 def _below(outer: str, address: str) -> str:
-    """Return the part that an address adds to the one around it; a second record at an address repeats its last part."""
+    """Return the part that an address adds to the one around it; another record at an address repeats its end."""
     return address.removeprefix(f"{outer}/") if address != outer else address.rpartition("/")[2]
 
 
