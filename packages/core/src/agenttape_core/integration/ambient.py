@@ -113,7 +113,7 @@ class _Wrapping:
         self.family = family
         self.interface = interface
         self.before: list[tuple[type, str, Any, Any]] = []
-        """The methods that are wrapped now, each with the attribute that stood in its place, the first one first."""
+        """The methods that are wrapped now, each with the attribute that it replaces, the first one first."""
         self._names = family.leaves.keys()
         self.following: Any = None
         """Called for each class that is defined while they are wrapped."""

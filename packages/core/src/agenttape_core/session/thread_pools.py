@@ -42,7 +42,7 @@ class _Wrapped:
         self._ours: Any = None
 
     def wrap(self) -> None:
-        """Wrap the method; by the wrapper of before, if it stands for the same one."""
+        """Wrap the method; by the wrapper of before, if that wraps the same one."""
         before = vars(self._cls).get("submit")
         if self._ours is None or before is not self._before:
             self._before, self._ours = before, _remembering(self._cls.submit, self)
