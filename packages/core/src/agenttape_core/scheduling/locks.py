@@ -22,7 +22,7 @@ from agenttape_core.locks import Lock
 from agenttape_core.scheduling.executing import runs_outside_program
 from agenttape_core.scheduling.finalizers import leaves_out
 from agenttape_core.scheduling.strands import HERE
-from agenttape_core.scheduling.waits import WAITING, Wait, released, sleep_in_turn, taking_part
+from agenttape_core.scheduling.waits import WAITING, Wait, has_waited, released, sleep_in_turn, taking_part
 
 _NO_TURN = 0
 _takers: dict[int, int] = {}
@@ -73,13 +73,15 @@ class _Locks:
             return False
         strand = taking_part() if _takers.get(id(lock), here) == here else None
         if strand is None:
-            return self._acquire(lock, True, timeout)
+            is_acquired = self._acquire(lock, True, timeout)
+            has_waited()
+            return is_acquired
         wait = Wait(attempt, functools.partial(self._is_free, lock), id(lock), timeout if timeout >= 0 else None)
-        is_acquired: bool | None = strand.strands.waits.wait(strand, wait)
-        if is_acquired is None:
+        is_found: bool | None = strand.strands.waits.wait(strand, wait)
+        if is_found is None:
             left = wait.left
             return self._acquire(lock, True, -1 if left is None else left)
-        return is_acquired
+        return is_found
 
     def _take(self, lock: Any, taker: int) -> bool:
         """Take a lock, in turn; false if it isn't free."""
@@ -140,7 +142,10 @@ def _get(real: Callable[..., Any], queue: Any, timeout: float | None) -> Any:
     """Get an item of a simple queue, in turn."""
     strand = taking_part()
     if strand is None:
-        return real(queue, True, timeout)
+        try:
+            return real(queue, True, timeout)
+        finally:
+            has_waited()
     found: list[Any] = []
 
     def attempt() -> bool:

@@ -14,7 +14,7 @@ import threading
 from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.scheduling.holder import call_of, is_shared, late_by, place_of, spent_by
 from agenttape_core.scheduling.limits import LONGEST
-from agenttape_core.scheduling.strands import HERE, Strand
+from agenttape_core.scheduling.strands import HERE, WORKS, Strand
 
 _BLOCKED = 0.05
 """Seconds in one system call that is no wait for a lock, after which a thread counts as blocked."""
@@ -22,8 +22,6 @@ _LOCKED = 1.0
 """The same for a wait for a lock, or for the interpreter: both are the same call."""
 _SPINS = 2.0
 """Seconds of processor time after which code that goes on while others wait counts as waiting for them."""
-_WORKS = "worker"
-"""The function of `multiprocessing.pool` whose threads do the work of a pool; its others look after that."""
 
 
 def is_of_library(participant: Strand) -> bool:
@@ -39,7 +37,7 @@ def is_of_library(participant: Strand) -> bool:
     while frame is not None:
         if not (is_library(frame.f_code.co_filename) or is_own(frame)):
             return False
-        if participant.is_loose and frame.f_code.co_name == _WORKS:
+        if participant.is_loose and frame.f_code.co_name == WORKS:
             return False
         frame = frame.f_back
     return True

@@ -67,6 +67,7 @@ class Strand:
     """
 
     __slots__ = (
+        "is_exchangeable",
         "is_held",
         "is_loose",
         "is_out",
@@ -106,6 +107,8 @@ class Strand:
         """The thread or the pool whose end it waits for; `None` if it waits for none."""
         self.is_loose = False
         """True if it takes its work in no fixed order: it waits without the turn."""
+        self.is_exchangeable = False
+        """True if any other thread of its pool may do what it does."""
         self.is_real = False
         """True while it executes a call for real."""
         self.is_out = False
@@ -154,7 +157,8 @@ def begun_here(code: Any, pool: Any = None) -> Strand | None:
     if above is None or above.strands.has_ended or runs_outside_program():
         return None
     strand = above.strands.fork(above, pool, is_own=is_of_program(code))
-    strand.is_loose = pool is None and is_of_thread_pool(code)
+    if pool is None and (found := function_of(code)) is not None and found.co_filename.endswith(_POOL):
+        strand.is_loose, strand.is_exchangeable = True, found.co_name == WORKS
     return strand
 
 
@@ -167,13 +171,9 @@ def is_of_program(code: Any) -> bool:
     return found is not None and not is_library(found.co_filename)
 
 
-def is_of_thread_pool(code: Any) -> bool:
-    """Return whether a thread is one of `multiprocessing.pool.ThreadPool`, which take work in no fixed order."""
-    found = function_of(code)
-    return found is not None and found.co_filename.endswith(_POOL)
-
-
 _POOL = os.path.join("multiprocessing", "pool.py")  # noqa: PTH118 - a part of a name
+WORKS = "worker"
+"""The function there whose threads do the work of a pool; its others look after that."""
 
 
 @contextmanager

@@ -229,7 +229,7 @@ class Participants:
     def base(self, one: Participant) -> str:
         """Return the origin by which a participant goes on."""
         inside = enclosing(self._session()) or one.answers
-        label = one.label
+        label = f"{one.label.rpartition('.')[0]}.*" if one.is_exchangeable else one.label
         return f"{inside}|{label}" if inside and not label.startswith(inside) else label
 
     def poster(self, one: Participant) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from agenttape_core.scheduling.strands import AWAY, HERE, Strand
+from agenttape_core.scheduling.strands import AWAY, BLOCKING, HERE, Strand
 
 
 class Wait:
@@ -105,9 +105,16 @@ def taking_part() -> Strand | None:
     if strand is None or strand.is_out or HERE.is_internal or not strand.strands.is_on:
         return None
     if strand.is_loose:
-        strand.strands.leave_turn(strand, AWAY)
+        strand.strands.leave_turn(strand, BLOCKING)
         return None
     return strand
+
+
+def has_waited() -> None:
+    """Note that the caller's thread, which may have waited without its turn, is about to come to something."""
+    strand = HERE.strand
+    if strand is not None and strand.is_loose and strand.state == BLOCKING:
+        strand.state = AWAY
 
 
 def sleep_in_turn(real: Callable[[float], Any], seconds: float) -> None:
