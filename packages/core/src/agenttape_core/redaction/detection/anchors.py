@@ -107,7 +107,7 @@ def _of_words(texts: Sequence[str]) -> set[int]:
 
 
 def is_of_words(view: View) -> bool:
-    """Return True for a text of words and nothing else, in which no name is given a value; see `_of_words`."""
+    """Return True for a text of words alone, in which no name has a value; see `_of_words`."""
     marks, text = view.raw.translate(_WORDS), view.text
     if marks.find(_SIGN) >= 0 or _may_give(text) or next(_capital_names(view.raw, marks), None) is not None:
         return False

@@ -135,7 +135,7 @@ def find_value(view: View, found: Assignment) -> Finding | None:
 
 
 def _is_harmless(value: str, found: Assignment) -> bool:
-    """Return True for what stands for a secret or tells of one, a key to press (HTML), and a connection without one."""
+    """Return True for a placeholder, a description, a key to press (HTML), or a connection without a password."""
     is_word = value.isalpha() and value.islower()
     if found.demand is Demand.CONNECTION and not _CREDENTIAL.search(value):
         return True
