@@ -77,11 +77,12 @@ def test_child_of_a_replay(running: Any) -> None:
             assert run(look_up, "Paris") == "Paris!"
             with pytest.raises(CassetteMissError, match="look_up was called with a request"):
                 run(look_up, "Oslo")
-            with pytest.raises(NetworkBlockedError, match=r"while .* is replayed offline"):
+            with pytest.raises(NetworkBlockedError, match="during an offline replay of"):
                 run(connect, port)
         with running() as run:
             run(connect, port)
-    assert [line.partition(" at ")[0] for line in session.report.missed] == ["look_up was called with a request"]
+    [missed] = session.report.missed
+    assert missed.startswith("look_up was called with a request")
     assert session.report.nondeterminism == (
         "ids that a process of `multiprocessing` draws are not those of the recording",
     )

@@ -128,7 +128,7 @@ def test_nothing_is_handed_to_an_older_process(older: Older, way: Callable[[Olde
     with pytest.raises(NetworkBlockedError) as caught, use_cassette("c", on_unused="ignore"):
         way(older)
     assert "older than the session" in str(caught.value)
-    assert f"tried at {__file__}" in str(caught.value) or "in update" in str(caught.value)
+    assert str(caught.value).startswith(__file__) or "in update" in str(caught.value)
     assert "make it inside the block" in str(caught.value)
     assert "allow_hosts={'subprocess'}" in str(caught.value)
     del caught
@@ -238,7 +238,7 @@ def test_no_code_runs_in_another_interpreter(interpreter: Any) -> None:
     }
     for words, use in uses.items():
         with (
-            pytest.raises(NetworkBlockedError, match=f"an attempt to {words} another interpreter"),
+            pytest.raises(NetworkBlockedError, match=f"tried to {words} another interpreter"),
             use_cassette("c", on_unused="ignore"),
         ):
             use()
@@ -282,7 +282,7 @@ def test_a_pool_of_interpreters_works_in_a_recording_and_gets_nothing_of_a_repla
             look("Paris")
             assert list(pool.map(len, ["a", "bc"])) == [1, 2]
         assert [line.partition(" at ")[0] for line in session.report.outside] == ["reached another interpreter"]
-        refused = pytest.raises(NetworkBlockedError, match=f"run code in another interpreter[^$]*{Path(__file__).name}")
+        refused = pytest.raises(NetworkBlockedError, match=f"{Path(__file__).name}.* run code in another interpreter")
         with refused, use_cassette("c") as session:
             look("Paris")
             pool.submit(len, "abc")
