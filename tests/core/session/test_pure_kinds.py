@@ -45,7 +45,7 @@ def test_a_recorded_embedding_is_served_as_often_as_asked(tmp_path: Path) -> Non
     with use_cassette(path, on_repeat="cycle"):
         assert [embed("a") for _ in range(4)] == recorded * 2
     assert asked == []
-    with pytest.raises(CassetteMissError, match="asked once more"), use_cassette(path, on_unused="ignore"):
+    with pytest.raises(CassetteMissError, match="was recorded only once"), use_cassette(path, on_unused="ignore"):
         for _ in range(2):
             with pytest.raises(ValueError, match="nothing"):
                 embed("")
@@ -61,6 +61,6 @@ def test_an_embedding_that_nobody_asks_for_is_reported(tmp_path: Path) -> None:
         answer("b")
     assert [crossed.kind for crossed in session.report.unused] == ["embeddings"]
     assert session.report.judged == ()
-    with pytest.raises(UnusedInteractionsError, match="1 of 2") as failed, use_cassette(path):
+    with pytest.raises(UnusedInteractionsError, match="1 of the 2") as failed, use_cassette(path):
         pass
     assert "embeddings" not in str(failed.value)
