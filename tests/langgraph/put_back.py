@@ -124,7 +124,7 @@ def several() -> dict[str, Any]:
         if "PUT_BACK" in os.environ:
             undone.enter_context(patch.object(RecordedRuns, "begin", lambda _, begin, *_given: begin()))
             undone.enter_context(patch.object(Scheduler, "__init__", _without_order(Scheduler.__init__)))
-            undone.enter_context(patch.object(Policy, "runs_through", lambda *_: False))
+            undone.enter_context(patch.object(Policy, "steps_into", lambda *_: False))
         found: dict[str, Any] = {}
         for program in (conversations, branches, sub_agents):
             with use_cassette(program.__name__, mode="once"):

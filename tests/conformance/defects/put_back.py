@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import copy_context
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,22 +39,32 @@ class Defect(NamedTuple):
     in_children: bool = False
 
 
+def owner_of(module: str, name: str) -> tuple[Any, str]:
+    """Return a module, or a class in it, and the name of the attribute of it that a dotted name is.
+
+    Raises:
+        AttributeError: If there is no such attribute (any more).
+    """
+    owner = import_module(module)
+    *outer, last = name.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    getattr(owner, last)
+    return owner, last
+
+
+def _put_now(module: str, name: str, value: Any) -> None:
+    setattr(*owner_of(module, name), value)
+
+
 def _put(module: str, name: str, value: Any) -> Callable[[], None]:
     """Return what puts a value into the place of an attribute of a module, or of a class in it."""
-
-    def put() -> None:
-        owner = import_module(module)
-        *outer, last = name.split(".")
-        for part in outer:
-            owner = getattr(owner, part)
-        setattr(owner, last, value)
-
-    return put
+    return partial(_put_now, module, name, value)
 
 
 def _steps_in_recordings_only() -> None:
     """Remember the steps of sessions that record, and of no replay."""
-    _put("agenttape_core.session.base_session", "Session.keeps_steps", property(lambda self: self.records))()
+    _put("agenttape_core.session.session", "Session.keeps_steps", property(lambda self: self.records))()
     _put("agenttape_core.session.ledger", "Ledger.watch_steps", lambda _: None)()
 
 
@@ -88,7 +99,7 @@ DEFECTS: dict[str, Defect] = {
         "swarm",
     ),
     "agents within tools are served as a block": Defect(
-        _put("agenttape_core.engine.policy", "Policy.runs_through", lambda *_: False),
+        _put("agenttape_core.engine.policy", "Policy.steps_into", lambda *_: False),
         "tests/langchain/test_agents_as_tools.py",
         "supervisor_replays",
     ),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from .put_back import DEFECTS, VARIABLE, table
+from .put_back import DEFECTS, VARIABLE, owner_of, table
 
 _ROOT = Path(__file__).parents[3]
 _FAILED = 1
@@ -35,6 +36,14 @@ def test_what_is_put_back_is_found(name: str, pytestconfig: pytest.Config) -> No
         timeout=150,
     )
     assert ended.returncode == _FAILED, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("name", [name for name, defect in DEFECTS.items() if isinstance(defect.undoes, partial)])
+def test_what_is_put_back_has_its_place(name: str) -> None:
+    """Today's code has the attribute that a defect is put in the place of."""
+    undoes = DEFECTS[name].undoes
+    assert isinstance(undoes, partial)
+    owner_of(*undoes.args[:2])
 
 
 def test_the_page_has_the_table() -> None:
