@@ -383,5 +383,5 @@ def test_a_miss_that_the_program_catches_is_told(world: World, tmp_path: Path) -
     found = what_if(recorded, program, {"look": returns("changed")})
     assert found.result == "changed"
     assert [line.partition(": ")[2].partition(" at ")[0] for line in found.failed] == [
-        "PlainChat was called with a request"
+        "PlainChat was called with a request that isn't in the cassette"
     ]
