@@ -178,7 +178,7 @@ def test_process_without_a_cassette(folder: Path, program: Program, agenttape: A
     assert agenttape("record", *words, "-c", "import tools").code == 0
     assert cassettes(folder) == ["main.yaml"]
     asked = agenttape("replay", *words, "ask.py")
-    assert (asked.code, "cassettes/main.processes/ask.py.yaml (0 interactions" in asked.err) == (1, True)
+    assert (asked.code, "cassettes/main.processes/ask.py.yaml (0 calls" in asked.err) == (1, True)
     assert agenttape("record", *words, "ask.py").code == 0
     gone = agenttape("replay", *words, "-c", "pass")
     assert (gone.code, "main.processes/ask.py.yaml: 1 recorded interactions were never asked" in gone.err) == (1, True)
