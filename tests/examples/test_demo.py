@@ -101,7 +101,7 @@ def test_miss_is_explained(told: str) -> None:
     assert "weather in [-Paris-]?" in miss
     assert "weather in {+Oslo+}?" in miss
     assert "AGENTTAPE_MODE=record python" in miss
-    assert "cassettes/weather.yaml (21 interactions" in miss
+    assert "cassettes/weather.yaml (21 calls" in miss
 
 
 def test_wrong_replay_fails_and_shows_where(tmp_path: Path) -> None:
