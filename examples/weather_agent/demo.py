@@ -147,7 +147,7 @@ class Story:
                 ask(self.agent, EDITED)
         except CassetteMissError as error:
             missed = str(error).replace(str(self.cassettes.parent) + os.sep, "")
-        print(indent(missed or "(no miss)", "    | "))
+        print(indent(missed or "(no miss)", "    | ", lambda _: True))
         print(HINT)
         named = all(part in missed for part in ("call 1", "[-Paris-]", "{+Oslo+}", "AGENTTAPE_MODE="))
         self.check("recording, words and command are named", "yes" if named else "no", named)
