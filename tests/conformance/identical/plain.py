@@ -302,7 +302,7 @@ def one_after_the_other(asks: Asks, capture: Capture) -> Any:
     return [drawn, [[asks.ask("the same"), list(asks.stream("a stream")), now(), time.time()] for _ in range(3)]]
 
 
-@body(THREADS, ONCE_OR_TWICE, missed="as those of a set have in each process")
+@body(THREADS, ONCE_OR_TWICE, missed="it looks like a set, whose order differs in each process")
 def order_of_a_set(asks: Asks, capture: Capture) -> Any:
     """Puts a set of words into a question."""
     return asks.ask(" ".join({"tape", "reel", "spool", "head", "case", "motor", "belt"}))

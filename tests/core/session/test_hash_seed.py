@@ -46,7 +46,7 @@ def _asked(path: Path, asked: Any) -> str:
 def test_another_order_is_named(recorded: Any, asked: Any, tmp_path: Path) -> None:
     """Items, lines, words and keys in texts."""
     message = _miss(tmp_path / "a.yaml", recorded, asked)
-    assert "order     the same parts in another order" in message
+    assert "order     only the order changed" in message
     assert "sorted(the_set)" in message
 
 

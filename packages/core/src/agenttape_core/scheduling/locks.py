@@ -158,9 +158,10 @@ def _get(real: Callable[..., Any], queue: Any, timeout: float | None) -> Any:
     wait = Wait(attempt, lambda: not queue.empty(), id(queue), timeout)
     if attempt() or (is_found := strand.strands.waits.wait(strand, wait)):
         item = found[0]
-        is_left_out = (id(queue), id(item)) in _left_out
-        _left_out.discard((id(queue), id(item)))
-        strand.strands.waits.found(strand, is_left_out=is_left_out)
+        if (id(queue), id(item)) in _left_out:
+            _left_out.discard((id(queue), id(item)))
+        else:
+            strand.strands.waits.found(strand)
         return item
     if is_found is None:
         return real(queue, True, wait.left)

@@ -108,7 +108,7 @@ class Strand:
         self.is_loose = False
         """True if it takes its work in no fixed order: it waits without the turn."""
         self.is_exchangeable = False
-        """True if any other thread of its pool may do what it does."""
+        """True if any other thread of its pool may do its work."""
         self.is_real = False
         """True while it executes a call for real."""
         self.is_out = False

@@ -528,18 +528,15 @@ class Waits:
             else:
                 self._threads.offer(one)
 
-    def found(self, strand: Strand, *, is_left_out: bool) -> None:
-        """Let a participant go on with an item of a queue that was there when it came.
+    def found(self, strand: Strand) -> None:
+        """Let a participant without the turn continue with an item of a queue that was there when it came.
 
-        How fast it was with the item before decides whether it comes too late to be told, so it goes on as if it were.
+        How fast it was with work that is left out decides whether it comes too late to be told, so it continues as if it
+        were. One that has the turn keeps it: all that is there was put before.
         """
         one = cast("Participant", strand)
-        if is_left_out == one.is_lent:
-            return
-        one.is_lent = is_left_out
-        if is_left_out:
-            self._threads.leave_turn(one, AWAY)
-        else:
+        if one.is_lent:
+            one.is_lent = False
             self._threads.take_turn(one)
 
     def expire(self, key: Key) -> bool:
