@@ -210,7 +210,7 @@ def test_a_wider_fixture_with_a_cassette(
     late = suite.run("--cassette-mode=once", online=True)
     late.assert_outcomes(passed=3, failed=1)
     late.stdout.fnmatch_lines(["*IncompleteObjectError: Can't record Remote.search: *"])
-    assert "was served from cassettes" in late.stdout.str()
+    assert "was replayed from cassettes" in late.stdout.str()
     assert "pytest --rerecord" in late.stdout.str()
     suite.run("--rerecord", online=True).assert_outcomes(passed=4)
     suite.run().assert_outcomes(passed=4)

@@ -92,7 +92,7 @@ def test_what_a_session_has_recorded_is_complete(world: World, tmp_path: Path) -
 
 def test_a_verification_says_so() -> None:
     """The report of a verification has a line for it, and its data a list."""
-    found = Verification("f", [], [], "failed", {}, unseen=[IDS])
+    found = Verification("f", [], [], "failed", {}, unobserved=[IDS])
     line = f"  the run was only observed, and a handler does not see all (a session does): {IDS}"
     assert line in str(found).splitlines()
-    assert found.to_dict()["unseen"] == [IDS]
+    assert found.to_dict()["unobserved"] == [IDS]

@@ -57,7 +57,7 @@ def test_the_mark_is_on_the_record(seen: str) -> None:
 def test_refused_with_the_reason(seen: str) -> None:
     """An exact call of the same file is served; the lossy one is a miss that says why and what to do."""
     with (
-        pytest.raises(CassetteMissError, match=r"recording 2 of it is lossy: its chunks were not seen") as caught,
+        pytest.raises(CassetteMissError, match=r"was recorded incompletely \(call 2\): its chunks were not seen") as caught,
         use_cassette(seen),
     ):
         assert ask("sound") == "recorded sound"
@@ -96,7 +96,7 @@ def test_refused_is_not_used_up(seen: str) -> None:
     with use_cassette(seen, on_miss="return", on_unused="ignore") as cassette:
         ask("sound")
         first, second = refused("half"), refused("half")
-    assert "recording 2 of it is lossy: its chunks were not seen" in first
+    assert "was recorded incompletely (call 2): its chunks were not seen" in first
     assert second == first.replace(" at half:", " at half#2:")
     assert [crossed.number for crossed in cassette.report.unused] == [2]
     with pytest.raises(UnusedInteractionsError, match="half"), use_cassette(seen, on_miss="return", on_unused="fail"):
@@ -126,7 +126,7 @@ def test_refused_to_every_thread(seen: str) -> None:
     with use_cassette(seen, on_miss="return", on_unused="ignore") as cassette, ThreadPoolExecutor(2) as pool:
         ask("sound")
         asked = [pool.submit(copy_context().run, half) for _ in range(2)]
-        assert all("is lossy: its chunks were not seen" in one.result() for one in asked)
+        assert all("was recorded incompletely (call 2): its chunks were not seen" in one.result() for one in asked)
     assert len(cassette.report.unrecorded) == 2
     assert [crossed.number for crossed in cassette.report.unused] == [2]
 

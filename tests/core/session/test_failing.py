@@ -60,7 +60,7 @@ def test_miss_explains_itself(world: World) -> None:
     assert lines[11:] == [
         "    no:                             undo the change; the traceback shows the line that made this call"
     ]
-    assert session.report.missed == (caught.value.summary,)
+    assert session.report.missed == (f"{caught.value.summary} (at {caught.value.address})",)
 
 
 def test_miss_with_the_mode_in_code(world: World) -> None:

@@ -361,7 +361,7 @@ def test_no_cassette(folder: Path, program: Program, agenttape: Agenttape) -> No
     script = program("ask.py", ASK)
     missing = agenttape("replay", "--", "python", script, "Paris")
     assert (missing.code, missing.out) == (3, "")
-    assert "record it:  agenttape record --cassette ask -- python ask.py Paris" in missing.err
+    assert "record it (makes real calls):  agenttape record --cassette ask -- python ask.py Paris" in missing.err
     (folder / "cassettes").mkdir()
     (folder / "cassettes" / "ask.yaml").write_text("agenttape: 1\nname: ask\n")
     broken = agenttape("replay", "--", "python", script, "Paris")

@@ -127,7 +127,7 @@ def _raise_miss(
         nearest=found.row.number if found is not None else None,
         differences=differing_parts(found),
     )
-    session.report.add_failure(missed=summary)
+    session.report.add_failure(missed=f"{summary} (at {address})")
     for listener in session.listeners:
         listener.missed(request, position, found, is_fatal=True)
     session.latch.keep(miss)

@@ -365,7 +365,7 @@ class Outcome:
             return
         for address, lines in self.findings.unused.items():
             more = [f"      … and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-            what = f"{self._path(address)}: {len(lines)} recorded interactions were never asked for"
+            what = f"the run didn't make {counted(len(lines), 'recorded call')} in {self._path(address)}. Not made:"
             changed = "the command has changed since it was recorded: fix it, or"
             remedy = [f"{changed} {line}" for line in self.config.remedies[1][:1]]
             yield "\n  ".join([what, *(line.rstrip() for line in lines[:_SHOWN]), *more, *remedy])
