@@ -31,7 +31,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "f": {"passed": False, "problem": "AssertionError: no"},
     "p": {"parts_at": "look(1) → the end"},
     "q": {"parts_at": "look(1) → look(2)"},
-    "d": {"on_unrecorded": ({"kind": "tool", "name": "look"},), "parts_at": "look(1) → look(2) refused"},
+    "d": {"unrecorded": ({"kind": "tool", "name": "look"},), "parts_at": "look(1) → look(2) refused"},
     "x": {"passed": False, "problem": "APIConnectionError: Connection error.", "unseen": LOST},
     "n": {"passed": False, "problem": "it asked no model, and the recording did", "unseen": NO_CALL},
     "o": {"unseen": LOST},
