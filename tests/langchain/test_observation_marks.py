@@ -197,7 +197,10 @@ def test_streams_told_in_events_only(world: World, handler: TapeCallbackHandler)
     observed = events({"callbacks": [handler]})
     assert notes(handler) == ["it was streamed, but callbacks received only the whole answer, and not the chunks"]
     world.gone = True
-    with pytest.raises(CassetteMissError, match=r"was recorded incompletely \(call 1\): it was streamed"), use_cassette(handler.path):
+    with (
+        pytest.raises(CassetteMissError, match=r"was recorded incompletely \(call 1\): it was streamed"),
+        use_cassette(handler.path),
+    ):
         events()
     with use_cassette(handler.path, accept={"lossy"}):
         assert events() == observed

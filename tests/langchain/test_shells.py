@@ -106,6 +106,9 @@ def test_another_command_is_a_miss(tmp_path: Path, shells: list[Any]) -> None:
     """A command that was not executed in the recording has no output."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         agent_of(["echo a"]).invoke(QUESTION)
-    with pytest.raises(CassetteMissError, match="call      call ShellSession in node"), use_cassette(tmp_path / "c.yaml"):
+    with (
+        pytest.raises(CassetteMissError, match="call      call ShellSession in node"),
+        use_cassette(tmp_path / "c.yaml"),
+    ):
         agent_of([], startup_commands="echo b").invoke(QUESTION)
     assert len(shells) == 1

@@ -57,7 +57,9 @@ def test_the_mark_is_on_the_record(seen: str) -> None:
 def test_refused_with_the_reason(seen: str) -> None:
     """An exact call of the same file is served; the lossy one is a miss that says why and what to do."""
     with (
-        pytest.raises(CassetteMissError, match=r"was recorded incompletely \(call 2\): its chunks were not seen") as caught,
+        pytest.raises(
+            CassetteMissError, match=r"was recorded incompletely \(call 2\): its chunks were not seen"
+        ) as caught,
         use_cassette(seen),
     ):
         assert ask("sound") == "recorded sound"

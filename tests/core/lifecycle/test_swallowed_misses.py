@@ -249,7 +249,10 @@ def test_a_process_that_ends_before_its_block(how: str) -> None:
     Path("program.py").write_text(PROGRAM, encoding="utf-8")
     ended = subprocess.run([sys.executable, "program.py", how], check=False, capture_output=True, timeout=60)
     assert ended.returncode == (how != "swallows nothing")
-    shown = b"agenttape: the process ends with a failure: " in ended.stderr and b"look was called with a request that is" in ended.stderr
+    shown = (
+        b"agenttape: the process ends with a failure: " in ended.stderr
+        and b"look was called with a request that is" in ended.stderr
+    )
     assert shown == (how != "swallows nothing")
 
 

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
+from contextvars import copy_context
 from threading import Thread
 from typing import Any
 
@@ -19,6 +20,7 @@ from agenttape_core.freeze import BegunWork, current
 from agenttape_core.guard.patching import Wrappers
 from agenttape_core.scheduling.executing import EXECUTING
 from agenttape_core.scheduling.lazy_streams import UNREAD
+from agenttape_core.scheduling.loose import ROOT
 from agenttape_core.scheduling.older_threads import STRAND, code_of
 from agenttape_core.scheduling.python_parts import is_unknown
 from agenttape_core.scheduling.scopes import SCOPES, Origin
@@ -70,6 +72,8 @@ def session_of_bare_thread() -> Any:
     if origin is None:
         strand = current_strand()
         if strand is None or strand.is_real or in_task():
+            return None
+        if strand.label == ROOT and SCOPES.variable in copy_context():  # what's around a paused session, such as pytest
             return None
         return next((session for session in SCOPES.open() if session.scheduler.threads is strand.strands), None)
     found: Any = origin.membership.innermost() if origin.crossing is None else None

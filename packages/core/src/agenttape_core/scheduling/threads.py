@@ -16,6 +16,7 @@ from typing import Any, cast
 from agenttape_core.scheduling.executing import EXECUTING
 from agenttape_core.scheduling.holder import is_waiting
 from agenttape_core.scheduling.locks import take_no_turns, take_turns
+from agenttape_core.scheduling.loose import ROOT
 from agenttape_core.scheduling.scopes import SCOPES
 from agenttape_core.scheduling.strands import (
     AWAY,
@@ -32,7 +33,6 @@ from agenttape_core.scheduling.turn import BESIDE, Key, Participant, Turn, _acqu
 from agenttape_core.scheduling.unordered import Unordered
 from agenttape_core.scheduling.waits import Wait, register, unregister
 
-ROOT = "0"
 _SEVERAL = 2
 _SETTLES = 0.5
 """Seconds without an arrival for which the end of a session waits at most for threads that nobody waits for."""
@@ -531,8 +531,8 @@ class Waits:
     def found(self, strand: Strand) -> None:
         """Let a participant without the turn continue with an item of a queue that was there when it came.
 
-        How fast it was with work that is left out decides whether it comes too late to be told, so it continues as if it
-        were. One that has the turn keeps it: all that is there was put before.
+        How fast it was with work that is left out decides whether it comes too late to be told, so it continues as if
+        it were. One that has the turn keeps it: all that is there was put before.
         """
         one = cast("Participant", strand)
         if one.is_lent:
