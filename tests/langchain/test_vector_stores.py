@@ -312,7 +312,7 @@ def test_nothing_is_executed_after_a_served_write(through: str, world: World, tm
     }
     for mode, name in (("all", "other.yaml"), ("new_episodes", "store.yaml")):
         with (
-            pytest.raises(IncompleteObjectError, match=r"this RemoteStore does not hold.*\n.*store\.yaml") as refused,
+            pytest.raises(IncompleteObjectError, match=r"this RemoteStore is incomplete\n.*store\.yaml") as refused,
             use_cassette(tmp_path / name, mode=mode),
             pytest.raises(IncompleteObjectError),
         ):  # and the session remembers it

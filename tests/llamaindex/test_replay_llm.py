@@ -64,7 +64,7 @@ def test_asked_more_often_than_recorded(tmp_path: Path) -> None:
         LeafLLM(World()).chat(HELLO)
     llm, again = ReplayLLM(tmp_path / "c.yaml"), ReplayLLM(tmp_path / "c.yaml", on_repeat="last")
     llm.chat(HELLO)
-    with pytest.raises(CassetteMissError, match="once more"):
+    with pytest.raises(CassetteMissError, match="was called again with a request"):
         llm.chat(HELLO)
     assert again.chat(HELLO) == again.chat(HELLO)
 

@@ -15,9 +15,15 @@ JUDGING = {
     "--cassette-lab=faults": "",
     "--cassette-lab=orders": "",
     "--cassette-lab=mutants": "",
+    "--cassette-lab=flaky": "",
+    "--cassette-lab=why": "",
+    "--cassette-lab=change": ":base=main",
     "--cassette-dry-run": "",
 }
 """The options that give a verdict on cassettes, each with a value."""
+
+OF_FAILURES = ("shrink", "bisect")
+"""The experiments that look only at tests that fail: a run in which none does needs neither."""
 
 NOT_JUDGING = {
     **dict.fromkeys(
@@ -50,7 +56,7 @@ def test_each_experiment_is_listed() -> None:
     """A new experiment says here what it needs."""
     named = [name.partition("=")[2] for name in JUDGING if name.startswith("--cassette-lab=")]
     assert named == [*dict.fromkeys(named)]
-    assert set(named) == set(EXPERIMENTS)
+    assert {*named, *OF_FAILURES} == set(EXPERIMENTS)
 
 
 @pytest.mark.parametrize("option", [name + value for name, value in JUDGING.items()])

@@ -54,14 +54,12 @@ def test_a_session_of_one_test_is_judged(recorded: Project) -> None:
     recorded.run("-k", "b").stdout.fnmatch_lines(["*The run made 1 of the 3 recorded calls*"])
 
 
-@pytest.mark.parametrize("scope", ["function", "class", "module", "package", "session"])
-def test_a_worker_runs_a_part(scope: str) -> None:
+def test_a_worker_runs_a_part() -> None:
     """A worker of pytest-xdist does not know what the others run, so each of its wider fixtures serves only a part."""
     config: Any = SimpleNamespace(stash=pytest.Stash(), args=["tests"], workerinput={})
-    fixture: Any = SimpleNamespace(scope=scope)
-    with setting_up(fixture, config):
-        within = is_part(config)
-    assert (within, is_part(config)) == (scope != "function", False)
+    with setting_up(config):
+        assert is_part(config)
+    assert not is_part(config)
     del config.workerinput
-    with setting_up(fixture, config):
+    with setting_up(config):
         assert not is_part(config)
