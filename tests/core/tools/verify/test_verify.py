@@ -212,7 +212,7 @@ def test_a_request_that_depends_on_the_hash_seed() -> None:
     assert verification.first is not None
     assert verification.first.first == "returned"
     assert "search was called with a request" in verification.first.other
-    assert "arguments.words" in verification.first.other
+    assert "only the order changed" in verification.first.other
     assert "AGENTTAPE_MODE=record <your command>" in verification.first.other
     assert verification.failure is None
 
