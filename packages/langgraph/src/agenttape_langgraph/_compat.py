@@ -22,7 +22,7 @@ from langgraph._internal._runnable import RunnableCallable, RunnableSeq, is_asyn
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
 from langgraph.func import _TaskFunction as TaskFunction
-from langgraph.pregel import _executor, _messages, _runner
+from langgraph.pregel import _executor, _messages, _retry, _runner
 from langgraph.pregel import main as _main
 from langgraph.pregel._algo import task_path_str
 from langgraph.pregel._messages import StreamMessagesHandler
@@ -240,6 +240,8 @@ FuturesDict: Any = _runner.FuturesDict
 """The futures of the tasks of one superstep; `on_done` is called when one has ended, and commits its writes."""
 
 runner: Any = _runner
+retry: Any = _retry
+"""The module that watches the time of nodes, by the module `time` in its names."""
 """The module that runs the tasks of a superstep; `_panic_or_proceed` raises their errors once all have ended."""
 
 _pregel: Any = _main

@@ -15,6 +15,7 @@ is a step: the second has `#2` in its address. A step is never served.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import re
 from collections import Counter
@@ -24,9 +25,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import UnrecordableValueError
-from agenttape_core.integration import Session, Wrappers, record_step
+from agenttape_core.integration import Session, Slot, Wrappers, current_session, record_step
 from agenttape_langchain.integration import is_graph, plain_without_run_ids, register_follower
-from agenttape_langgraph._compat import is_internal_channel, route_of, runner
+from agenttape_langgraph._compat import is_internal_channel, retry, route_of, runner
 from agenttape_langgraph.stable_ids import ids_of_runs, stable_ids
 
 if TYPE_CHECKING:
@@ -366,6 +367,39 @@ def track_tasks(wrappers: Wrappers) -> None:
     """Keep track of the task of a graph that code runs in, while wrappers are in place."""
     for name, wrap in (("run_with_retry", _running), ("arun_with_retry", _arunning)):
         wrappers.patch(runner, name, wrap)
+    if hasattr(retry, "time"):
+        wrappers.patch(retry, "time", _TimeOfLoop)
+
+
+_AHEAD: Slot[list[float]] = Slot(lambda _: [0.0])
+"""The seconds by which the loop that ran a node last was ahead of the real clock."""
+
+
+class _TimeOfLoop:
+    """The module `time` for what watches idle nodes: it sleeps by the loop, whose clock a replay lets jump.
+
+    By the real clock, a sleep would seem to have ended early, and a node that timed out would not time out again.
+
+    Args:
+        real: The module.
+    """
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def monotonic(self) -> float:
+        """Return the time of the loop that runs here, or that ran last in the replay."""
+        now: float = self._real.monotonic()
+        session = current_session()
+        if session is None or not session.is_replay:
+            return now
+        ahead, loop = session.extension(_AHEAD), asyncio._get_running_loop()
+        if loop is not None:
+            ahead[0] = loop.time() - now
+        return now + ahead[0]
 
 
 def _running(real: Callable[..., Any]) -> Callable[..., Any]:
