@@ -204,7 +204,7 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
             candidates=prepared.candidates,
             fakes=request.fakes,
             unavailable=settings.unavailable,
-            notes_departures=request.changes is not None,
+            notes_divergences=request.changes is not None,
             scheduler=_scheduler(prepared, source, choices, tempo, notes=sink is not None),
         )
     )

@@ -62,7 +62,7 @@ def recorded_value(call: Call, outcome: Outcome) -> Any:
 
 
 def changed_outcome(call: Call, number: int, source: Edited, change: Alteration) -> tuple[Outcome, Exception | None]:
-    """Return the outcome that a changed call has in this run, and note that the change has landed.
+    """Return the outcome that a changed call has in this run, and note that the change was reached.
 
     Args:
         call: The call.

@@ -33,7 +33,7 @@ def listen(session: Session) -> None:
         session.listeners.append(session.extension(NAMES))
     if session.held is not None:
         session.listeners.append(_Secrets(session, session.held))
-    if session.setup.notes_departures:
+    if session.setup.notes_divergences:
         session.listeners.append(_Departures(session))
     if session.events is not None:
         session.listeners.append(_Events(session, session.events))
@@ -136,8 +136,8 @@ class _Departures(Listener):
         number: int | None = None,
         differing: tuple[tuple[str, Any, Any], ...] = (),
     ) -> None:
-        departure = Divergence(what, request.kind, request.name, address, number, differing)
-        self._session.report.add_divergence(departure)
+        divergence = Divergence(what, request.kind, request.name, address, number, differing)
+        self._session.report.add_divergence(divergence)
 
 
 class _Events(Listener):

@@ -28,7 +28,7 @@ def only_replays(setup: Setup) -> bool:
     policy, source = setup.policy, setup.source
     if not policy.offline or policy.replay_only or policy.step_into or policy.executable is not None:
         return False
-    if setup.notes_departures or isinstance(source, Edited) or setup.scheduler.is_chosen or policy.accepts_lossy:
+    if setup.notes_divergences or isinstance(source, Edited) or setup.scheduler.is_chosen or policy.accepts_lossy:
         return False
     return setup.candidates is None and setup.pace is None and setup.events is None and setup.sink is None
 
@@ -47,7 +47,7 @@ class Recordings:
         self._pseudonyms: dict[tuple[str, str], list[tuple[str, Places]]] = {}
         self._addresses: dict[int, str] | None = None
         self.has_changed = False
-        """True once a change has landed: the program may make calls again that were served already."""
+        """True once a change was reached: the program may make calls again that were served already."""
         note = source.fidelity_note if not setup.policy.accepts_lossy else None
         self.index = RecordingIndex(
             source.entries,

@@ -290,13 +290,13 @@ class Report:
         """The calls that differ from their recordings, in the order of the run; empty if nothing was changed."""
         return tuple(self._divergences)
 
-    def add_reached(self, landed: ReachedChange) -> None:
-        """Note a change that landed."""
-        self._reached.append(landed)
+    def add_reached(self, change: ReachedChange) -> None:
+        """Note a change that was reached."""
+        self._reached.append(change)
 
-    def add_divergence(self, departure: Divergence) -> None:
+    def add_divergence(self, divergence: Divergence) -> None:
         """Note a call that differs from its recording."""
-        self._divergences.append(departure)
+        self._divergences.append(divergence)
 
     def add_nondeterminism(self, line: str) -> None:
         """Note that a part of the recorded order could not be imposed; without a lock, as a signal may come in here."""

@@ -57,7 +57,7 @@ class Setup:
         candidates: The models that are tried instead of the program's own; `None` if none is.
         fakes: Functions that answer calls without a recording, by the name of the boundary.
         unavailable: The words of the error result of a tool that has no recording.
-        notes_departures: Whether the report notes calls that differ from their recordings.
+        notes_divergences: Whether the report notes calls that differ from their recordings.
         scheduler: Decides when outside events reach the program; one that keeps no order by default.
     """
 
@@ -87,5 +87,5 @@ class Setup:
     candidates: Candidates | None = None
     fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     unavailable: str = UNAVAILABLE
-    notes_departures: bool = False
+    notes_divergences: bool = False
     scheduler: Scheduler = field(default_factory=Scheduler)

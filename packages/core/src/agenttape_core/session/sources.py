@@ -244,7 +244,7 @@ class Edited(_Changed):
             self._again[number] = list(itertools.islice(free, ATTEMPTS if change.every else 1))
             if change.every:
                 self._changes |= dict.fromkeys(self._again[number], change)
-        self._landed: dict[int, Outcome] = {}
+        self._changed: dict[int, Outcome] = {}
         self.originals: Mapping[int, int] = {
             again: number for number, attempts in self._again.items() for again in attempts
         }
@@ -272,7 +272,7 @@ class Edited(_Changed):
 
     def land(self, number: int, outcome: Outcome) -> None:
         """Note the outcome of an edited call, redacted."""
-        self._landed[number] = outcome
+        self._changed[number] = outcome
 
     def ids(self, number: int) -> Sequence[str]:
         """Read the run-specific ids of the request."""
@@ -280,7 +280,7 @@ class Edited(_Changed):
 
     def outcome(self, number: int) -> Outcome:
         """Read an outcome: from this run if the call was edited and made, else from the recording."""
-        return self._landed.get(number) or self._source.outcome(self.originals.get(number, number))
+        return self._changed.get(number) or self._source.outcome(self.originals.get(number, number))
 
     def interaction(self, number: int) -> Interaction:
         """Read all of it, with the outcome that it has in this run."""

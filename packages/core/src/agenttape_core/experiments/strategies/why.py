@@ -457,9 +457,9 @@ class _Tracer:
         """Note the changed requests in a run in which a call had another answer."""
         report = ending.session.report
         made = {one for one, _, _ in ending.calls}
-        for departure in report.divergences:
-            if departure.what == "moved" and departure.number is not None:
-                self._note(Edge(number, departure.number, "data", tuple(path for path, _, _ in departure.differences)))
+        for found in report.divergences:
+            if found.what == "moved" and found.number is not None:
+                self._note(Edge(number, found.number, "data", tuple(path for path, _, _ in found.differences)))
         for target in sorted(self._made - made - self._inside(number)):
             self._note(Edge(number, target, "route"))
         if self._ended(ending) != self._ended(self._before):
