@@ -564,11 +564,13 @@ def test_b():
     project.run("test_it.py", "--cassette-mode=once").assert_outcomes(passed=2)
     project.tests(f"WORDS = ['x']\n{body}")
     unused = project.run("test_it.py")
-    unused.stdout.fnmatch_lines(["to record anew what failed:  pytest test_it.py --rerecord=failed"])
+    unused.stdout.fnmatch_lines(["to record again what failed:  pytest test_it.py --rerecord=failed"])
     project.run("test_it.py", "--rerecord=failed").assert_outcomes(passed=2)
     for cut in (project.path / "cassettes" / "test_it").iterdir():
         cut.write_bytes(cut.read_bytes()[:-20])
-    project.run("test_it.py").stdout.fnmatch_lines(["to record anew what failed:  pytest test_it.py --rerecord=failed"])
+    project.run("test_it.py").stdout.fnmatch_lines(
+        ["to record again what failed:  pytest test_it.py --rerecord=failed"]
+    )
     project.run("test_it.py", "--rerecord=failed").assert_outcomes(passed=2)
     project.run("test_it.py").assert_outcomes(passed=2)
 

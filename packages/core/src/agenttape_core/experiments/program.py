@@ -464,7 +464,7 @@ def steady(program: Program, plain: Variation) -> Generator[Variation, Run, tupl
         if ending.left is not None:
             raise VerificationError(
                 f"{program.name} does not replay {shown} to begin with: {ending.left}\n"
-                "  record it anew, or see what has changed:  agenttape update --dry-run"
+                "  record it again, or see what has changed:  agenttape update --dry-run"
             )
     if _are_alike(first, second):
         return first, second

@@ -78,7 +78,7 @@ class Golden:
             return  # a candidate has other words: the table says so
         lines = difflib.unified_diff(recorded.splitlines(), text.splitlines(), "recorded", "now", lineterm="", n=2)
         assert recorded == text, "\n".join(
-            [f"the value differs from {shown_path(path)}", *lines, f"record it anew:  {self._again}"]
+            [f"the value differs from {shown_path(path)}", *lines, f"record it again:  {self._again}"]
         )
 
     def write(self) -> None:

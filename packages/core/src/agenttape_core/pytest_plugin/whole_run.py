@@ -398,7 +398,7 @@ def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[s
     outdated = sum((verdict.word == "unused" or verdict.renewable) and not verdict.keyless for verdict in verdicts)
     lines = [f"to record the {missing} that are missing:  {again('--cassette-mode=once')}"] if missing > 1 else []
     if outdated > 1:
-        lines.append(f"to record anew what failed:  {again('--rerecord=failed')}")
+        lines.append(f"to record again what failed:  {again('--rerecord=failed')}")
     if keyless:
         tests = counted(keyless, "test")
         lines.append(f"{tests} failed for want of a key; in a replay any text will do, and no call is sent")

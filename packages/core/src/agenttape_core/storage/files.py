@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LAYOUTS: dict[str, Literal["yaml", "jsonl"]] = {".yaml": "yaml", ".yml": "yaml", ".jsonl": "jsonl"}
 _PACKINGS: dict[str, Literal["gz", "zst"]] = {".gz": "gz", ".zst": "zst"}
 _CHUNK = 1 << 20
-BROKEN = "restore the file from version control, or record it anew with AGENTTAPE_MODE=record"
+BROKEN = "restore the file from version control, or record it again with AGENTTAPE_MODE=record"
 """The advice about a file that isn't a readable cassette."""
 
 NO_CASSETTE = "name a cassette; to record one here, move the file away"

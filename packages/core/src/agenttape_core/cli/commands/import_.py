@@ -62,7 +62,7 @@ def importers(tool: str = AUTO, framework: str = AUTO) -> dict[str, Importer]:
         raise ConfigurationError(
             "no importer is installed\n"
             "  pip install agenttape-langchain, or agenttape-llamaindex\n"
-            '  they make calls of its models; record a program of another framework anew, with mode="once"'
+            '  they make calls of its models; record a program of another framework again, with mode="once"'
         )
     if framework != AUTO:
         known = sorted({_framework_of(point) for point in points})

@@ -290,7 +290,7 @@ def _headline(pending: Pending) -> str:
     worst = next(
         (_SORTS[sort] for sort in _SORTS if any(call.sort == sort for call in pending.calls)), "nothing changed"
     )
-    older = "; the cassette has been recorded anew since" if pending.is_older else ""
+    older = "; the cassette was recorded again since" if pending.is_older else ""
     return f"{pending.shown}: {worst}, {counted(len(pending.calls), 'call')}{older}"
 
 

@@ -70,7 +70,7 @@ BY_FACTOR: dict[Factor, Cause] = {
         "earlier replays in the process",
         "a second run in one process is not the same as the first: something is kept in memory, such as a cache, a "
         "counter, a checkpointer or an iterator of a module",
-        "make it anew in each run; or leave earlier_replays out of vary, if each run has its own process",
+        "create it in each run; or leave earlier_replays out of vary, if each run has its own process",
     ),
     "completion_order": Cause(
         "completion order",
@@ -83,7 +83,7 @@ NOT_AS_RECORDED = Cause(
     "not as recorded",
     "the replays do in another order what happened side by side, read other times, or take or write other steps, than "
     "the run that was recorded",
-    "see that the program is the one that was recorded, or record it anew; docs/identical.md says what cannot be",
+    "see that the program is the one that was recorded, or record it again; docs/identical.md says what cannot be",
 )
 CAUGHT = Cause(
     "caught failure",

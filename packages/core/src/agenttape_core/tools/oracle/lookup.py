@@ -143,7 +143,7 @@ def _said(value: Any) -> Any:
 
 
 _EXPECTED = "expected an array of {tool_name, args_hash, occurrence, response or error}"
-_REMEDY = "write it anew: agenttape export CASSETTE --format oracle -o FILE"
+_REMEDY = "write it again: agenttape export CASSETTE --format oracle -o FILE"
 _HEX = frozenset("0123456789abcdef")
 _DIGITS = 64
 
