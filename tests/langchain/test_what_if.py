@@ -110,7 +110,7 @@ def test_answers_of_models(recorded: dict[str, Path], change: Any, expected: str
 )
 def test_answers_of_tools(recorded: dict[str, Path], change: Any, content: str) -> None:
     """A tool returns what its function would, with an artifact or without; the next model call has moved by that."""
-    found = what_if(recorded["plain"], lambda: agent().invoke(QUESTION)["messages"], change, beyond="address")
+    found = what_if(recorded["plain"], lambda: agent().invoke(QUESTION)["messages"], change, on_new_call="address")
     (landed,) = found.reached
     answer = next(one for one in found.result if isinstance(one, ToolMessage) and one.name == landed.name and one.text)
     assert (answer.text, answer.tool_call_id) == (content, f"call_{landed.number // 2 - 1}_0")

@@ -67,7 +67,7 @@ def test_what_no_boundary_covers_is_named(address: Any) -> None:
     with pytest.warns(UnrecordedConnectionWarning) as caught:
         recorded(run)
     cassette = runs[0]
-    assert cassette.report.outside == (line,)
+    assert cassette.report.uncovered == (line,)
     assert str(cassette.report) == f"0 replayed, 1 recorded, 1 reached outside every boundary\n  {line}"
     message = str(caught[0].message)
     assert line in message
@@ -92,7 +92,7 @@ def test_threads_and_tasks_of_the_session_count_and_others_do_not(address: Any) 
     def run(session: Session) -> None:
         begin.set()
         done.wait()
-        assert session.report.outside == ()
+        assert session.report.uncovered == ()
         new = threading.Thread(target=connect, args=(address,))
         for way in (
             lambda: pool.submit(connect, address).result(),
@@ -100,8 +100,8 @@ def test_threads_and_tasks_of_the_session_count_and_others_do_not(address: Any) 
             lambda: (new.start(), new.join()),
         ):
             way()
-            assert len(session.report.outside) == 1
-            session.report._outside.clear()
+            assert len(session.report.uncovered) == 1
+            session.report._uncovered.clear()
 
     recorded(run)
     pool.shutdown()
@@ -122,7 +122,7 @@ def test_neither_a_replay_nor_what_is_live_is_warned_of(address: Any) -> None:
         tool(list(address))
     with use_cassette("c", live={"tool"}) as live:
         tool(list(address))
-    assert cassette.report.outside == live.report.outside == ()
+    assert cassette.report.uncovered == live.report.uncovered == ()
 
 
 def test_what_a_replay_will_not_refuse_is_not_named(address: Any) -> None:
@@ -130,7 +130,7 @@ def test_what_a_replay_will_not_refuse_is_not_named(address: Any) -> None:
     with use_cassette("c", mode="once", allow_hosts={"loopback"}) as session:
         connect(address)
         record_call("call", len, "x")
-    assert session.report.outside == ()
+    assert session.report.uncovered == ()
     with pytest.raises(NetworkBlockedError), use_cassette("c"):  # which does not name them
         connect(address)
 
@@ -139,11 +139,11 @@ def test_where_only_taped_objects_take_part_nothing_else_is_named(address: Any) 
     """The user has left out on purpose what is not taped; but what runs inside of what is taped takes part."""
     with use_cassette("c", mode="once", auto=False) as session:
         connect(address)
-        assert session.report.outside == ()
+        assert session.report.uncovered == ()
         with taking_part(session):
             connect(address)
-        assert len(session.report.outside) == 1
-        session.report._outside.clear()
+        assert len(session.report.uncovered) == 1
+        session.report._uncovered.clear()
 
 
 def test_http_is_no_remedy_where_it_is_recorded(address: Any) -> None:

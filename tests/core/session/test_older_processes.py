@@ -154,13 +154,13 @@ def test_a_recording_names_what_it_hands_to_an_older_process(older: Older) -> No
         look("Paris")
         older.pool.apply(abs, (-1,))
         older.shared.copy()
-    pool, shared = session.report.outside
+    pool, shared = session.report.uncovered
     assert pool.startswith("reached a Pool whose processes are older than the session at ")
     assert shared.startswith("reached a process that is older than the session at ")
     with use_cassette("c", mode="all", allow_hosts={"subprocess"}) as session:
         look("Paris")
         older.pool.apply(abs, (-1,))
-    assert session.report.outside == ()
+    assert session.report.uncovered == ()
 
 
 def put_there(queue: Any) -> None:
@@ -281,7 +281,7 @@ def test_a_pool_of_interpreters_works_in_a_recording_and_gets_nothing_of_a_repla
         with use_cassette("c", mode="all") as session:
             look("Paris")
             assert list(pool.map(len, ["a", "bc"])) == [1, 2]
-        assert [line.partition(" at ")[0] for line in session.report.outside] == ["reached another interpreter"]
+        assert [line.partition(" at ")[0] for line in session.report.uncovered] == ["reached another interpreter"]
         refused = pytest.raises(NetworkBlockedError, match=f"{Path(__file__).name}.* run code in another interpreter")
         with refused, use_cassette("c") as session:
             look("Paris")
@@ -295,7 +295,7 @@ def test_a_recording_names_another_interpreter(interpreter: Any) -> None:
     with use_cassette("c", mode="all") as session:
         look("Paris")
         interpreters.run_string(interpreter, "1 + 1")
-    assert [line.partition(" at ")[0] for line in session.report.outside] == ["reached another interpreter"]
+    assert [line.partition(" at ")[0] for line in session.report.uncovered] == ["reached another interpreter"]
 
 
 # -- signals ---------------------------------------------------------------------------------------------------

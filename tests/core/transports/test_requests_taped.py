@@ -14,7 +14,7 @@ from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.schema import Interaction
 from agenttape_core.transports.multipart import parts_of
-from agenttape_core.transports.requests import Place, Request
+from agenttape_core.transports.requests import Destination, Request
 
 from .faces import CLIENTS, Face, import_module, settled
 from .service import Service
@@ -166,7 +166,7 @@ async def test_named_headers(face: Face) -> None:
 
 @pytest.mark.parametrize("headers", ["x-tenant", [1], ["a b"], [""]], ids=repr)
 def test_what_is_no_name(face: Face, headers: Any) -> None:
-    """A text in the place of a list of headers is refused, and so is what cannot be the name of one."""
+    """A text in the destination of a list of headers is refused, and so is what cannot be the name of one."""
     with pytest.raises(ConfigurationError, match=r'expected names of headers, such as headers=\("x-tenant",\)'):
         face.tape(headers=headers)
 
@@ -238,8 +238,8 @@ def test_paths_are_readable_and_apart(name: str, segments: list[str]) -> None:
     """A path is written with its characters, and what is no separator in it is told from what is one."""
     path = "/".join("%2E" * len(part) if part in {".", ".."} else quote(part, safe="") for part in segments)
     request = import_module(name).Request("GET", f"https://service.test/{path}")
-    place = Place.of("https", "service.test", None, request.url.raw_path.decode("ascii"))
-    recorded = Request("GET", place, {}, b"").question()["url"]["path"]
+    destination = Destination.of("https", "service.test", None, request.url.raw_path.decode("ascii"))
+    recorded = Request("GET", destination, {}, b"").question()["url"]["path"]
     apart = [part.replace("%2F", "/").replace("%25", "%") for part in recorded.split("/")]
     assert apart == ["", *segments]
 

@@ -133,10 +133,10 @@ MISS = CassetteMissError
         ({2: once(always(raises(ConnectionError)))}, {}, 2, ([2], [2], [], [], [], TEXT)),
         ({"search": raises(ConnectionError)}, {}, 2, ([1, 2], [1, 2], [], [], [], TEXT)),
         ({"tool": raises(ConnectionError)}, {}, 1, ([1], [], [], [], [2, 3, 4], ConnectionError)),
-        ({"search": returns("-"), 2: returns("+")}, {"beyond": "address"}, 1, ([1, 2], [], [3], [], [], TEXT)),
+        ({"search": returns("-"), 2: returns("+")}, {"on_new_call": "address"}, 1, ([1, 2], [], [3], [], [], TEXT)),
         ({"**/search#2": returns("nothing")}, {}, 1, ([2], [], [], [3], [3, 4], MISS)),
-        ({"search#2": returns("nothing")}, {"beyond": "address"}, 1, ([2], [], [3], [], [], TEXT)),
-        ({3: edits(str.lower)}, {"beyond": "address"}, 1, ([3], [], [4], [], [], TEXT.lower())),
+        ({"search#2": returns("nothing")}, {"on_new_call": "address"}, 1, ([2], [], [3], [], [], TEXT)),
+        ({3: edits(str.lower)}, {"on_new_call": "address"}, 1, ([3], [], [4], [], [], TEXT.lower())),
         ({3: returns("hi")}, {"on_miss": "return"}, 1, ([3], [], [], [4], [4], None)),
         ({1: edits(lambda answer: answer)}, {}, 1, ([1], [], [], [], [], TEXT)),
     ],
@@ -161,19 +161,19 @@ def test_without_a_change_it_is_the_strict_replay(path: Path) -> None:
     """The same calls are served by the same match_rules, and a derived cassette has the records of the cassette."""
     with use_cassette(path) as strict:
         agent()
-    found = what_if(path, agent, {}, beyond="address", to=path.with_name("same.yaml"))
+    found = what_if(path, agent, {}, on_new_call="address", to=path.with_name("same.yaml"))
     assert found.report.replayed == strict.report.replayed
     assert (found.is_same, found.first_divergence, found.result) == (True, None, TEXT)
     ours, derived = (file.read_text("utf-8").partition("\n---\n")[2] for file in (path, path.with_name("same.yaml")))
     assert ours == derived
-    unrecorded = what_if(path, lambda: search("eve"), {}, beyond="address")
+    unrecorded = what_if(path, lambda: search("eve"), {}, on_new_call="address")
     assert type(unrecorded.raised) is CassetteMissError  # nothing was changed, so nothing is served by its place
     assert type(what_if(path, lambda: search("ann"), {}).raised) is UnusedInteractionsError
 
 
 def test_readable(path: Path) -> None:
     """As a text it says what landed, and the parts of requests that differ for it."""
-    found = what_if(path, agent, {"search#2": returns("fact about eve")}, beyond="address")
+    found = what_if(path, agent, {"search#2": returns("fact about eve")}, on_new_call="address")
     moved = "fact about ann, fact about [-bob-] → fact about ann, fact about {+eve+}"
     assert str(found).splitlines()[1:] == [
         "  reached       2  tool search at search#2: returns 'fact about eve'",
@@ -196,13 +196,13 @@ def test_the_error_is_the_programs_own(path: Path) -> None:
 
 def test_only_what_is_named_is_executed(path: Path) -> None:
     """After a change a named call is executed, and a tool that is not named never is; before it nothing is."""
-    found = what_if(path, agent, {2: returns("nothing")}, beyond={"chat"})
+    found = what_if(path, agent, {2: returns("nothing")}, on_new_call={"chat"})
     assert SENT == ["fact about ann, nothing"]
     SENT.clear()
     assert [(one.what, one.name) for one in found.new] == [("executed", "model"), ("missed", "mail")]
-    unrecorded = what_if(path, lambda: (model("new"), search("ann")), {1: returns("x")}, beyond={"chat"})
+    unrecorded = what_if(path, lambda: (model("new"), search("ann")), {1: returns("x")}, on_new_call={"chat"})
     assert type(unrecorded.raised) is CassetteMissError
-    both = what_if(path, agent, {2: returns("nothing")}, beyond={"chat", "mail"}, to=path.with_name("both.yaml"))
+    both = what_if(path, agent, {2: returns("nothing")}, on_new_call={"chat", "mail"}, to=path.with_name("both.yaml"))
     assert (SENT, both.raised) == (["fact about ann, nothing", "FACT ABOUT ANN, NOTHING"], None)
     SENT.clear()
     derived = open_cassette(path.with_name("both.yaml"))
@@ -225,7 +225,7 @@ def test_calls_around_a_retry_are_answered_again(path: Path) -> None:
     def retrying() -> str:
         return attempted(agent, 2)
 
-    found = what_if(path, retrying, {3: raises(ConnectionError)}, beyond="address")
+    found = what_if(path, retrying, {3: raises(ConnectionError)}, on_new_call="address")
     assert ends(found) == ([3], [1, 2, 3], [], [], [], TEXT)
     assert [one.match_rule for one in found.report.replayed if one.number == 1] == ["exact", "repeated"]
     endless = what_if(path, lambda: [search("ann") for _ in range(1000)], {1: edits(str)})
@@ -294,7 +294,9 @@ async def test_asynchronous(path: Path) -> None:
 
 def test_as_an_option(path: Path) -> None:
     """`use_cassette` takes the same changes; a change that does not land fails the block, a recording left does not."""
-    with use_cassette(path, vary=Variation(changes={"search": raises(ConnectionError)}, beyond="address")) as session:
+    with use_cassette(
+        path, vary=Variation(changes={"search": raises(ConnectionError)}, on_new_call="address")
+    ) as session:
         with pytest.raises(ConnectionError):
             search("ann")
         assert search("ann") == "fact about ann"
@@ -334,8 +336,8 @@ def test_as_an_option(path: Path) -> None:
             "cannot be made of interaction 1, tool search at search: it has no chunks: it ",
         ),
         ({1: returns(object())}, {}, "the change of interaction 1, tool at search: "),
-        ({1: returns(1)}, {"beyond": "live"}, "beyond='live': expected 'stop', 'address', or the calls"),
-        ({1: returns(1)}, {"beyond": set()}, "expected 'stop'"),
+        ({1: returns(1)}, {"on_new_call": "live"}, "on_new_call='live': expected 'stop', 'address', or kinds"),
+        ({1: returns(1)}, {"on_new_call": set()}, "expected 'stop'"),
         ({1: returns(1)}, {"mode": "all"}, "vary=... is for a replay, and mode='all' records"),
         ({1: returns(1)}, {"live": {"search"}}, "cannot be changed: it is live, so it is executed"),
         ({1: returns(1)}, {"step_into": {"tool"}}, "cannot be changed: its code is run through"),
@@ -443,5 +445,5 @@ def test_a_coroutine_is_replayed_as_it_was_recorded(tmp_path: Path, is_inside: b
     else:
         with use_cassette(path, mode="all"):
             asyncio.run(program())
-    found = what_if(path, program, {1: returns("x")}, beyond="address")
+    found = what_if(path, program, {1: returns("x")}, on_new_call="address")
     assert (found.result, [one.number for one in found.moved], found.new) == ("a! b!!", [3], ())

@@ -25,7 +25,7 @@ from agenttape_langchain._compat import CHECKPOINT_SEAMS
 from agenttape_langchain.recorded_runs import goes_on
 from agenttape_langchain.session_tree import tree_of
 
-Place = tuple[str, str]
+CheckpointScope = tuple[str, str]
 """The thread and the namespace of a checkpoint."""
 
 _NS_SEP = "|"
@@ -40,12 +40,12 @@ class _Lineages:
     """The checkpoints that a session has met. Those of one place, and of places inside of it, are made in turn."""
 
     def __init__(self) -> None:
-        self._places: dict[str, Place] = {}
-        self._latest: dict[Place, int] = {}
-        self._latest_within: dict[Place, int] = {}
+        self._places: dict[str, CheckpointScope] = {}
+        self._latest: dict[CheckpointScope, int] = {}
+        self._latest_within: dict[CheckpointScope, int] = {}
         """The greatest of a place and all places inside of it."""
 
-    def met(self, checkpoint_id: str, place: Place) -> None:
+    def met(self, checkpoint_id: str, place: CheckpointScope) -> None:
         """Note that a checkpoint was loaded or made in a place."""
         self._places[checkpoint_id] = place
         made = _made_at(checkpoint_id)
@@ -54,11 +54,11 @@ class _Lineages:
             for each in (place, *_around(place)):
                 self._latest_within[each] = max(made, self._latest_within.get(each, made))
 
-    def place_of(self, checkpoint_id: str) -> Place | None:
+    def place_of(self, checkpoint_id: str) -> CheckpointScope | None:
         """Return the place of a checkpoint, if it was met."""
         return self._places.get(checkpoint_id)
 
-    def latest(self, place: Place | None) -> int | None:
+    def latest(self, place: CheckpointScope | None) -> int | None:
         """Return the time of the greatest id of a place, those around and inside, in milliseconds since the epoch."""
         if place is None:
             return None
@@ -66,7 +66,7 @@ class _Lineages:
         return max((each for each in found if each is not None), default=None)
 
 
-def _around(place: Place) -> Iterator[Place]:
+def _around(place: CheckpointScope) -> Iterator[CheckpointScope]:
     """Yield the locations of the graphs around a location."""
     thread, namespace = place
     while namespace:
@@ -94,7 +94,7 @@ def _lineages() -> _Lineages | None:
     return session.extension(_LINEAGES) if session is not None else None
 
 
-def _place(config: Mapping[str, Any] | None) -> Place | None:
+def _place(config: Mapping[str, Any] | None) -> CheckpointScope | None:
     configurable = (config or {}).get("configurable", {})
     thread = configurable.get("thread_id")
     return (str(thread), configurable.get("checkpoint_ns") or "") if thread is not None else None

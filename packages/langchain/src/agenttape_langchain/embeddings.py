@@ -26,7 +26,7 @@ from agenttape_core.integration import (
     leaf_call,
     model_of,
     named_arguments,
-    note_act,
+    note_side_effect,
     plain,
     public_fields,
     settings_of,
@@ -64,7 +64,9 @@ def _is_part(embeddings: Any) -> bool:
         return True
     if not outer.is_real or outer.has_made_calls:
         return False
-    note_act(f"embedded by {type(embeddings).__name__}")  # and that is not recorded, so its code can't run in a replay
+    note_side_effect(
+        f"embedded by {type(embeddings).__name__}"
+    )  # and that is not recorded, so its code can't run in a replay
     return True
 
 

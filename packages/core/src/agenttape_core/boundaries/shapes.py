@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from agenttape_core.acts import mark_boundary
 from agenttape_core.boundaries.callee import Callee
 from agenttape_core.boundaries.streams import one_way, one_way_async, with_return_value
 from agenttape_core.boundaries.unfinished import finished, refusing_unfinished
@@ -21,6 +20,7 @@ from agenttape_core.integration import (
     generator,
     plain,
 )
+from agenttape_core.side_effects import mark_boundary
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.experiments.program import FunctionProgram, Run
-from agenttape_core.interventions import Beyond, Changes
+from agenttape_core.interventions import Changes, OnNewCall
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import PURE_KINDS
 from agenttape_core.session import CallRecord, Divergence, ReachedChange, Report
@@ -167,7 +167,7 @@ def what_if(
     function: Callable[[], Any],
     changes: Changes,
     *,
-    beyond: Beyond = "stop",
+    on_new_call: OnNewCall = "stop",
     to: str | Path | None = None,
     **options: Any,
 ) -> WhatIf:
@@ -175,14 +175,14 @@ def what_if(
 
     It begins as a strict replay, and without a change it is one. A change is made where the run makes the call: the
     first attempt gets it, and the next one what was recorded. No call is executed whose kind or name is not in
-    `beyond`.
+    `on_new_call`.
 
     Args:
         cassette: The recorded run, as `use_cassette` takes it.
         function: Makes the run again, without arguments; a coroutine function is run to its end.
         changes: What comes of recorded calls, by the number, address, kind or name of the call, or a pattern of places.
-        beyond: What a call without a recording gets once a change has reached: a stop, the recording at its address
-            (`"address"`), or a real call, if its kind or name is among those that are given.
+        on_new_call: The answer to a call without a recording, once a change was reached: `"stop"` raises a miss,
+            `"address"` takes the recording at its address, and kinds or names are made for real.
         to: The derived cassette to write; by default one is written only if something may be executed.
         options: More options of `use_cassette`.
 
@@ -191,7 +191,7 @@ def what_if(
         ConfigurationError: If a change selects no call, or cannot be made.
     """
     program = FunctionProgram(function, options={"to": to, **options}, warns=True)
-    return _judged(program.run(_variation(cassette, changes, beyond, options)))
+    return _judged(program.run(_variation(cassette, changes, on_new_call, options)))
 
 
 async def awhat_if(
@@ -199,21 +199,21 @@ async def awhat_if(
     function: Callable[[], Any],
     changes: Changes,
     *,
-    beyond: Beyond = "stop",
+    on_new_call: OnNewCall = "stop",
     to: str | Path | None = None,
     **options: Any,
 ) -> WhatIf:
     """Do what `what_if` does, for a function that returns something to await."""
     program = FunctionProgram(function, options={"to": to, **options}, warns=True)
-    return _judged(await program.arun(_variation(cassette, changes, beyond, options)))
+    return _judged(await program.arun(_variation(cassette, changes, on_new_call, options)))
 
 
-def _variation(cassette: str | Path, changes: Changes, beyond: Beyond, options: Mapping[str, Any]) -> Variation:
+def _variation(cassette: str | Path, changes: Changes, on_new_call: OnNewCall, options: Mapping[str, Any]) -> Variation:
     """Return the replay: a run that raises is an outcome, too, and without a change it's a strict one."""
     kept = {name: options[name] for name in ("on_unused", "live", "on_error", "mode") if name in options}
     if not changes and options.get("on_miss") != "return":
         kept.setdefault("on_unused", "fail")
-    return Variation(cassette, {"on_error": "keep", **kept}, changes, beyond=beyond)
+    return Variation(cassette, {"on_error": "keep", **kept}, changes, on_new_call=on_new_call)
 
 
 def _judged(run: Run) -> WhatIf:

@@ -22,7 +22,7 @@ from agenttape_core.freeze import (
 )
 from agenttape_core.freeze.frozen import Lookup
 from agenttape_core.freeze.frozen_function import Replacement, installed
-from agenttape_core.freeze.modules import Places, Table
+from agenttape_core.freeze.modules import ModuleGlobals, Table
 from agenttape_core.freeze.references import References
 from agenttape_core.freeze.seams import Seams
 from agenttape_core.guard.imports import ImportFinder
@@ -49,7 +49,7 @@ class _Installation:
         self._lock = RLock()
         self._sessions = 0
         self._with_variables = 0
-        self._places = Places()
+        self._places = ModuleGlobals()
         self._arrays: dict[str, Any] = {}
         self._late: list[Any] = []
         self._seams = Seams()

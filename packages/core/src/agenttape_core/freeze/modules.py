@@ -33,7 +33,7 @@ Table = Mapping[int, tuple[Any, Any]]
 """By identity of the real thing and of its stand-in: both."""
 
 
-class Place(NamedTuple):
+class ModuleGlobal(NamedTuple):
     """One global of one module."""
 
     module: weakref.ref[types.ModuleType]
@@ -136,11 +136,11 @@ def _is_of_program(content: dict[str, Any]) -> bool:
     return not is_library(file) and not name.startswith("agenttape_")
 
 
-class Places:
+class ModuleGlobals:
     """The places found so far. Not safe to use from two threads at once; `install` holds the lock."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[int, str], Place] = {}
+        self._places: dict[tuple[int, str], ModuleGlobal] = {}
         self._anywhere = _EVERYWHERE
         self._seen = _Seen()
 
@@ -199,12 +199,14 @@ class Places:
             key = id(value)
             if key in belonging:
                 real, stand_in = belonging[key]
-                self._places[id(module), attribute] = Place(weakref.ref(module), attribute, real, stand_in)
+                self._places[id(module), attribute] = ModuleGlobal(weakref.ref(module), attribute, real, stand_in)
             elif key in self._anywhere:
                 # Where nothing belongs, a stand-in that came by an import during a session has to go, and the real
                 # thing must not be reached by the reference: see `references`.
                 real, stand_in = self._anywhere[key]
                 content[attribute] = real
-                self._places[id(module), attribute] = Place(weakref.ref(module), attribute, real, stand_in.unexchanged)
+                self._places[id(module), attribute] = ModuleGlobal(
+                    weakref.ref(module), attribute, real, stand_in.unexchanged
+                )
             elif key in extra:
                 content[attribute] = extra[key][0]

@@ -20,7 +20,7 @@ answer for an allowed name is not remembered.
 """
 
 from agenttape_core.guard.after_session import how_to_end, note_after_replay, warn_of_late
-from agenttape_core.guard.exempt_threads import let_through
+from agenttape_core.guard.exempt_threads import exempt_thread
 from agenttape_core.guard.hosts import LOOPBACK, OF_PROGRAM, SUBPROCESS, check_hosts, of_program
 from agenttape_core.guard.policy import Guard
 from agenttape_core.guard.process import guarding
@@ -32,11 +32,11 @@ __all__ = [
     "SUBPROCESS",
     "Guard",
     "check_hosts",
+    "exempt_thread",
     "guarding",
     "how_to_end",
     "in_telemetry",
     "is_tracer",
-    "let_through",
     "note_after_replay",
     "of_program",
     "register_tracer",

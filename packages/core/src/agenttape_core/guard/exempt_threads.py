@@ -12,7 +12,7 @@ class _Here(threading.local):
 _here = _Here()
 
 
-def let_through() -> None:
+def exempt_thread() -> None:
     """Let the caller's thread reach what it wants, until it ends. It must never run code of the program."""
     _here.is_let_through = True
 

@@ -21,8 +21,8 @@ execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve
 `Family.tape` tapes one object, `wrapping` all objects while sessions are open. `plain`, `coroutine`, `generator` and
 `async_generator` wrap a method or a function, given a `Call` that describes what is special about a call; `leaf_call`
 makes the usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing in
-`session_of_call`, with `named_arguments` and `kept` arguments. `note_act` says what a call does outside where no hook
-sees it, and `passing_on` that what is sent is recorded above. `limiter_leaves` are those of rate limiters, and
+`session_of_call`, with `named_arguments` and `kept` arguments. `note_side_effect` adds a side effect that no
+hook sees, and `passing_on` that what is sent is recorded above. `limiter_leaves` are those of rate limiters, and
 `waiting_first` and `awaiting_first` make calls that wait for them. Underneath are aliases: `alias_class`, `alias_of`,
 `original_of`, `state_of`, `is_alias`. `InMemoryClasses` are those of a family that keep what they hold in the process:
 they run; `holding_in_memory` notes one without leaf methods. A `program_call` is one of a component that runs, unless
@@ -173,7 +173,7 @@ from agenttape_core.session import (
     intercept,
     intercept_stream,
     is_passed_on,
-    note_act,
+    note_side_effect,
     passing_on,
     plain_value,
     program_call,
@@ -277,7 +277,7 @@ __all__ = [
     "loaded_class",
     "model_of",
     "named_arguments",
-    "note_act",
+    "note_side_effect",
     "note_text",
     "original_of",
     "outcomes_of",

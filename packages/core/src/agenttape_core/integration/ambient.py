@@ -16,11 +16,11 @@ from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from agenttape_core.acts import INTERFACES, Interface
 from agenttape_core.guard.patching import Left
 from agenttape_core.integration.alias import is_alias, is_alias_class
 from agenttape_core.integration.in_memory import DECLARED
 from agenttape_core.integration.leaves import Family
+from agenttape_core.side_effects import INTERFACES, Interface
 
 _MISSING = object()
 

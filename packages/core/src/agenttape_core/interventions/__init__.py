@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttape_core.interventions.beyond import ASKING, Beyond, checked_beyond, departed
 from agenttape_core.interventions.damages import Damage, How, damaged, register_damage
+from agenttape_core.interventions.on_new_call import ASKING, OnNewCall, checked_on_new_call, policy_after_change
 from agenttape_core.schema.late_names import late_names
 
 if TYPE_CHECKING:
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASKING",
-    "Beyond",
     "Change",
     "Changes",
     "Damage",
     "GivenOutcome",
     "How",
+    "OnNewCall",
     "Placed",
     "always",
-    "checked_beyond",
+    "checked_on_new_call",
     "cut",
     "damaged",
-    "departed",
     "edits",
     "late",
     "once",
     "placed",
+    "policy_after_change",
     "raises",
     "register_damage",
     "returns",

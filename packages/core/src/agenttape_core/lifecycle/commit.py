@@ -19,7 +19,7 @@ from agenttape_core.lifecycle.open_session import recoverable
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened
-from agenttape_core.matching import Order, Place
+from agenttape_core.matching import Order, SiblingPosition
 from agenttape_core.schema import PURE_KINDS, Header, IndexRow, Interaction, Step, Timing
 from agenttape_core.session import Session, runs
 from agenttape_core.storage import (
@@ -269,4 +269,4 @@ def _carry_over(session: Session, journal: Journal) -> None:
 
 
 def _below(order: Order, number: int) -> Order:
-    return (*order, Place(number))
+    return (*order, SiblingPosition(number))

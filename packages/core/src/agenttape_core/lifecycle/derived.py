@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.interventions import ASKING, Beyond
+from agenttape_core.interventions import ASKING, OnNewCall
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, unchanged
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
@@ -75,7 +75,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
                 write_to=_target(name_or_path, to),
                 derivation=derivation,
                 changes=changes or {},
-                beyond=_beyond(live),
+                on_new_call=_on_new_call(live),
                 judges_changes=False,
             )
         )
@@ -89,7 +89,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         self.in_use.depart()
 
 
-def _beyond(live: bool | Collection[str]) -> Beyond:
+def _on_new_call(live: bool | Collection[str]) -> OnNewCall:
     if live is False:
         return "stop"
     return ASKING if live is True else frozenset(live)

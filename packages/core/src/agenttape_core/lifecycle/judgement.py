@@ -56,8 +56,8 @@ def judged(opened: Opened) -> Judgement:
             return Judgement(unused)
         if wanted == "warn":
             warnings.append(UnusedInteractionsWarning(str(unused)))
-    if outside := opened.session.report.outside:
-        warnings.append(UnrecordedConnectionWarning(_outside(opened, outside)))
+    if uncovered := opened.session.report.uncovered:
+        warnings.append(UnrecordedConnectionWarning(_uncovered(opened, uncovered)))
     policy = opened.session.policy
     is_named = policy.live or policy.replay_only or policy.step_into
     if is_named and (unmatched := opened.session.extension(NAMES).unmatched()):
@@ -89,7 +89,7 @@ def _unrecorded_calls(opened: Opened, unrecorded: Sequence[str]) -> UnrecordedCa
 _SHOWN = 10
 
 
-def _outside(opened: Opened, lines: Sequence[str]) -> str:
+def _uncovered(opened: Opened, lines: Sequence[str]) -> str:
     """Return the message about connections that no boundary covers."""
     more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     remedies = ["make the function around it a boundary (@boundary), or tape the object that is called there"]

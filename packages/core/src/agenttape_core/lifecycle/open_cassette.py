@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, halt_in
-from agenttape_core.interventions import departed
+from agenttape_core.interventions import policy_after_change
 from agenttape_core.lifecycle.commit import settle
 from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.judgement import judged
@@ -85,7 +85,9 @@ class CassetteInUse:
 
     def depart(self) -> None:
         """Go on beyond what was recorded, as far as the request allows: what is executed may reach the outside."""
-        policy = departed(self.session.policy, self._opened.prepared.request.beyond, self.session.source.entries)
+        policy = policy_after_change(
+            self.session.policy, self._opened.prepared.request.on_new_call, self.session.source.entries
+        )
         if policy is not self.session.policy:
             self.session.policy, self.session.only_replays = policy, False
             self.session.recordings.index.match_by(policy.match_on)

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-from agenttape_core.acts import register_frameworks
 from agenttape_core.on_demand import load_late
+from agenttape_core.side_effects import register_frameworks
 
 _distributions: dict[str, str] = {
     "agenttape_core": "agenttape-core",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.interventions import Beyond
+from agenttape_core.interventions import OnNewCall
 from agenttape_core.lifecycle.project import Project
 from agenttape_core.lifecycle.remedy import Remedy
 from agenttape_core.lifecycle.sinks import EventsOption
@@ -134,7 +134,7 @@ class SessionRequest(NamedTuple):
         payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
         derived_as: The file of the derived cassette, as the user names it; by default beside the cassette.
         changes: Other outcomes for recorded calls; `None` for a session without changes.
-        beyond: What becomes of calls without a recording once a change has landed.
+        on_new_call: The answer to calls without a recording, once a change was reached.
         judges_changes: Whether it is an error if a change does not land.
         judges_unused: Whether the setting `on_unused` applies to unused recordings.
         order: The calls in the order in which they are to be answered; by default the recorded one.
@@ -171,7 +171,7 @@ class SessionRequest(NamedTuple):
     payload: Literal["full", "none"] = "full"
     derived_as: str | Path | None = None
     changes: Changes | None = None
-    beyond: Beyond = "stop"
+    on_new_call: OnNewCall = "stop"
     judges_changes: bool = True
     judges_unused: bool = True
     order: Order | Imposing | None = None

@@ -32,7 +32,7 @@ from agenttape_core.session import (
     executing_of,
     frozen_of_bare_thread,
     owning_session,
-    recording_acts,
+    recording_side_effects,
 )
 
 
@@ -90,7 +90,7 @@ class Surroundings:
             lasting.enter_context(inherited(self._opened))
             lasting.enter_context(guarding(self._guard, functools.partial(_is_of_another, weakref.ref(session))))
         if not session.policy.offline:
-            self._record_acts()
+            self._record_side_effects()
 
     def _end(self) -> None:
         """End what surrounded the session, or leave it to what outlives a replay until that has ended."""
@@ -115,15 +115,15 @@ class Surroundings:
 
     def open_up(self) -> None:
         """Let the run wait between attempts from now on as it really would, because some are made for real."""
-        self._record_acts()
+        self._record_side_effects()
         if self._opened.session.frozen is not None:
             self._opened.session.frozen.wait_between_attempts()
 
-    def _record_acts(self) -> None:
-        if not self._opened.session.watches_acts:
+    def _record_side_effects(self) -> None:
+        if not self._opened.session.watches_side_effects:
             settings = self._opened.prepared.settings
             as_replayed = Guard(name="", allow_hosts=settings.hosts, besides=tracer_hosts() if settings.traces else ())
-            self._around.enter_context(recording_acts(self._opened.session, as_replayed))
+            self._around.enter_context(recording_side_effects(self._opened.session, as_replayed))
 
     def close(self) -> None:
         """End the session: no more calls are answered or made."""

@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.guard import let_through
+from agenttape_core.guard import exempt_thread
 from agenttape_core.session import Event, EventSink
 from agenttape_core.settings import STDERR
 
@@ -265,7 +265,7 @@ class Queued:
         return 0 if self._ended.wait(patience) else len(self._waiting) + self._is_passing
 
     def _work(self) -> None:
-        let_through()
+        exempt_thread()
         try:
             pass_on, end = self._begin()
         except ConfigurationError as problem:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.interventions import Beyond, checked_beyond
+from agenttape_core.interventions import OnNewCall, checked_on_new_call
 from agenttape_core.lifecycle.chosen_order import Imposing, Order
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, no_remedy
 from agenttape_core.lifecycle.running_test import this_test
@@ -36,9 +36,9 @@ class Variation:
         origin: A note of what was done, for the header of the derived cassette.
         live: The kinds and names of calls that are executed.
         candidate: The models that are asked in the place of recordings, as for `use_cassette`.
-        beyond: What a call without a recording gets once a change has landed: a miss (`stop`), the recording at its
-            address (`address`), or a real call, if its kind or name is among those that are given here.
-        departs: Whether that holds from the first call on, since the program itself has changed.
+        on_new_call: The answer to a call without a recording, once a change was reached: `"stop"` raises a miss,
+            `"address"` takes the recording at its address, and kinds or names are made for real.
+        departs: Apply `on_new_call` from the first call on, since the program itself has changed.
         order: The calls to answer first where several wait, in this order: numbers as `agenttape show` prints them
             (`"5,3"`), or a list with addresses. What isn't named comes after them, in the recorded order. The report
             lists what can't be reached in `nondeterminism`. By default, the recorded order is kept.
@@ -52,14 +52,14 @@ class Variation:
     origin: Plain = None
     live: tuple[str, ...] = ()
     candidate: Any = None
-    beyond: Beyond = "stop"
+    on_new_call: OnNewCall = "stop"
     departs: bool = False
     order: Order | Imposing | None = None
 
     @property
     def executes(self) -> bool:
         """True if calls may be executed."""
-        return bool(self.live) or self.candidate is not None or not isinstance(self.beyond, str)
+        return bool(self.live) or self.candidate is not None or not isinstance(self.on_new_call, str)
 
     def applied_to(self, request: SessionRequest) -> SessionRequest:
         """Return a request to open a session, with what differs in this replay.
@@ -81,8 +81,8 @@ class Variation:
             options["live"] = self.live
         if self.write_to is not None:
             options["on_error"] = "keep" if self.keeps else "discard"
-        beyond = checked_beyond(self.beyond)
-        derives = self.write_to is not None or request.derived_as is not None or not isinstance(beyond, str)
+        on_new_call = checked_on_new_call(self.on_new_call)
+        derives = self.write_to is not None or request.derived_as is not None or not isinstance(on_new_call, str)
         candidate = self.candidate if self.candidate is not None else request.candidate
         is_own = bool(self.live) or candidate is not None  # which derives a cassette by itself
         return request._replace(
@@ -97,7 +97,7 @@ class Variation:
             ),
             changes=self.changes if self.changes or candidate is None else None,
             candidate=candidate,
-            beyond=beyond,
+            on_new_call=on_new_call,
             order=self.order,
         )
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from agenttape_core.locks import Lock
 
 
-class Place(NamedTuple):
+class SiblingPosition(NamedTuple):
     """The place of a position among its siblings. Places sort as the calls of a run are read.
 
     Args:
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     ordinal: int = 0
 
 
-Order = tuple[Place, ...]
+Order = tuple[SiblingPosition, ...]
 """Sorts positions: a place for each level, the outermost first."""
 
 
@@ -206,7 +206,7 @@ class Position:
             count = below.counts[label] = below.counts.get(label, 0) + 1
         name = label if count == 1 else f"{label}#{count}"
         address = f"{self.address}/{name}" if self.address else name
-        place = Place(started if at is None else at, rank, within, label, count)
+        place = SiblingPosition(started if at is None else at, rank, within, label, count)
         return Position(address, (*self.order, place), branch or self.branch, self._lock)
 
     def lead_to(self, address: str) -> None:
@@ -239,7 +239,7 @@ class Position:
 
     def moment(self) -> Order:
         """Return the place of what happens now and is no position itself: after all that has begun below this one."""
-        return (*self.order, Place(self._below.started if self._below is not None else 0))
+        return (*self.order, SiblingPosition(self._below.started if self._below is not None else 0))
 
     def fork(self, branch: Branch, task: asyncio.Task[Any] | None = None) -> Branch:
         """Return a new branch that begins below this position.

@@ -19,7 +19,7 @@ from agenttape_core.integration import (
     aintercept,
     below,
     current_session,
-    note_act,
+    note_side_effect,
 )
 from agenttape_core.mcp.connections import CLOSED, Connect, Connection, PassedOn
 from agenttape_core.mcp.requests import (
@@ -128,7 +128,7 @@ class _Link:
         elif way == "notification" and not self.connection.is_open:
             self.connection.greet_later(message)
         else:
-            note_act(f"asked {label_of(self._server)}")
+            note_side_effect(f"asked {label_of(self._server)}")
             await self.connection.send(message)
 
     async def _ask(self, session: Session, message: Any) -> None:
@@ -161,7 +161,7 @@ class _Link:
         self.connection.awaits(request_id)
         try:
             with crossing.executing():
-                note_act(f"asked {label_of(self._server)}")
+                note_side_effect(f"asked {label_of(self._server)}")
                 await self.connection.send(message)
         except (Exception, CancelledError) as error:
             self._forget(request_id)

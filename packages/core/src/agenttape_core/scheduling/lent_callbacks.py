@@ -16,11 +16,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from agenttape_core.acts import function_of
 from agenttape_core.freeze import timed_waits
 from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.scheduling.lent_contexts import become, ours
 from agenttape_core.scheduling.scopes import SCOPES
+from agenttape_core.side_effects import function_of
 
 _OURS = str(Path(__file__).parents[2]) + os.sep
 """The files of this package."""

@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context
 from typing import Any, Protocol, TypeVar, cast
 
-from agenttape_core.acts import function_of
 from agenttape_core.guard.caller import is_library
 from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
+from agenttape_core.side_effects import function_of
 
 _release: Callable[..., None] = _thread.LockType.release  # the real one, at which nobody takes turns
 

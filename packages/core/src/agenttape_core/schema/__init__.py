@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from agenttape_core.schema.exported import HEADER_ATTRIBUTE, RECORD_ATTRIBUTE
     from agenttape_core.schema.header import FORMAT_VERSION, Entry, Freeze, Header, Redaction, Volatile
     from agenttape_core.schema.index_row import IndexRow
-    from agenttape_core.schema.interaction import Act, Fidelity, Interaction, Timing
+    from agenttape_core.schema.interaction import Fidelity, Interaction, SideEffect, Timing
     from agenttape_core.schema.kinds import (
         FAKED,
         HASH_SEED,
@@ -53,7 +53,6 @@ __all__ = [
     "PYTHON_VALUES",
     "RECORD_ATTRIBUTE",
     "UNAVAILABLE",
-    "Act",
     "Admissions",
     "Effect",
     "Entry",
@@ -70,6 +69,7 @@ __all__ = [
     "Redaction",
     "Scheduled",
     "Sender",
+    "SideEffect",
     "Step",
     "StepTiming",
     "Timing",
@@ -91,7 +91,7 @@ __getattr__ = late_names(
         ".exported": ("HEADER_ATTRIBUTE", "RECORD_ATTRIBUTE"),
         ".header": ("FORMAT_VERSION", "Entry", "Freeze", "Header", "Redaction", "Volatile"),
         ".index_row": ("IndexRow",),
-        ".interaction": ("Act", "Fidelity", "Interaction", "Timing"),
+        ".interaction": ("SideEffect", "Fidelity", "Interaction", "Timing"),
         ".kinds": ("FAKED", "HASH_SEED", "KINDS", "MODEL_KINDS", "OWN", "PURE_KINDS", "UNAVAILABLE", "Kind"),
         ".opaque": ("OPAQUE", "Opaque"),
         ".outcome": ("Effect", "Outcome", "RecordedError", "Usage"),

@@ -13,7 +13,7 @@ Fidelity = Literal["exact", "lossy", "missing"]
 """The completeness of a record: all that happened; an approximation; only the fact that it happened."""
 
 
-class Act(Record):
+class SideEffect(Record):
     """One thing that the code of a call did outside the process by itself. Redacted."""
 
     what: str
@@ -46,7 +46,7 @@ class Interaction(Record):
     """True if its outcome is what came back. A lossy one is not served unless the session is told to."""
     fidelity_note: str = ""
     """The part that is lost, and the reason; empty for an exact one."""
-    acts: Items[Act] | None = None
+    acts: Items[SideEffect] | None = None
     """The things that its code did outside the process by itself, not inside other calls; empty if it did none, and
     `None` where nobody watched."""
     request: dict[str, Any]

@@ -85,7 +85,7 @@ from agenttape_core.session.report import (
 from agenttape_core.session.run_input import FirstInput, RunInput
 from agenttape_core.session.session import Session
 from agenttape_core.session.setup import Setup
-from agenttape_core.session.side_effects import note_act, recording_acts
+from agenttape_core.session.side_effects import note_side_effect, recording_side_effects
 from agenttape_core.session.slot import Slot
 from agenttape_core.session.sources import EMPTY, Edited, Extended, RecordedCall, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
@@ -153,14 +153,14 @@ __all__ = [
     "listen",
     "made_candidate",
     "not_as_recorded",
-    "note_act",
+    "note_side_effect",
     "owning_session",
     "passing_on",
     "plain_value",
     "program_call",
     "record_error",
     "record_step",
-    "recording_acts",
+    "recording_side_effects",
     "redacted_effects",
     "refuse_tools",
     "register_address_reader",

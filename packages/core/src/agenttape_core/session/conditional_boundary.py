@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any
 
-from agenttape_core.acts import Unseen
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.locks import Lock
 from agenttape_core.matching import task_branch
@@ -25,6 +24,7 @@ from agenttape_core.session.positions import below
 from agenttape_core.session.report import CallRecord
 from agenttape_core.session.session import Session
 from agenttape_core.session.slot import Slot
+from agenttape_core.side_effects import UnwatchedCode
 
 _DONE = object()
 _RAN = "ran"
@@ -109,8 +109,8 @@ class ProgramCall:
     def _report(self) -> None:
         """Report its connections: it cannot be recorded."""
         session = self._crossing.session
-        for act in self._crossing.acted.ended(None, Unseen(), is_ambient=session.auto):
-            session.report.add_outside(f"{act.what} at {act.at}")
+        for act in self._crossing.side_effects.ended(None, UnwatchedCode(), is_ambient=session.auto):
+            session.report.add_uncovered(f"{act.what} at {act.at}")
 
     def streamed(self, head: Any, stream: Iterator[Any]) -> Iterator[Any]:
         """Return the stream that the component has returned; it is recorded when it ends, if it has reached outside.
@@ -150,7 +150,7 @@ class ProgramCall:
 
     def _reaches_outside(self) -> bool:
         is_idle = self._keeps_idle and not self._crossing.has_made_calls
-        return bool(self._calls.reach_outside or self._crossing.acted or is_idle)
+        return bool(self._calls.reach_outside or self._crossing.side_effects or is_idle)
 
     def _counted(self) -> ExecutedCall:
         crossing, calls = self._crossing, self._calls

@@ -10,7 +10,6 @@ from secrets import token_hex
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from agenttape_core.acts import Unseen
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.freeze import Frozen
 from agenttape_core.locks import Lock
@@ -23,16 +22,17 @@ from agenttape_core.scheduling import (
     Awaited,
     is_cancellation_requested,
 )
-from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
+from agenttape_core.schema import Effect, Interaction, Outcome, Plain, RecordedError, SideEffect, Timing, Usage
 from agenttape_core.schema.class_names import writing_answers
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import Call
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_metadata, plain_tags, plain_value
 from agenttape_core.session.recorded_errors import record_error
-from agenttape_core.session.recording import interaction_of, kept_ids, redacted_effects
-from agenttape_core.session.side_effects_of_call import ActsOfCall
+from agenttape_core.session.recording import interaction_of, redacted_effects, response_ids
+from agenttape_core.session.side_effects_of_call import SideEffectsOfCall
 from agenttape_core.session.slot import Slot
+from agenttape_core.side_effects import UnwatchedCode
 
 if TYPE_CHECKING:
     from agenttape_core.session.session import Session  # the type alone: a session makes its calls
@@ -69,8 +69,8 @@ class ExecutedCall(Call):
     """
 
     __slots__ = (
-        "_acts",
         "_is_kept",
+        "_side_effects",
         "_world",
         "abandoned",
         "began",
@@ -160,7 +160,7 @@ class ExecutedCall(Call):
         self.effects: list[Effect] = []
         self.abandoned: int | None = None
         self._is_kept = False
-        self._acts = ActsOfCall()
+        self._side_effects = SideEffectsOfCall()
         self.began = perf_counter()
         self.began_at = time()
 
@@ -226,7 +226,7 @@ class ExecutedCall(Call):
         replay, unless it had side effects; what it computes before them must then be the same.
         """
         frozen = self.session.frozen
-        if frozen is None or not self.is_of_program or (self.is_real and self.acted):
+        if frozen is None or not self.is_of_program or (self.is_real and self.side_effects):
             return None
         if self._world is None:
             with _MAKING_WORLDS:
@@ -243,7 +243,7 @@ class ExecutedCall(Call):
         EXECUTING.set(self)
         running.append(self)
         try:
-            leaves = self.is_real and (not self.boundary.is_watched or bool(self.acted))
+            leaves = self.is_real and (not self.boundary.is_watched or bool(self.side_effects))
             with self.arrivals.executing(leaves=leaves, is_real=self.is_real):
                 if self.arrivals.is_in_pool:
                     self.session.in_threads[self] = None
@@ -308,9 +308,9 @@ class ExecutedCall(Call):
         return self.arrivals.awaited is not RIGHT_AWAY
 
     @property
-    def acted(self) -> ActsOfCall:
+    def side_effects(self) -> SideEffectsOfCall:
         """The side effects of the call's own code outside the process so far; true if there are any."""
-        return self._acts if self.whole is None else self.whole.acted
+        return self._side_effects if self.whole is None else self.whole.side_effects
 
     def awaiting(self) -> AbstractContextManager[Awaited]:
         """Give an awaited call its place among all that its event loop waits for, while inside."""
@@ -371,7 +371,7 @@ class ExecutedCall(Call):
 
     def ran(self) -> None:
         """End a call that isn't recorded: a replay runs its code, as it had no side effects outside the process."""
-        self.has_ended = self.is_run_again = self.acted.has_ended = True
+        self.has_ended = self.is_run_again = self.side_effects.has_ended = True
         self._is_over()
 
     def _record(self, outcome: Outcome) -> None:
@@ -472,26 +472,26 @@ def _interaction(call: ExecutedCall, outcome: Outcome) -> Interaction:
         call,
         outcome,
         around.number if around is not None else None,
-        ids=kept_ids(call.request, outcome, drops_ids=call.drops_ids),
+        ids=response_ids(call.request, outcome, drops_ids=call.drops_ids),
         tags=plain_tags(call.tags, redactor) if call.tags else [],
         metadata=plain_metadata(call.metadata, redactor) if call.metadata else {},
         fidelity="lossy" if call.fidelity_note else "exact",
         fidelity_note=redactor.text(call.fidelity_note),
-        acts=_kept_acts(call),
+        acts=_kept_side_effects(call),
     )
 
 
-def _kept_acts(call: ExecutedCall) -> list[Act] | None:
+def _kept_side_effects(call: ExecutedCall) -> list[SideEffect] | None:
     """Return the side effects to record: `None` if they decide nothing, as for a remote search."""
     is_decided = call.boundary.is_watched and (call.has_made_calls or call.boundary.kind in _ACTING)
-    if not call.session.watches_acts or not is_decided:
+    if not call.session.watches_side_effects or not is_decided:
         return None
-    text, unseen = call.session.redactor.text, call.session.extension(_UNSEEN)
-    acts = call.acted.ended(call.code, unseen, call.unrecorded, is_ambient=call.session.auto)
-    return [Act(what=text(act.what), at=text(act.at)) for act in acts]
+    text, unseen = call.session.redactor.text, call.session.extension(_UNWATCHED)
+    acts = call.side_effects.ended(call.code, unseen, call.unrecorded, is_ambient=call.session.auto)
+    return [SideEffect(what=text(act.what), at=text(act.at)) for act in acts]
 
 
-_UNSEEN: Slot[Unseen] = Slot(lambda _: Unseen())
+_UNWATCHED: Slot[UnwatchedCode] = Slot(lambda _: UnwatchedCode())
 
 
 executing: Callable[[], ExecutedCall | None] = EXECUTING.get

@@ -49,7 +49,7 @@ def keep_answer(call: Call, parent: int | None, outcome: Outcome, tags: Sequence
         session.ledger.keep(interaction_of(call, outcome, parent, tags=list(tags)), timing, call.position.order)
 
 
-def kept_ids(request: CanonicalRequest, outcome: Outcome, *, drops_ids: bool) -> list[str]:
+def response_ids(request: CanonicalRequest, outcome: Outcome, *, drops_ids: bool) -> list[str]:
     """Return the ids to record.
 
     Ids are found again by their place, so one that is dropped leaves an empty text behind. Those of the request

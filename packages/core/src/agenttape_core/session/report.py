@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agenttape_core.matching import MatchRule
-from agenttape_core.schema import FAKED, PURE_KINDS, Act, Interaction
+from agenttape_core.schema import FAKED, PURE_KINDS, Interaction, SideEffect
 from agenttape_core.session.unrecorded_call import UnrecordedCall
 
 
@@ -111,7 +111,7 @@ _WITH_CODE = frozenset({"tool", "retrieval"})
 """The kinds of calls that a replay may step into."""
 
 
-def why_not_run(acts: Sequence[Act] | None) -> str:
+def why_not_run(acts: Sequence[SideEffect] | None) -> str:
     """Return why the code of a recorded call was not run.
 
     Args:
@@ -185,7 +185,7 @@ class Report:
     _faked: list[CallRecord] = field(default_factory=list)
     _unrecorded: list[UnrecordedCall] = field(default_factory=list)
     _blocked: list[str] = field(default_factory=list)
-    _outside: dict[str, None] = field(default_factory=dict)
+    _uncovered: dict[str, None] = field(default_factory=dict)
     _nondeterminism: dict[str, None] = field(default_factory=dict)
     _entropy: dict[str, bool] = field(default_factory=dict)
     """The draws and readings that were real, each with whether calls may come in another order for it."""
@@ -249,12 +249,12 @@ class Report:
         return tuple(self._blocked)
 
     @property
-    def outside(self) -> tuple[str, ...]:
+    def uncovered(self) -> tuple[str, ...]:
         """The connections of a recording that no boundary covers, a line each: the host, and the line of code.
 
         They are not recorded, and a replay refuses them.
         """
-        return tuple(self._outside)
+        return tuple(self._uncovered)
 
     @property
     def nondeterminism(self) -> tuple[str, ...]:
@@ -315,9 +315,9 @@ class Report:
         """Note a part of an observed run that its handler couldn't see, and that this replay reached."""
         self._unobserved[line] = None
 
-    def add_outside(self, line: str) -> None:
+    def add_uncovered(self, line: str) -> None:
         """Note a connection that no boundary covers."""
-        self._outside[line] = None
+        self._uncovered[line] = None
 
     def add(
         self,
@@ -356,7 +356,7 @@ class Report:
         parts = [f"{len(self._served)} replayed", f"{len(self._executed)} recorded"]
         parts += [said] if (said := self.answered_otherwise) else []
         parts += [f"{len(items)} {word}" for items, word in self._exceptional() if items]
-        return "\n  ".join([", ".join(parts), *self._outside])
+        return "\n  ".join([", ".join(parts), *self._uncovered])
 
     @property
     def answered_otherwise(self) -> str:
@@ -378,5 +378,5 @@ class Report:
             (self._unrecorded, "unrecorded"),
             (self._faked, "faked"),
             (self._blocked, "blocked"),
-            (list(self._outside), "reached outside every boundary"),
+            (list(self._uncovered), "reached outside every boundary"),
         ]

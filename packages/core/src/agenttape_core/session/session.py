@@ -73,7 +73,7 @@ class Session:
 
     closed = False
     """True if the session has ended: it answers and makes no more calls."""
-    watches_acts = False
+    watches_side_effects = False
     """True if what calls do outside the process is seen."""
     has_aftermath = False
     """True if something is to be refused in the context of the session when that has ended."""

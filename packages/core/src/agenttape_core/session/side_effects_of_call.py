@@ -1,49 +1,51 @@
-"""The acts of one call, while it is executed."""
+"""The side effects of one call, while it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.acts import Deed, Unseen, line_of
-from agenttape_core.schema import Act
+from agenttape_core.schema import SideEffect
+from agenttape_core.side_effects import SideEffectEvent, UnwatchedCode, line_of
 
 _MOST = 20
 
 
-class ActsOfCall:
+class SideEffectsOfCall:
     """The things that the code of a call does outside the process by itself. Thread-safe."""
 
-    __slots__ = ("_found", "_opened_database", "has_ended", "on_act")
+    __slots__ = ("_found", "_opened_database", "has_ended", "on_side_effect")
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], None] = {}
         self._opened_database = False
         self.has_ended = False
         """True if the call has ended: what happens now is not recorded with it."""
-        self.on_act: Callable[[Act], object] | None = None
+        self.on_side_effect: Callable[[SideEffect], object] | None = None
         """Called before each of them; it is not done if this raises."""
 
     def __bool__(self) -> bool:
         """Return True if there are any so far."""
         return bool(self._found)
 
-    def add(self, deed: Deed, code: Any) -> None:
+    def add(self, event: SideEffectEvent, code: Any) -> None:
         """Note something that the call is about to do.
 
         Args:
-            deed: It.
+            event: It.
             code: The object whose code the call runs.
         """
-        if deed.kind == "private":
+        if event.kind == "private":
             self._opened_database = True
             return
-        at = deed.place.inside or _line_of(code) or deed.place.anywhere
-        if self.on_act is not None:
-            self.on_act(Act(what=deed.what, at=at))
-        self._found[deed.what, at] = None
+        at = event.place.inside or _line_of(code) or event.place.anywhere
+        if self.on_side_effect is not None:
+            self.on_side_effect(SideEffect(what=event.what, at=at))
+        self._found[event.what, at] = None
 
-    def ended(self, code: Any, unseen: Unseen, given: tuple[Any, ...] = (), *, is_ambient: bool) -> list[Act]:
+    def ended(
+        self, code: Any, unseen: UnwatchedCode, given: tuple[Any, ...] = (), *, is_ambient: bool
+    ) -> list[SideEffect]:
         """End the call, and return what is recorded of them: so many, and how many more there were.
 
         Args:
@@ -53,12 +55,12 @@ class ActsOfCall:
             is_ambient: Whether objects that the user did not tape are boundaries, too.
         """
         self.has_ended = True
-        found = [Act(what=what, at=at) for what, at in list(self._found)]
+        found = [SideEffect(what=what, at=at) for what, at in list(self._found)]
         if not found:
             what = unseen.by(code, given, opened_database=self._opened_database, is_ambient=is_ambient)
-            return [Act(what=what, at=_line_of(code))] if what else []
+            return [SideEffect(what=what, at=_line_of(code))] if what else []
         more = len(found) - _MOST
-        return [*found[:_MOST], Act(what=f"and {more} more")] if more > 0 else found
+        return [*found[:_MOST], SideEffect(what=f"and {more} more")] if more > 0 else found
 
 
 def _line_of(code: Any) -> str:

@@ -15,7 +15,7 @@ from agenttape_core.transports.bodies import decompressed
 from agenttape_core.transports.clients import client_missing
 from agenttape_core.transports.exchanges import AsyncBody, Exchange, achunks_of, aexchange, ambient_session, crossing_of
 from agenttape_core.transports.patching import replacing
-from agenttape_core.transports.requests import Place, Request, joined
+from agenttape_core.transports.requests import Destination, Request, joined
 from agenttape_core.transports.responses import Head
 
 try:
@@ -59,12 +59,12 @@ def _taping(real: Any) -> Any:
 async def _tape(request: Any, handler: Callable[[Any], Any]) -> Any:
     """Serve a request, or send and record it: a middleware of `aiohttp`, the innermost one."""
     url, fields = request.url, joined(request.headers.items())
-    place = Place.of(url.scheme, url.host, url.port, url.raw_path_qs)
-    session = ambient_session(place, fields)
+    destination = Destination.of(url.scheme, url.host, url.port, url.raw_path_qs)
+    session = ambient_session(destination, fields)
     if session is None:
         return await handler(request)
     content = decompressed(fields.get("content-encoding", ""), await _content(request))
-    asked = Request(request.method, place, fields, content)
+    asked = Request(request.method, destination, fields, content)
     real: list[Any] = []
     got = await aexchange(session, asked, crossing_of(session, asked), lambda: _chunks(request, handler, real))
     return await _response(request, got, real)

@@ -17,7 +17,7 @@ from agenttape_core.integration import (
 )
 from agenttape_core.schema import Plain
 from agenttape_core.transports.bodies import BodyReader, BodyWriter
-from agenttape_core.transports.requests import ASKED_HEADERS, Place, Request
+from agenttape_core.transports.requests import ASKED_HEADERS, Destination, Request
 from agenttape_core.transports.responses import Head
 
 HTTP = Boundary("http")
@@ -25,18 +25,23 @@ _COVERING = frozenset({"chat", "completion", "embeddings", "retrieval", "memory"
 """The kinds of boundaries whose requests are their own affair. A tool, a node or a call is code that makes requests."""
 
 
-def ambient_session(place: Place, headers: Mapping[str, str]) -> Session | None:
+def ambient_session(destination: Destination, headers: Mapping[str, str]) -> Session | None:
     """Return the session that a request of a client belongs to which the user did not tape; `None` if it is passed on.
 
     It is passed on below a boundary that is itself recorded as what it asked a service, or in `passing_on`, to hosts
     that the session leaves alone, and if it opens a WebSocket, which is no exchange of a request and a response.
 
     Args:
-        place: The place that it is sent to.
+        destination: Where it is sent.
         headers: Its headers, by their names in lower case.
     """
     session = current_session()
-    if session is None or not session.tapes_http(place.host, place.real_port) or "upgrade" in headers or is_passed_on():
+    if (
+        session is None
+        or not session.tapes_http(destination.host, destination.real_port)
+        or "upgrade" in headers
+        or is_passed_on()
+    ):
         return None
     around = session.around()
     return None if around is not None and around.boundary.kind in _COVERING else session
@@ -53,7 +58,7 @@ def crossing_of(session: Session, request: Request, names: tuple[str, ...] = ASK
     Raises:
         CassetteMissError: It was not recorded, and may not be sent.
     """
-    host = request.place.host
+    host = request.destination.host
     return session.cross(HTTP, host, request.question(names), position=below(session, host))
 
 

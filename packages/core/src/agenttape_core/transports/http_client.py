@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from agenttape_core.transports.exchanges import ambient_session
 from agenttape_core.transports.patching import replacing
-from agenttape_core.transports.requests import Place, joined
+from agenttape_core.transports.requests import Destination, joined
 from agenttape_core.transports.wire import content_of, exchanged, request_of
 
 Answers = WeakKeyDictionary[Any, Any]
@@ -37,8 +37,8 @@ def _requesting(answers: Answers) -> Callable[[Any], Any]:
         ) -> None:
             answers.pop(connection, None)
             headers = headers or {}
-            place, fields = _place(connection, url), joined(headers.items())
-            session = ambient_session(place, fields)
+            destination, fields = _destination(connection, url), joined(headers.items())
+            session = ambient_session(destination, fields)
             if session is None:
                 real(connection, method, url, body, headers, **options)
                 return
@@ -48,7 +48,7 @@ def _requesting(answers: Answers) -> Callable[[Any], Any]:
                 real(connection, method, url, content, headers, **options)
                 return connection.getresponse()
 
-            answers[connection] = exchanged(session, request_of(method, place, fields, content), send)
+            answers[connection] = exchanged(session, request_of(method, destination, fields, content), send)
 
         return request
 
@@ -66,8 +66,8 @@ def _responding(answers: Answers) -> Callable[[Any], Any]:
     return around
 
 
-def _place(connection: Any, url: str) -> Place:
+def _destination(connection: Any, url: str) -> Destination:
     host, port = connection.host, connection.port
     if getattr(connection, "_tunnel_host", None):
         host, port = connection._tunnel_host, connection._tunnel_port  # noqa: SLF001 - kept nowhere else
-    return Place.of("https" if isinstance(connection, HTTPSConnection) else "http", host, port, url)
+    return Destination.of("https" if isinstance(connection, HTTPSConnection) else "http", host, port, url)

@@ -25,7 +25,7 @@ from agenttape_core.transports.exchanges import (
     exchange,
 )
 from agenttape_core.transports.patching import is_genuine, replacing
-from agenttape_core.transports.requests import ASKED_HEADERS, Place, Request, header_names
+from agenttape_core.transports.requests import ASKED_HEADERS, Destination, Request, header_names
 from agenttape_core.transports.responses import Head
 
 TransportT = TypeVar("TransportT")
@@ -65,9 +65,9 @@ class _Sending:
 
     def _asked(self, content: bytes) -> Request:
         request, url = self._request, self._request.url
-        place = _place_of(url)
+        destination = _destination_of(url)
         plain = self._client.decompressed(request.headers.get("content-encoding", ""), content)
-        return Request(request.method, place, dict(request.headers.items()), plain)
+        return Request(request.method, destination, dict(request.headers.items()), plain)
 
     def _chunks(self, real: Callable[[Any], Any]) -> Iterator[Plain]:
         response = real(self._request)
@@ -243,8 +243,8 @@ def async_client(module: ModuleType) -> Client:
     return Client(module.Response, stream, module.DecodingError, module.AsyncHTTPTransport)
 
 
-def _place_of(url: Any) -> Place:
-    return Place.of(url.scheme, url.host, url.port, url.raw_path.decode("ascii"))
+def _destination_of(url: Any) -> Destination:
+    return Destination.of(url.scheme, url.host, url.port, url.raw_path.decode("ascii"))
 
 
 @contextmanager
@@ -259,7 +259,7 @@ def taping_clients(module: ModuleType) -> Iterator[None]:
     sync, asynchronous = sync_client(module), async_client(module)
 
     def sending(client: Client, request: Any, transport: Any, method: str) -> _Sending | None:
-        session = ambient_session(_place_of(request.url), request.headers)
+        session = ambient_session(_destination_of(request.url), request.headers)
         pool = getattr(transport, "_pool", None)
         is_mocked = pool is not None and not is_genuine(type(pool), method)
         return None if session is None or is_mocked else _Sending(client, session, request)

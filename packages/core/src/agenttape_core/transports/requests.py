@@ -45,8 +45,8 @@ def header_names(named: Collection[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place that a request is sent to.
+class Destination:
+    """The destination that a request is sent to.
 
     Args:
         scheme: `http` or `https`.
@@ -62,7 +62,7 @@ class Place:
 
     @classmethod
     def of(cls, scheme: str, host: str, port: int | None, target: str) -> Self:
-        """Return the place that a client names; a target for a proxy is a whole URL, which then counts."""
+        """Return the destination that a client names; a target for a proxy is a whole URL, which then counts."""
         if target.lower().startswith(("http://", "https://")):
             url = urlsplit(target)
             scheme, host, port = url.scheme, url.hostname or host, url.port
@@ -91,13 +91,13 @@ class Request:
 
     Args:
         method: The method.
-        place: The place that it is sent to.
+        destination: Where it is sent.
         headers: The headers by their names in lower case, as `joined` returns them.
         content: The body, read whole and not compressed.
     """
 
     method: str
-    place: Place
+    destination: Destination
     headers: Mapping[str, str]
     content: bytes
 
@@ -111,7 +111,7 @@ class Request:
         headers = {name: self.headers[name] for name in names if name in self.headers}
         if content_type.lower().startswith(_MULTIPART):
             headers["content-type"] = without_boundary(content_type)
-        asked = {"method": self.method, "url": _url(self.place), "headers": headers}
+        asked = {"method": self.method, "url": _url(self.destination), "headers": headers}
         return asked | _body(content_type, self.content) if self.content else asked
 
 
@@ -128,11 +128,11 @@ def _native(text: str | bytes) -> str:
     return text.decode("latin-1") if isinstance(text, bytes) else str(text)
 
 
-def _url(place: Place) -> dict[str, Plain]:
-    raw_path, _, query = place.target.partition("?")
-    parts: dict[str, Plain] = {"scheme": place.scheme, "host": place.host}
-    if place.port is not None:
-        parts["port"] = place.port
+def _url(destination: Destination) -> dict[str, Plain]:
+    raw_path, _, query = destination.target.partition("?")
+    parts: dict[str, Plain] = {"scheme": destination.scheme, "host": destination.host}
+    if destination.port is not None:
+        parts["port"] = destination.port
     parts["path"] = "/".join(map(_segment, raw_path.split("/")))
     if query:
         parts["query"] = _pairs(query)

@@ -11,7 +11,7 @@ from agenttape_core.schema import Plain
 from agenttape_core.transports.clients import client_missing
 from agenttape_core.transports.exchanges import Exchange, ambient_session, chunks_of, crossing_of, exchange
 from agenttape_core.transports.patching import replacing
-from agenttape_core.transports.requests import Place, joined
+from agenttape_core.transports.requests import Destination, joined
 from agenttape_core.transports.wire import content_of, head_of, request_of, response_of
 
 try:
@@ -35,17 +35,17 @@ def _taping(real: Any) -> Any:
 
     def urlopen(pool: Any, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
         call = signature.bind(pool, method, url, *args, **kwargs)
-        place = Place.of(pool.scheme, pool.host, pool.port, url)
+        destination = Destination.of(pool.scheme, pool.host, pool.port, url)
         headers = call.arguments.get("headers")
         fields = joined((pool.headers if headers is None else headers).items())
-        session = ambient_session(place, fields)
+        session = ambient_session(destination, fields)
         if session is None:
             return real(pool, method, url, *args, **kwargs)
         options = dict(call.arguments)
         del options["self"]
         options.update(options.pop("response_kw", {}))
         options["body"] = content_of(options.get("body"))
-        asked = request_of(method, place, fields, options["body"])
+        asked = request_of(method, destination, fields, options["body"])
         crossing = crossing_of(session, asked)
         return _response(pool, options, exchange(session, asked, crossing, lambda: _chunks(real, pool, options)))
 

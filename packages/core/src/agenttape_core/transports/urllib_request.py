@@ -8,7 +8,7 @@ from urllib.request import AbstractHTTPHandler
 
 from agenttape_core.transports.exchanges import ambient_session
 from agenttape_core.transports.patching import replacing
-from agenttape_core.transports.requests import Place, joined
+from agenttape_core.transports.requests import Destination, joined
 from agenttape_core.transports.wire import content_of, exchanged, request_of
 
 
@@ -22,15 +22,15 @@ def ambient() -> AbstractContextManager[None]:
 
 def _opening(real: Any) -> Any:
     def do_open(handler: Any, http_class: Any, req: Any, **options: Any) -> Any:
-        place = Place.of(req.type, req.host, None, req.full_url)
+        destination = Destination.of(req.type, req.host, None, req.full_url)
         fields = joined({**req.headers, **req.unredirected_hdrs}.items())
-        session = ambient_session(place, fields)
+        session = ambient_session(destination, fields)
         if session is None:
             return real(handler, http_class, req, **options)
         content = content_of(req.data)
         if content is not req.data:
             req.data = content
-        asked = request_of(req.get_method(), place, fields, content)
+        asked = request_of(req.get_method(), destination, fields, content)
         response: Any = exchanged(session, asked, lambda: real(handler, http_class, req, **options))
         response.url, response.msg = req.full_url, response.reason  # as the real method leaves them
         return response

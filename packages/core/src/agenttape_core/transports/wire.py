@@ -11,7 +11,7 @@ from agenttape_core.integration import Session
 from agenttape_core.schema import Plain
 from agenttape_core.transports.bodies import decompressed
 from agenttape_core.transports.exchanges import Body, Exchange, chunks_of, crossing_of, exchange
-from agenttape_core.transports.requests import Place, Request
+from agenttape_core.transports.requests import Destination, Request
 from agenttape_core.transports.responses import Head
 
 _VERSIONS = {10: b"HTTP/1.0", 11: b"HTTP/1.1"}
@@ -116,16 +116,16 @@ def as_bytes(content: Any) -> bytes:
     return content.encode() if isinstance(content, str) else bytes(content)
 
 
-def request_of(method: str, place: Place, fields: dict[str, str], content: Any) -> Request:
+def request_of(method: str, destination: Destination, fields: dict[str, str], content: Any) -> Request:
     """Return a request, given its content as `content_of` returns it.
 
     Args:
         method: Its method.
-        place: The place that it is sent to.
+        destination: Where it is sent.
         fields: Its headers, as `joined` returns them.
         content: Its body, read to its end.
     """
-    return Request(method, place, fields, decompressed(fields.get("content-encoding", ""), as_bytes(content)))
+    return Request(method, destination, fields, decompressed(fields.get("content-encoding", ""), as_bytes(content)))
 
 
 def exchanged(session: Session, asked: Request, send: Callable[[], Any]) -> HTTPResponse:

@@ -168,7 +168,7 @@ class _Walk:
 
     def with_it(self, call: PendingCall) -> list[str]:
         """Return the keys of the calls that hang together with one."""
-        return [key for key in self._pending.cones[call.key] if key != call.key]
+        return [key for key in self._pending.dependents[call.key] if key != call.key]
 
     def decide(self, call: PendingCall, key: str) -> bool:
         """Note a decision; return whether the walk continues."""
@@ -177,7 +177,7 @@ class _Walk:
             decided = {*self.accepted, *self.rejected}
             keys = [each.key for each in self._pending.calls if each.key not in decided]
         else:
-            keys = list(self._pending.cones[call.key])
+            keys = list(self._pending.dependents[call.key])
         if key in "aA":
             self.accepted += keys
         elif key in "rR":

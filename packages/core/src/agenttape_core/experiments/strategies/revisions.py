@@ -54,13 +54,13 @@ class Sampling(NamedTuple):
     Args:
         to: The file of the derived cassette.
         live: The numbers of recorded calls that are made again, each as a text.
-        beyond: The calls that may be made for want of a recording.
+        on_new_call: The calls to make for real if they have no recording.
         max_usd: The most that it may cost, in US dollars.
     """
 
     to: str
     live: Collection[str]
-    beyond: Collection[str]
+    on_new_call: Collection[str]
     max_usd: float
 
 
@@ -317,7 +317,7 @@ def _sampled(target: str, cassette: Path, sampling: Sampling, prices: Prices) ->
         {"on_miss": "return"},
         write_to=Path(sampling.to),
         live=tuple(sampling.live),
-        beyond=frozenset(sampling.beyond),
+        on_new_call=frozenset(sampling.on_new_call),
         departs=True,
     )
     with Budget(sampling.max_usd, prices).held() as budget:

@@ -210,7 +210,7 @@ class ReplayedRun:
     def opening(self, cassette: File, outcomes: Mapping[int, Outcome] = {}, *rest: Any, **more: Any) -> Variation:
         """Return a replay of a cassette, with the options of each."""
         changes = {number: GivenOutcome(given=outcome) for number, outcome in outcomes.items()}
-        return replace(Variation(cassette, self._options, changes, *rest, **more), beyond="address")
+        return replace(Variation(cassette, self._options, changes, *rest, **more), on_new_call="address")
 
     def run(self, opening: Variation) -> Run:
         """Replay it once."""

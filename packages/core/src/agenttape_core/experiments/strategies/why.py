@@ -451,7 +451,7 @@ class _Tracer:
     def with_answer(self, number: int, other: Outcome) -> Variation:
         """Return the replay in which a call has another answer."""
         given = {number: GivenOutcome(given=other)}
-        return Variation(self._cassette, {}, given, self._scrap, keeps=False, beyond="address")
+        return Variation(self._cassette, {}, given, self._scrap, keeps=False, on_new_call="address")
 
     def note(self, number: int, ending: Run) -> None:
         """Note the changed requests in a run in which a call had another answer."""

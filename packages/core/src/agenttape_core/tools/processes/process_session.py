@@ -260,7 +260,7 @@ class ProcessSession:
             unrecorded=list(map(str, report.unrecorded)),
             unrecorded_calls=[call.to_dict() for call in report.unrecorded],
             blocked=list(report.blocked),
-            outside=list(report.outside),
+            uncovered=list(report.uncovered),
             nondeterminism=list(report.nondeterminism),
             entropy=list(report.entropy),
             unobserved=list(report.unobserved),

@@ -342,7 +342,7 @@ class Outcome:
                     "unrecorded": report.unrecorded,
                     "unrecorded_calls": report.unrecorded_calls,
                     "blocked": report.blocked,
-                    "outside": report.outside,
+                    "uncovered": report.uncovered,
                     "nondeterminism": report.nondeterminism,
                     "entropy": report.entropy,
                     "unobserved": report.unobserved,
@@ -408,7 +408,7 @@ def _details(report: ProcessReport) -> Iterator[str]:
     yield from not_as_recorded(report.nondeterminism, report.entropy, report.unobserved)
     if not report.failure:  # else one of them is the failure
         yield from (f"{REFUSED}{line}" for line in list(dict.fromkeys(report.blocked))[:_SHOWN])
-    yield from (f"no boundary covers this, so a replay will refuse it: {line}" for line in report.outside)
+    yield from (f"no boundary covers this, so a replay will refuse it: {line}" for line in report.uncovered)
 
 
 class Findings(NamedTuple):

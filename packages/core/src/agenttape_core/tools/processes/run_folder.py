@@ -73,7 +73,7 @@ class ProcessReport:
         unrecorded: The misses after which it went on, a line each.
         unrecorded_calls: The same with their facts, as plain data.
         blocked: Its attempts to reach the outside, a line each.
-        outside: The connections of a recording that no boundary covers, a line each.
+        uncovered: The connections of a recording that no boundary covers, a line each.
         nondeterminism: The parts of the recorded order that it couldn't repeat, and what was real, a line each.
         entropy: The part of it that was real, and isn't an order.
         unobserved: What the handler that recorded the run could not see, and it came to, a line each.
@@ -103,7 +103,7 @@ class ProcessReport:
     unrecorded: list[str] = field(default_factory=list)
     unrecorded_calls: list[dict[str, Any]] = field(default_factory=list)
     blocked: list[str] = field(default_factory=list)
-    outside: list[str] = field(default_factory=list)
+    uncovered: list[str] = field(default_factory=list)
     nondeterminism: list[str] = field(default_factory=list)
     entropy: list[str] = field(default_factory=list)
     unobserved: list[str] = field(default_factory=list)
@@ -124,7 +124,7 @@ class ProcessReport:
     @property
     def is_silent(self) -> bool:
         """True if there is nothing to report: most processes make no calls."""
-        crossed = self.is_busy or self.missed or self.unrecorded or self.blocked or self.outside
+        crossed = self.is_busy or self.missed or self.unrecorded or self.blocked or self.uncovered
         return self.state != "open" and not crossed and not self.failure
 
 

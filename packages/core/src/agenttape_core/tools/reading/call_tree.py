@@ -26,7 +26,7 @@ class Record(Protocol):
         """Its address."""
 
 
-class Place:
+class Node:
     """A place in a run.
 
     Args:
@@ -37,11 +37,11 @@ class Place:
 
     __slots__ = ("above", "below", "label", "record")
 
-    def __init__(self, label: str, above: Place | None = None, record: int | None = None) -> None:
+    def __init__(self, label: str, above: Node | None = None, record: int | None = None) -> None:
         self.label = label
         self.above = above
         self.record = record
-        self.below: list[Place] = []
+        self.below: list[Node] = []
 
     @property
     def holder(self) -> int | None:
@@ -59,16 +59,16 @@ class CallTree:
         records: The records, in the order of the file.
     """
 
-    run: Place
+    run: Node
     """The run itself, around everything."""
-    places: list[Place]
+    places: list[Node]
     """The place of each record."""
     holders: list[int | None]
     """The index of the nearest record around each record, of those before it in the file."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._records = records
-        self.run = Place("")
+        self.run = Node("")
         self._known = {"": self.run}
         self.places = []
         self.holders = []
@@ -77,13 +77,13 @@ class CallTree:
             self.places.append(place)
             self.holders.append(place.holder)
 
-    def _placed(self, index: int) -> Place:
+    def _placed(self, index: int) -> Node:
         address = self._records[index].address
         place = self._known.get(address) or self._grown(address)
         if place is self.run or (place.record is not None and not self._yields(place.record, index)):
-            return _added(place, Place("", place, index))
+            return _added(place, Node("", place, index))
         if place.record is not None:
-            self.places[place.record] = _added(place, Place("", place, place.record))
+            self.places[place.record] = _added(place, Node("", place, place.record))
         place.record = index
         return place
 
@@ -91,7 +91,7 @@ class CallTree:
         """Return whether a record at an address makes room for a later one: a moment does, for its subject."""
         return self._records[present].kind in MOMENTS and self._records[index].kind not in MOMENTS
 
-    def _grown(self, address: str) -> Place:
+    def _grown(self, address: str) -> Node:
         """Return a new place for an address, grown from the nearest place around it."""
         missing = [address]
         for above in places_above(address):
@@ -100,10 +100,10 @@ class CallTree:
             missing.append(above)
         place = self._known[above]
         for grown in reversed(missing):
-            place = self._known[grown] = _added(place, Place(grown.rpartition("/")[2], place))
+            place = self._known[grown] = _added(place, Node(grown.rpartition("/")[2], place))
         return place
 
-    def walk(self) -> Iterator[tuple[Place, int]]:
+    def walk(self) -> Iterator[tuple[Node, int]]:
         """Yield each place after the one around it, with its depth.
 
         Without recursion: addresses in a stranger's cassette can be of any depth.
@@ -115,6 +115,6 @@ class CallTree:
             waiting.extend((below, depth + 1) for below in reversed(place.below))
 
 
-def _added(above: Place, place: Place) -> Place:
+def _added(above: Node, place: Node) -> Node:
     above.below.append(place)
     return place

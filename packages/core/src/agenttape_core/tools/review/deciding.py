@@ -186,8 +186,12 @@ def decide(pending: Pending, accepted: Collection[str] = (), rejected: Collectio
     Raises:
         CassetteError: As for `accept`.
     """
-    dropped = pending.cone([key for key in rejected if key in pending.cones])
-    taken = [call for call in pending.cone([key for key in accepted if key in pending.cones]) if call not in dropped]
+    dropped = pending.with_dependents([key for key in rejected if key in pending.dependents])
+    taken = [
+        call
+        for call in pending.with_dependents([key for key in accepted if key in pending.dependents])
+        if call not in dropped
+    ]
     left = [call for call in pending.calls if call not in taken and call not in dropped]
     if taken or dropped or pending.is_same:
         with _locked(pending):

@@ -262,15 +262,15 @@ class Pending:
         return not self.calls
 
     @cached_property
-    def cones(self) -> dict[str, tuple[str, ...]]:
+    def dependents(self) -> dict[str, tuple[str, ...]]:
         """The keys of all calls that can only be taken together with one, by its key; its own among them."""
         found = cones_of(self.calls, self.before.header.volatile.timings.get, self.now.header.volatile.timings.get)
         cones = [tuple(self.calls[place].key for place in cone) for cone in found]
         return {key: cone for cone in cones for key in cone}
 
-    def cone(self, keys: Sequence[str]) -> list[PendingCall]:
+    def with_dependents(self, keys: Sequence[str]) -> list[PendingCall]:
         """Return the calls of some keys, with all that can only be taken together with them."""
-        together = {each for key in keys for each in self.cones[key]}
+        together = {each for key in keys for each in self.dependents[key]}
         return [call for call in self.calls if call.key in together]
 
     def needs(self, taken: Sequence[PendingCall]) -> list[PendingCall]:
@@ -309,7 +309,7 @@ class Pending:
             "trajectory": list(change.calls),
             "tokens": {"before": change.before.tokens, "now": change.now.tokens},
             "calls": [
-                {**call.to_dict(), "with": [key for key in self.cones[call.key] if key != call.key]}
+                {**call.to_dict(), "with": [key for key in self.dependents[call.key] if key != call.key]}
                 for call in self.calls
             ],
         }

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from agenttape_core.matching import Ignored, recorded_request
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import Act, Header, Interaction, Outcome, Plain, RecordedError, Step
+from agenttape_core.schema import Header, Interaction, Outcome, Plain, RecordedError, SideEffect, Step
 from agenttape_core.session import redacted_effects
 from agenttape_core.tools.rewrite.values import Values
 
@@ -95,11 +95,11 @@ class Replacing:
         parts = [next(iter(cast("dict[str, Plain]", redact({key: item})).values())) for item in items]
         return parts if isinstance(value, list) else parts[0]
 
-    def _acts(self, acts: list[Act] | None) -> list[Act] | None:
+    def _acts(self, acts: list[SideEffect] | None) -> list[SideEffect] | None:
         if acts is None:
             return None
         text, gone = self._redactor.text, self._values.gone
-        return [Act(what=gone(text(act.what)), at=gone(text(act.at))) for act in acts]
+        return [SideEffect(what=gone(text(act.what)), at=gone(text(act.at))) for act in acts]
 
     def _step(self, step: Step) -> Step:
         redact, gone = self._redactor.value, self._values.gone

@@ -19,7 +19,7 @@ from agenttape_core.storage import leftover_journals
 from agenttape_core.tools.rewrite.replacing import Record, Replacing
 from agenttape_core.tools.rewrite.values import (
     SHORTEST_BASE64,
-    Place,
+    FoundSecret,
     Values,
     binary_redacted,
     changed_strings,
@@ -139,7 +139,7 @@ class Differing:
     def __init__(self) -> None:
         self._messages: set[bytes] = set()
 
-    def places(self, before: dict[str, Any], after: dict[str, Any]) -> list[Place]:
+    def places(self, before: dict[str, Any], after: dict[str, Any]) -> list[FoundSecret]:
         """Return the places in which a record before redaction differs from what it is after it.
 
         Args:

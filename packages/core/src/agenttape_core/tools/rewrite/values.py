@@ -23,7 +23,7 @@ _UNKNOWN = "secret"
 """The kind of a secret of which only a later piece stands at a place."""
 
 
-class Place(NamedTuple):
+class FoundSecret(NamedTuple):
     """A place with a secret. It never holds the secret.
 
     Args:
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     kind: str
 
 
-def differing(before: object, after: object) -> list[Place]:
+def differing(before: object, after: object) -> list[FoundSecret]:
     """Return the places in which data before redaction differs from what it is after it.
 
     Args:
@@ -64,14 +64,14 @@ def changed_strings(plain: Any, change: Callable[[str], str]) -> Any:
     return [changed_strings(item, change) for item in plain] if isinstance(plain, list) else plain
 
 
-def _walked(before: object, after: object, at: str) -> Iterator[Place]:
+def _walked(before: object, after: object, at: str) -> Iterator[FoundSecret]:
     if before is after or before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict) and len(before) == len(after):
         for (old, one), (new, other) in zip(before.items(), after.items(), strict=True):
             below = f"{at}.{new}" if at else str(new)
             if old != new:
-                yield from (Place(below, kind) for kind in _new_kinds(str(old), str(new)))
+                yield from (FoundSecret(below, kind) for kind in _new_kinds(str(old), str(new)))
             yield from _walked(one, other, below)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for number, pair in enumerate(zip(before, after, strict=True)):
@@ -80,7 +80,7 @@ def _walked(before: object, after: object, at: str) -> Iterator[Place]:
         texts = (value if isinstance(value, str) else "" for value in (before, after))
         # A number that is one pseudonym as a whole; a text may also be what is left of a secret in pieces.
         whole = kind_of_whole(after) if isinstance(after, str | int | float) and after else None
-        yield from (Place(at or ".", kind) for kind in _new_kinds(*texts) or [whole or ""])
+        yield from (FoundSecret(at or ".", kind) for kind in _new_kinds(*texts) or [whole or ""])
 
 
 def _new_kinds(before: str, after: str) -> list[str]:

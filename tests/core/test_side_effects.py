@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agenttape_core import boundary, open_cassette, record_call, use_cassette
-from agenttape_core.acts import INTERFACES, Interface, Unseen
 from agenttape_core.integration import holding_in_memory
 from agenttape_core.session import current_session, executing
-from agenttape_core.session.side_effects import watching_acts
+from agenttape_core.session.side_effects import attributing_side_effects
+from agenttape_core.side_effects import INTERFACES, Interface, UnwatchedCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from agenttape_core.schema import Act
+    from agenttape_core.schema import SideEffect
 
 HERE = Path(__file__).name
 
@@ -69,7 +69,7 @@ def acts(function: Callable[[], object]) -> list[str] | None:
 # -- what is an act --------------------------------------------------------------------------------------------
 
 
-def test_files_that_are_changed_are_acts() -> None:
+def test_files_that_are_changed_are_side_effects() -> None:
     """Each change is named with its file, once, whatever the way in which it is done."""
 
     def writes() -> None:
@@ -280,7 +280,7 @@ def test_a_replay_watches_nothing_and_keeps_what_was_recorded() -> None:
     before = Path("cassettes/acts.yaml").read_bytes()
     with use_cassette("acts", mode="once") as cassette:
         tool()
-        assert not cassette.watches_acts
+        assert not cassette.watches_side_effects
     assert cassette.interactions[0].acts
     assert Path("cassettes/acts.yaml").read_bytes() == before
 
@@ -293,20 +293,20 @@ def test_an_act_can_be_refused_before_it_happens() -> None:
         crossing = executing()
         assert crossing is not None
 
-        def refuse(act: Act) -> None:
+        def refuse(act: SideEffect) -> None:
             raise PermissionError(act.what)
 
-        crossing.acted.on_act = refuse
+        crossing.side_effects.on_side_effect = refuse
         with pytest.raises(PermissionError, match="wrote a"):
             Path("a").touch()
-        crossing.acted.on_act = None
-        assert not crossing.acted
+        crossing.side_effects.on_side_effect = None
+        assert not crossing.side_effects
         Path("b").touch()
-        return bool(crossing.acted)
+        return bool(crossing.side_effects)
 
     with use_cassette("acts", mode="all"):
         assert writes()
-    with use_cassette("acts", live={"writes"}) as cassette, watching_acts():
+    with use_cassette("acts", live={"writes"}) as cassette, attributing_side_effects():
         assert writes()
         assert cassette is current_session()
     assert not Path("a").exists()
@@ -391,7 +391,7 @@ def codes_near(connection: object) -> Iterator[Any]:
 
 def test_a_client_that_cannot_be_watched_is_found_where_the_code_names_it(psycopg: types.ModuleType) -> None:
     """By a global, an import, a closure, an attribute, a default, a wrapper and a class of the program; not else."""
-    unseen = Unseen()
+    unseen = UnwatchedCode()
     for code in codes_near(psycopg.connect()):
         assert unseen.by(code, opened_database=False).startswith("uses psycopg, which cannot be watched"), code
     assert unseen.by(innocent, opened_database=False) == ""
@@ -458,7 +458,7 @@ class Rows(Shelf):
 
 def found_by(code: Any, *, is_ambient: bool = True) -> bool:
     """Return whether a client that cannot be watched is met from code."""
-    return "cannot be watched" in Unseen().by(code, opened_database=False, is_ambient=is_ambient)
+    return "cannot be watched" in UnwatchedCode().by(code, opened_database=False, is_ambient=is_ambient)
 
 
 def test_boundaries_are_not_looked_into(psycopg: types.ModuleType) -> None:

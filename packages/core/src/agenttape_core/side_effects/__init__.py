@@ -1,10 +1,10 @@
-"""Acts: what code does outside this process by itself, seen while a session records.
+"""Side effects: the connections, files and processes that code reaches while a session records.
 
 `sys.addaudithook` sees each connection, each file that is opened for writing, made, changed or removed, and each
 process that Python code starts; `guard.sends` sees what goes out on a connection that was open before. Both are
 installed while somebody watches, and the hook, which cannot be taken away again, only tests one name afterwards.
 
-Not acts: reading; whatever is done by importing a library, such as byte code that is kept; what log
+Not side effects: reading; whatever is done by importing a library, such as byte code that is kept; what log
 handlers write, and what goes to the terminal; what our own storage writes; the bare look-up of a name; answers of a
 server in this process; a database in memory; telemetry.
 
@@ -14,26 +14,26 @@ Writing to a handle that was opened before raises none either: a call whose code
 memory counts as having written to it (`handles`).
 """
 
-from agenttape_core.acts.code import function_of, line_of
-from agenttape_core.acts.interfaces import (
+from agenttape_core.side_effects.code import function_of, line_of
+from agenttape_core.side_effects.interfaces import (
     INTERFACES,
     Interface,
     mark_boundary,
     register_frameworks,
 )
-from agenttape_core.acts.native import Unseen
-from agenttape_core.acts.places import Place
-from agenttape_core.acts.watching import Deed, watching_deeds
+from agenttape_core.side_effects.native import UnwatchedCode
+from agenttape_core.side_effects.source_lines import SourceLine
+from agenttape_core.side_effects.watching import SideEffectEvent, watching_side_effects
 
 __all__ = [
     "INTERFACES",
-    "Deed",
     "Interface",
-    "Place",
-    "Unseen",
+    "SideEffectEvent",
+    "SourceLine",
+    "UnwatchedCode",
     "function_of",
     "line_of",
     "mark_boundary",
     "register_frameworks",
-    "watching_deeds",
+    "watching_side_effects",
 ]

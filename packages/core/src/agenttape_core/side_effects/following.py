@@ -36,8 +36,9 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any, NamedTuple
 
-from agenttape_core.acts.clients import BY_NAME, BY_OBJECT, HARMLESS, THREADS
-from agenttape_core.acts.handles import (
+from agenttape_core.guard.caller import is_library
+from agenttape_core.side_effects.clients import BY_NAME, BY_OBJECT, HARMLESS, THREADS
+from agenttape_core.side_effects.handles import (
     DESCRIPTOR_FUNCTIONS,
     handle_of,
     inside,
@@ -46,8 +47,7 @@ from agenttape_core.acts.handles import (
     may_be_handle,
     standard_streams,
 )
-from agenttape_core.acts.interfaces import interface_of, is_marked, is_of_framework, is_recorded
-from agenttape_core.guard.caller import is_library
+from agenttape_core.side_effects.interfaces import interface_of, is_marked, is_of_framework, is_recorded
 
 TOO_FAR = "…"
 """Returned where there is more than can be followed."""

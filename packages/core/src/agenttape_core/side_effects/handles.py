@@ -24,7 +24,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from agenttape_core.acts.words import named_file
+from agenttape_core.side_effects.words import named_file
 
 _DESCRIPTOR_CALLS = (
     *("write", "pwrite", "writev", "pwritev", "sendfile", "splice", "copy_file_range", "posix_fallocate"),
@@ -44,13 +44,13 @@ _STREAMS = frozenset(
 """The modules of the standard library whose objects write to a stream that they hold."""
 
 
-class _Deeds:
+class _SideEffectCount:
     """Counts the things that are done outside while a session records: one of them may open a handle."""
 
     number = 0
 
 
-deeds = _Deeds()
+side_effect_count = _SideEffectCount()
 
 
 class Handle(str):

@@ -7,8 +7,8 @@ import inspect
 import types
 from typing import Any
 
-from agenttape_core.acts.places import shown_file
 from agenttape_core.guard.caller import is_library
+from agenttape_core.side_effects.source_lines import shown_file
 
 
 def line_of(code: Any) -> str:

@@ -1,4 +1,4 @@
-"""The hook and the seams that see acts, while somebody watches."""
+"""The audit hook and the patched functions that report side effects to their watchers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from agenttape_core.acts.handles import deeds
-from agenttape_core.acts.places import Place, innermost, place_of
-from agenttape_core.acts.words import DRAWING, EVENTS, IN_MEMORY, WITHIN_SHUTIL, draw, words_of
 from agenttape_core.guard.attempts import CONNECTING, NEW_INTERPRETER
 from agenttape_core.guard.caller import in_socketpair
 from agenttape_core.guard.handovers import HANDOVERS, Handover, to_interpreter
@@ -18,15 +15,18 @@ from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.lookups import LOOKUPS
 from agenttape_core.guard.patching import Watchers, Wrappers
 from agenttape_core.guard.sends import SENDS, Send
+from agenttape_core.side_effects.handles import side_effect_count
+from agenttape_core.side_effects.source_lines import SourceLine, innermost, source_line_of
+from agenttape_core.side_effects.words import DRAWING, EVENTS, IN_MEMORY, WITHIN_SHUTIL, draw, words_of
 
 if TYPE_CHECKING:
     import socket
 
 
-DeedKind = Literal["reach", "change", "private"]
+EventKind = Literal["reach", "change", "private"]
 
 
-class Deed(NamedTuple):
+class SideEffectEvent(NamedTuple):
     """Something that is about to be done outside the process.
 
     Args:
@@ -41,14 +41,14 @@ class Deed(NamedTuple):
     """
 
     what: str
-    place: Place
-    kind: DeedKind
+    place: SourceLine
+    kind: EventKind
     to: tuple[str, ...] = ()
     port: int = 0
     handover: Handover | None = None
 
 
-Watcher = Callable[[Deed], object]
+Watcher = Callable[[SideEffectEvent], object]
 """Called before something is done, in its thread and context; it is not done if the watcher raises."""
 
 
@@ -96,7 +96,7 @@ class _Watching:
 
     def handed_over(self, handover: Handover, depth: int) -> None:
         """Tell of what is handed to another process or interpreter."""
-        self._show(Deed(f"reached {handover.to}", _UNKNOWN, "reach", handover=handover), depth + 1)
+        self._show(SideEffectEvent(f"reached {handover.to}", _UNKNOWN, "reach", handover=handover), depth + 1)
 
     def reached(self, sock: socket.socket, address: Any, depth: int) -> None:
         """Tell of a connection, or of sending on one."""
@@ -119,28 +119,28 @@ class _Watching:
             return f"the socket {path.rpartition('/')[2]}", _THIS_MACHINE
         return f"the system ({getattr(sock.family, 'name', sock.family)})", _THIS_MACHINE
 
-    def done(self, what: str, depth: int, kind: DeedKind = "change", to: tuple[str, ...] = (), port: int = 0) -> None:
+    def done(self, what: str, depth: int, kind: EventKind = "change", to: tuple[str, ...] = (), port: int = 0) -> None:
         """Tell of what is about to be done.
 
         Args:
             what: The words for it.
             depth: How many calls lie between this and the code that does it.
-            kind: The kind of the deed.
+            kind: The kind of the event.
             to: The host at the other end of a connection.
             port: The port there.
         """
-        self._show(Deed(what, _UNKNOWN, kind, to, port), depth + 1)
+        self._show(SideEffectEvent(what, _UNKNOWN, kind, to, port), depth + 1)
 
-    def _show(self, deed: Deed, depth: int) -> None:
-        deeds.number += 1
-        place = place_of(innermost(depth))
+    def _show(self, event: SideEffectEvent, depth: int) -> None:
+        side_effect_count.number += 1
+        place = source_line_of(innermost(depth))
         if place is not None:
-            deed = deed._replace(place=place)
+            event = event._replace(place=place)
             for watcher in self.watchers.all:
-                watcher(deed)
+                watcher(event)
 
 
-_UNKNOWN = Place(inside="", anywhere="")
+_UNKNOWN = SourceLine(inside="", anywhere="")
 
 
 _watching = _Watching()
@@ -153,14 +153,14 @@ def _add_hook() -> None:
 
 
 @contextlib.contextmanager
-def watching_deeds(watcher: Watcher) -> Iterator[None]:
+def watching_side_effects(watcher: Watcher) -> Iterator[None]:
     """Show all that the process does outside to a watcher during the block.
 
     Watchers may nest and overlap in any threads.
 
     Args:
-        watcher: Called with each deed before it is done, in its thread and context. It is not done if the watcher
-            raises. One deed may be shown more than once.
+        watcher: Called with each event before it is done, in its thread and context. It is not done if the watcher
+            raises. One event may be shown more than once.
     """
     with _watching.watchers.including(watcher):
         yield

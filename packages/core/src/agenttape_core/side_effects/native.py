@@ -10,15 +10,15 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from agenttape_core.acts.clients import CLIENTS, DATABASE, GO_BETWEENS, LOOPS
-from agenttape_core.acts.following import TOO_FAR, is_own, met
-from agenttape_core.acts.handles import Handle, deeds
+from agenttape_core.side_effects.clients import CLIENTS, DATABASE, GO_BETWEENS, LOOPS
+from agenttape_core.side_effects.following import TOO_FAR, is_own, met
+from agenttape_core.side_effects.handles import Handle, side_effect_count
 
 _MOST = 1000
 """The greatest number of answers that are remembered, with the objects that they are about."""
 
 
-class Unseen:
+class UnwatchedCode:
     """Finds the things that calls may have done unseen, and remembers them until more is loaded, or something is done.
 
     What is done may be the opening of a handle.
@@ -55,7 +55,7 @@ class Unseen:
         return f"uses {found}, which cannot be watched: {CLIENTS[found]}" if found else ""
 
     def _met(self, code: Any, is_ambient: bool) -> str:
-        state = len(sys.modules), deeds.number
+        state = len(sys.modules), side_effect_count.number
         if state != self._state:
             self._state = state
             self._loaded = _loaded()

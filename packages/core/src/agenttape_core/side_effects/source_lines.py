@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from agenttape_core.acts.words import shown
 from agenttape_core.guard.caller import is_library
 from agenttape_core.guard.tracers import REPORTING, in_telemetry
+from agenttape_core.side_effects.words import shown
 
 if TYPE_CHECKING:
     import types
@@ -32,7 +32,7 @@ _ASKING = frozenset({"platform", "ctypes.util", "uuid", "sysconfig", "_osx_suppo
 _INSTALLED = ("site-packages/", "dist-packages/")
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """The place of an act.
 
     Args:
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     anywhere: str
 
 
-def place_of(frame: types.FrameType | None) -> Place | None:
+def source_line_of(frame: types.FrameType | None) -> SourceLine | None:
     """Return where an act is done, or `None` if it is none of the program's.
 
     An import, our storage and telemetry are not, nor is a request that another recorder will answer in a replay.
@@ -68,9 +68,9 @@ def place_of(frame: types.FrameType | None) -> Place | None:
             return None
         elif not is_library(filename) and not filename.startswith("<frozen"):
             own = _line(frame)
-            return Place(own if is_inside else "", own)
+            return SourceLine(own if is_inside else "", own)
         frame = frame.f_back
-    return None if in_telemetry() else Place("", library)
+    return None if in_telemetry() else SourceLine("", library)
 
 
 def _is_installed(filename: str) -> bool:
