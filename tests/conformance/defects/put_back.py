@@ -143,7 +143,7 @@ DEFECTS: dict[str, Defect] = {
         "tests/core/session/test_drawn_programs.py",
     ),
     "timers of ours are held back with the program": Defect(
-        _put("agenttape_core.scheduling.cancellation", "Context", copy_context),
+        _put("agenttape_core.scheduling.clock", "Context", copy_context),
         "tests/core/session/test_beside_loops.py",
         "timer_of_ours",
     ),

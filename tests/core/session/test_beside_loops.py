@@ -18,7 +18,7 @@ import anyio.to_thread
 import pytest
 
 from agenttape_core import Variation, boundary, use_cassette
-from agenttape_core.scheduling.cancellation import real_timer
+from agenttape_core.scheduling.clock import real_timer
 from agenttape_core.scheduling.handles import owner_of
 
 REPLAYS = 4

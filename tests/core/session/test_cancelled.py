@@ -17,7 +17,7 @@ from tests.kit.gate import Gate, hang
 from agenttape_core import boundary, compare_cassettes, convert, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
 from agenttape_core.integration import Boundary, aintercept, aintercept_stream, current_session, intercept_stream
-from agenttape_core.scheduling import cancellation
+from agenttape_core.scheduling import clock
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.reading.summary import overview_of
@@ -536,6 +536,6 @@ def test_the_wait_is_longer_where_others_had_the_processors(
     late: float, is_overdue: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever is to cancel the call may have waited for a processor, so that time is added to the limit."""
-    monkeypatch.setattr(cancellation, "monotonic", lambda: 12.0)
-    waiter = cancellation._Waiter(cancellation.Ending(0.0, 0.0), late=lambda: late, since=10.0)  # type: ignore[arg-type]
+    monkeypatch.setattr(clock, "monotonic", lambda: 12.0)
+    waiter = clock.Waiter(clock.Ending(0.0, 0.0), late=lambda: late, since=10.0)  # type: ignore[arg-type]
     assert waiter.is_overdue(1.0) is is_overdue

@@ -15,7 +15,7 @@ import pytest
 from tests.kit.asking import ask
 
 from agenttape_core import use_cassette
-from agenttape_core.scheduling import holder
+from agenttape_core.scheduling import stalls
 
 ITEMS = 5
 
@@ -79,13 +79,13 @@ def test_a_limit_is_extended_by_what_the_thread_that_waited_most_for_a_processor
 ) -> None:
     """Any thread may be the one that is waited for; what was counted once is not counted again, nor is too much."""
     late = {1: 5.0, 2: 1.0}
-    monkeypatch.setattr(holder, "_all_late", lambda: dict(late))
-    lateness = holder.Lateness()
+    monkeypatch.setattr(stalls, "_all_late", lambda: dict(late))
+    lateness = stalls.Lateness()
     assert lateness.more() == 0.0
     late |= {1: 5.25, 2: 1.5, 3: 0.25}
     assert (lateness(), lateness.more(), lateness.more()) == (0.5, 0.5, 0.0)
     late[3] = 100.0
-    assert lateness() == holder.LONGEST
+    assert lateness() == stalls.LONGEST
 
 
 def test_a_loop_that_waits_for_a_lock_of_the_thread_lets_it_go(tmp_path: Path) -> None:

@@ -796,8 +796,8 @@ def test_a_thread_that_hardly_computes_is_not_waited_for_for_ever(
 
 def test_a_greenlet_in_the_place_of_a_thread_waits_when_another_one_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A participant in the looker's own thread is another greenlet: it waits, for locks that nobody sees."""
+    from agenttape_core.scheduling.participants import Participant
     from agenttape_core.scheduling.stalls import Stall, is_of_library
-    from agenttape_core.scheduling.turn import Participant
 
     with use_cassette("c", mode="all") as session:
         one = Participant(session.scheduler.threads, "0.1", is_own=False)

@@ -6,17 +6,71 @@ import asyncio
 import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
-from agenttape_core.scheduling.awaited import RIGHT_AWAY, Awaited
-from agenttape_core.scheduling.cancellation import Ending, until_cancelled
+from agenttape_core.scheduling.clock import Ending
 from agenttape_core.scheduling.executing import EXECUTING, is_outside_program, runs_outside_program
-from agenttape_core.scheduling.giving_up import Work, auntil_given_up, current_work, until_given_up
+from agenttape_core.scheduling.late import auntil_abandoned, until_abandoned, until_cancelled
 from agenttape_core.scheduling.loops import Room
-from agenttape_core.scheduling.strands import AWAY, BLOCKING, in_loop, in_task, trio_here
+from agenttape_core.scheduling.participants import AWAY, BLOCKING, in_loop, in_task, trio_here
+from agenttape_core.scheduling.thread_starts import Work, current_work
 
+
+class Awaited(Protocol):
+    """The arrivals of one awaited call: its chunks, its effects, its answer, each at its place in its event loop."""
+
+    @property
+    def knows_effects(self) -> bool:
+        """True if the recording says when the effects of the call came; otherwise they come with its answer."""
+
+    async def next(self) -> None:
+        """Wait for the moment at which the answer came in the recording, the chunk, an effect, or the end."""
+
+    async def cancelled(self) -> None:
+        """Wait for the moment at which the call, which has been cancelled or left, ended in the recording."""
+
+    def arriving(self, unless: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[None]:
+        """Await the real code of a call inside: what it brings has come at the end, unless it's cancelled.
+
+        Args:
+            unless: Returns true at the end if the call turned out to be part of the program; by default it's none.
+        """
+
+    def leaving(self) -> AbstractAsyncContextManager[None]:
+        """Let the code of a stream end inside, which its reader has left: that may take a while."""
+
+    def effected(self) -> None:
+        """Note that the call has just had an effect. Thread-safe."""
+
+    async def callback_event(self) -> None:
+        """Wait for the moment at which a chunk may reach a callback of the program, before the call returns it."""
+
+
+class _Place:
+    """The arrivals of a call that runs by itself: nothing of it comes from outside."""
+
+    __slots__ = ()
+    knows_effects = False
+
+    async def next(self) -> None: ...
+
+    async def cancelled(self) -> None: ...
+
+    def arriving(self, unless: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
+        return _NOTHING
+
+    def leaving(self) -> AbstractAsyncContextManager[None]:
+        return _NOTHING
+
+    def effected(self) -> None: ...
+
+    async def callback_event(self) -> None: ...
+
+
+_NOTHING = nullcontext()
+RIGHT_AWAY: Awaited = _Place()
 _Context = AbstractContextManager[Awaited]
 _AT_ONCE: _Context = nullcontext(RIGHT_AWAY)
 _RESTLESS = 10.0
@@ -151,8 +205,13 @@ class Arrivals:
         room = self._room() if self._scheduler.notes_loops else None
         if room is None:
             is_of_trio = self._scheduler.notes_loops and trio_here() is not None and not runs_outside_program()
-            return self._scheduler.threads.unordered.run_by_trio() if is_of_trio else _AT_ONCE
+            return self._by_trio() if is_of_trio else _AT_ONCE
         return nullcontext(ExecutedPlace(room, address, call, self._scheduler))
+
+    @contextmanager
+    def _by_trio(self) -> Iterator[Awaited]:
+        with self._scheduler.threads.unordered.run_by_trio():
+            yield RIGHT_AWAY
 
     def stepping_into(self, address: str) -> _Context:
         """Run the code of a recorded call inside: what the recording says of its end has no counterpart.
@@ -181,7 +240,7 @@ class Arrivals:
     @property
     def is_abandoned(self) -> bool:
         """True if nobody waits any more for the thread that its code runs in."""
-        return self._work is not None and self._work.is_given_up
+        return self._work is not None and self._work.is_abandoned
 
     async def until_cancelled(self, ending: Ending) -> None:
         """Wait until the call is cancelled as the recorded one was. Return if that doesn't happen.
@@ -210,11 +269,11 @@ class Arrivals:
             ending: The end of the recorded call.
         """
         with self._without_turn():
-            return until_given_up(ending, passes_time=self._scheduler.passes_time)
+            return until_abandoned(ending, passes_time=self._scheduler.passes_time)
 
     async def auntil_abandoned(self, ending: Ending) -> bool:
         """Like `until_abandoned`, in an event loop that runs in the thread."""
-        return await auntil_given_up(ending, passes_time=self._scheduler.passes_time)
+        return await auntil_abandoned(ending, passes_time=self._scheduler.passes_time)
 
     @staticmethod
     def works_for_loop() -> bool:
@@ -239,7 +298,7 @@ class Arrivals:
             end = over.set  # one object, or it could not be taken back
             session.watch(end)
             try:
-                is_left = until_given_up(ending, passes_time=self._scheduler.passes_time, over=over)
+                is_left = until_abandoned(ending, passes_time=self._scheduler.passes_time, over=over)
             finally:
                 session.unwatch(end)
             if is_left or session.closed:
@@ -286,16 +345,16 @@ class _Resort:
         """Return whether it waits for longer than the recorded call took, and more."""
         return monotonic() - self._since > self._ending.took + _RESTLESS
 
-    def give_up(self) -> None:
+    def end(self) -> None:
         """End the wait."""
-        self._room.loop.call_soon_threadsafe(self._end)
+        self._room.loop.call_soon_threadsafe(self._over)
 
-    def _end(self) -> None:
+    def _over(self) -> None:
         if not self.over.done():
             self.over.set_result(None)
 
 
-class ServedPlace:
+class ServedPlace(_Place):
     """The place of a call that is answered; see `Awaited` for its methods.
 
     Args:
@@ -339,23 +398,6 @@ class ServedPlace:
         """See `Awaited`."""
         await self._room.ended(self._base)
 
-    def arriving(self, unless: Callable[[], bool] | None = None) -> Any:  # noqa: ARG002
-        """See `Awaited`."""
-        return RIGHT_AWAY.arriving()
-
-    def leaving(self) -> Any:
-        """See `Awaited`."""
-        return nullcontext()
-
-    def effected(self) -> None:
-        """See `Awaited`."""
-
-    def told(self) -> None:
-        """See `Awaited`."""
-
-    async def atold(self) -> None:
-        """See `Awaited`."""
-
 
 class _Leaving:
     """The end of the code of a stream that its reader has left.
@@ -377,7 +419,7 @@ class _Leaving:
             await self._room.ended(self._base)
 
 
-class ExecutedPlace:
+class ExecutedPlace(_Place):
     """The place of a call that is executed for real; see `Awaited` for its methods.
 
     The code of a call that a replay may answer or run begins when nothing else can go on: an effect of it then comes
@@ -391,8 +433,6 @@ class ExecutedPlace:
     """
 
     __slots__ = ("_base", "_call", "_is_outside", "_is_told", "_room", "_scheduler", "_unless")
-
-    knows_effects = False
 
     def __init__(self, room: Room, base: str, call: Any, scheduler: Any) -> None:
         self._room = room
@@ -432,12 +472,6 @@ class ExecutedPlace:
         elif isinstance(error, CancelledError):
             await self._room.ended(self._base)
 
-    async def next(self) -> None:
-        """See `Awaited`."""
-
-    async def cancelled(self) -> None:
-        """See `Awaited`."""
-
     def leaving(self) -> Any:
         """See `Awaited`."""
         return _Leaving(self._room, self._base)
@@ -446,17 +480,14 @@ class ExecutedPlace:
         """See `Awaited`."""
         self._room.effected(self._base)
 
-    def told(self) -> None:
-        """See `Awaited`."""
-
-    async def atold(self) -> None:
+    async def callback_event(self) -> None:
         """See `Awaited`. Of several handlers that see a chunk, it comes for the first."""
         if self._is_outside and not self._is_told:
             self._is_told = True
             await self._room.answered(self._base)
 
 
-class SteppedIntoPlace:
+class SteppedIntoPlace(_Place):
     """The place of a recorded call whose code is run; see `Awaited` for its methods.
 
     Args:
@@ -465,8 +496,6 @@ class SteppedIntoPlace:
     """
 
     __slots__ = ("_base", "_room")
-
-    knows_effects = False
 
     def __init__(self, room: Room, base: str) -> None:
         self._room = room
@@ -483,22 +512,6 @@ class SteppedIntoPlace:
         if error is None or (isinstance(error, Exception) and not isinstance(error, CancelledError)):
             await self._room.answered(self._base)
 
-    async def next(self) -> None:
-        """See `Awaited`."""
-
-    async def cancelled(self) -> None:
-        """See `Awaited`."""
-
-    def leaving(self) -> Any:
-        """See `Awaited`."""
-        return nullcontext()
-
     def effected(self) -> None:
         """See `Awaited`."""
         self._room.effected(self._base)
-
-    def told(self) -> None:
-        """See `Awaited`."""
-
-    async def atold(self) -> None:
-        """See `Awaited`."""

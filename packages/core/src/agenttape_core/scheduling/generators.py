@@ -1,16 +1,171 @@
-"""The async generators that a program leaves without closing them: their ends are arrivals (decision 14).
+"""Close async generators that the program left without closing them: their ends are arrivals (decision 14).
 
-One that nobody holds any more is closed by its loop: where its last reference goes, or when the collector of garbage
-comes to it. A recording notes when that was. In a replay, the collector is called where that is what comes next.
+An event loop closes such a generator where its last reference goes, or when Python's garbage collector comes to it, at
+a moment of the collector's. A generator that raises keeps all that it held in a cycle of its error, its frame and its
+task; so it's the collector that decides when the streams next to one that fails are closed. A recording notes when that
+was, and a replay calls the collector where such an end is what comes next.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from typing import Any
+import inspect
+import itertools
+import sys
+from asyncio import Handle
+from collections.abc import Iterable, Iterator
+from contextvars import Context
+from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet, ref
 
-from agenttape_core.scheduling.abandoned import Abandoned, Closing
-from agenttape_core.scheduling.turn import Key
+from agenttape_core.scheduling.participants import Key
+from agenttape_core.scheduling.scopes import SCOPES
+
+_PACKAGES = str(Path(__file__).parents[3])
+_order = itertools.count(1)
+
+
+class Abandoned(NamedTuple):
+    """A generator of a program.
+
+    Args:
+        number: The number by which a schedule knows it: what comes of its end is put into the loop, as by a thread.
+        place: Its place among all in the order in which they began.
+        line: The line that it belongs to.
+        membership: That of the context in which it began.
+        reader: The identity of the frame that reads it.
+        generator: It; `None` while it is in use.
+    """
+
+    number: int
+    place: int
+    line: Any
+    membership: Any
+    reader: int = 0
+    generator: Any = None
+
+    def is_read_by(self, others: Iterable[Abandoned]) -> bool:
+        """Return True if one of some generators reads it: it is closed after that, as if it had been held by it."""
+        return any(id(other.generator.ag_frame) == self.reader for other in others if other is not self)
+
+    def close(self, loop: Any) -> None:
+        """Begin to close it, in a context of its own: the collector may have found it in any."""
+        context = Context()
+        context.run(SCOPES.variable.set, self.membership)
+        context.run(loop.create_task, self._closed())
+
+    async def _closed(self) -> None:
+        frame = id(self.generator.ag_frame)
+        try:
+            await self.generator.aclose()
+        finally:
+            self.line.has_closed(self, frame)
+
+
+_begun: WeakKeyDictionary[Any, dict[int, Abandoned]] = WeakKeyDictionary()
+"""Those of programs by their loops and identities. One that has ended stays until another one has its identity; so
+lines and memberships are weak references here."""
+
+
+def follow_running(real: Any) -> None:
+    """Follow the generators of the loop that runs here: it took its functions for that when it began to run.
+
+    Args:
+        real: The function of loops that closes what nobody holds any more.
+    """
+    loop: Any = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+    if loop is not None and getattr(sys.get_asyncgen_hooks().finalizer, "__func__", None) is real:
+        sys.set_asyncgen_hooks(loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)  # noqa: SLF001
+
+
+def begins(loop: Any, generator: Any, line: Any) -> None:
+    """Note that a generator begins.
+
+    Args:
+        loop: Its loop.
+        generator: It.
+        line: The line of the program that it belongs to; `None` if it belongs to none, or to the code of a call.
+    """
+    begun = _begun.get(loop)
+    if line is None:
+        if begun is not None:
+            begun.pop(id(generator), None)
+        return
+    if begun is None:
+        begun = _begun[loop] = {}
+    frame = sys._getframe(2)  # noqa: SLF001 - the reader's
+    is_generator = bool(frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
+    # A generator of ours closes what it reads. How many there are depends on whether the call is served.
+    number = 0 if is_generator and is_ours(frame.f_code) else line.begins_generator()
+    reader = id(frame) if is_generator else 0
+    begun[id(generator)] = Abandoned(number, next(_order), ref(line), ref(SCOPES.variable.get()), reader)
+
+
+def is_ours(code: CodeType) -> bool:
+    """Return True for the code of a generator that closes what it reads, since it belongs to an integration or a call.
+
+    That of a transport leaves it to the client.
+    """
+    name = code.co_filename
+    return name.startswith(_PACKAGES) and "agenttape_" in name and "transports" not in name
+
+
+def found(loop: Any, generator: Any) -> Abandoned | None:
+    """Return what is known of a generator; `None` if it is of no program that is followed. Thread-safe."""
+    known = _begun.get(loop, {}).get(id(generator))
+    line, membership = (known.line(), known.membership()) if known is not None else (None, None)
+    if known is None or line is None or membership is None:
+        return None
+    return known._replace(line=line, membership=membership, generator=generator)
+
+
+class Closing:
+    """The callback of a loop that closes a generator.
+
+    Args:
+        one: The generator.
+    """
+
+    __slots__ = ("one",)
+
+    def __init__(self, one: Abandoned) -> None:
+        self.one = one
+
+    def __call__(self) -> None:
+        """Close it."""
+        line = self.one.line
+        if line.may_close(self.one):
+            line.takes(self.one)
+            self.one.close(line.loop)
+
+    def handle(self) -> Handle:
+        """Return it as a loop calls it."""
+        return Handle(self, (), self.one.line.loop, Context())
+
+
+class InOrder(WeakSet[Any]):
+    """The generators of a loop, in the order in which they began.
+
+    Args:
+        loop: The loop.
+        generators: They.
+    """
+
+    def __init__(self, loop: Any, generators: Any) -> None:
+        super().__init__(generators)
+        self._begun = _begun.get(loop, {})
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate in order."""
+        return iter(sorted(super().__iter__(), key=self._place_of))
+
+    def _place_of(self, generator: Any) -> int:
+        known = self._begun.get(id(generator))
+        return known.place if known is not None else 0
+
 
 MARK = "&"
 """The beginning of the number of a generator in the origin of its end."""

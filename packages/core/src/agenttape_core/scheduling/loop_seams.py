@@ -1,34 +1,198 @@
-"""The places of Python's own at which event loops get what is offered, in place while sessions are open."""
+"""Patch the methods by which event loops get what's offered, while sessions are open: asyncio's, and uvloop's.
+
+*Timeouts that are over before they begin* are timers all the same: `asyncio.timeout` sets no timer where its moment has
+passed when its block is entered, but cancels the block in the next round of the loop. A program that a busy machine
+holds up for as long as the timeout takes would take another path then, and no order tells. A timer comes when the
+program has nothing else to do, and in a replay when it came in the recording.
+
+*Loops whose callbacks can't be looked at*, as uvloop's: the program's callbacks are counted as it gives them. Such a
+loop has no selector that could be asked when it blocks. It's idle when the last callback of the program that was ready
+has run. Its clock can't be put forward; so a timer that comes next in a replay is offered before it's due.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from asyncio import Handle
+from asyncio import Handle, timeouts
 from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
+from types import SimpleNamespace
 from typing import Any
 
 from agenttape_core.freeze import gc_state
 from agenttape_core.freeze.backoff import register_ordered_sleeps
 from agenttape_core.locks import Lock
-from agenttape_core.scheduling import abandoned, futures_in_order, overdue
-from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
-from agenttape_core.scheduling.finalizers import is_in_finalizer, is_left_out
-from agenttape_core.scheduling.futures_in_order import number
-from agenttape_core.scheduling.giving_up import awaited_by_loop, current_work
-from agenttape_core.scheduling.handles import are_timers_ours
+from agenttape_core.scheduling import generators, task_sets
+from agenttape_core.scheduling.clock import pass_to_end
+from agenttape_core.scheduling.executing import (
+    EXECUTING,
+    is_in_finalizer,
+    is_left_out,
+    is_outside_program,
+    runs_outside_program,
+)
+from agenttape_core.scheduling.handles import PROGRAM, are_timers_ours, in_session, join_session, owner_of
 from agenttape_core.scheduling.lazy_streams import UNREAD
-from agenttape_core.scheduling.lent_callbacks import lent
-from agenttape_core.scheduling.lent_contexts import lend
-from agenttape_core.scheduling.loops import UNSEEN, Admitted, Room, Rooms
+from agenttape_core.scheduling.loops import UNSEEN, Admitted, Room, Rooms, is_cancelled
+from agenttape_core.scheduling.participants import HERE, Key
 from agenttape_core.scheduling.scopes import SCOPES
-from agenttape_core.scheduling.signals import watched
-from agenttape_core.scheduling.skipped_waits import pass_to_end
-from agenttape_core.scheduling.strands import HERE
-from agenttape_core.scheduling.unseen_loops import UnseenRoom, counting
+from agenttape_core.scheduling.task_sets import number
+from agenttape_core.scheduling.thread_starts import awaited_by_loop, current_work
+from agenttape_core.scheduling.unordered import watched
+
+_Timeout: Any = timeouts.Timeout
+_real_init = _Timeout.__init__
+_real_reschedule = _Timeout.reschedule
+_IS_TO_COME = "_agenttape_is_to_come"
+
+
+def _init(self: Any, when: float | None) -> None:
+    _real_init(self, when)
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
+    if when is not None and loop is not None and _is_to_come(when, loop):
+        vars(self)[_IS_TO_COME] = True
+
+
+def _is_to_come(when: float, loop: Any) -> bool:
+    """Return whether the moment of a timeout that is being made has still to come, for a machine that is not busy.
+
+    `asyncio.timeout` gives the moment only. The machine may be held up for longer between it and the look at the clock.
+    """
+    frame = sys._getframe(2)  # noqa: SLF001 - the caller's, who knows the seconds
+    if frame.f_code.co_name == "timeout" and frame.f_globals is vars(timeouts):
+        return bool(frame.f_locals["delay"] > 0)
+    return bool(when > loop.time())
+
+
+def _reschedule(self: Any, when: float | None) -> None:
+    is_to_come = vars(self).pop(_IS_TO_COME, False)
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - as above
+    if not is_to_come or when is not self._when or loop is None or when is None:
+        _real_reschedule(self, when)
+        return
+    _real_reschedule(self, None)
+    self._when = when
+    self._timeout_handler = loop.call_at(when, self._on_timeout)
+
+
+_TIMEOUTS: tuple[tuple[type, str, Any, Any], ...] = (
+    (_Timeout, "__init__", _real_init, _init),
+    (_Timeout, "reschedule", _real_reschedule, _reschedule),
+)
+"""The methods, with what takes their place while sessions are open."""
+
+
+class _Step:
+    """A callback of the program that is ready.
+
+    Args:
+        room: The loop, as its session sees it.
+        callback: The callback.
+    """
+
+    __slots__ = ("_callback", "_room", "handle")
+
+    def __init__(self, room: UnseenRoom, callback: Callable[..., Any]) -> None:
+        self._room = room
+        self._callback = callback
+        self.handle: Any = None
+        """The handle that the loop has returned for it."""
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it, and let others have the turn if nothing else is ready."""
+        self._room.steps.pop(self, None)
+        try:
+            return self._callback(*args)
+        finally:
+            self._room.looks()
+
+
+class UnseenRoom(Room):
+    """Such a loop, as one session sees it; see `Room`."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.steps: dict[_Step, None] = {}
+        """The callbacks of the program that are ready."""
+        self._looks_later = False
+
+    def has_steps(self, *, of_calls: bool = True) -> bool:  # noqa: ARG002
+        """Return whether any of them has still to be called; those of calls can't be told apart."""
+        for step in list(self.steps):
+            if step.handle is None or not step.handle.cancelled():
+                return True
+            del self.steps[step]
+        return False
+
+    def is_step(self, callback: Any, context: Context) -> bool:
+        """Return whether a callback is a step of the session's program."""
+        owner = owner_of(SimpleNamespace(_callback=callback, _context=context, _loop=self.loop), self.session())
+        if owner is None or owner is PROGRAM or not is_outside_program(owner):
+            return owner is not None
+        return self.turn.running is self.owner and is_cancelled(callback)
+
+    def gives(self, real: Callable[..., Any], callback: Callable[..., Any], args: Any, context: Context | None) -> Any:
+        """Give a step to the loop, by its real method."""
+        step = _Step(self, callback)
+        self.steps[step] = None
+        step.handle = real(self.loop, step, *args, context=context)
+        return step.handle
+
+    def put(self, handle: Handle) -> None:
+        """See `Room`."""
+        step = _Step(self, handle._run)  # noqa: SLF001 - it has the context in which the callback is called
+        self.steps[step] = None
+        step.handle = _real(self.loop).call_soon_threadsafe(self.loop, step, context=Context())
+
+    def rests(self) -> None:
+        """Let others have the turn, and look after it as long as something is expected."""
+        super().rests()
+        if self.owner.rests and not self._looks_later and (pause := self.turn.pause()) is not None:
+            self._looks_later = True
+            _real(self.loop).call_later(self.loop, pause, self._look, context=Context())
+
+    def _look(self) -> None:
+        self._looks_later = False
+        if not self.turn.is_over and self.owner.rests:
+            self.turn.look()
+            if self.owner.rests:
+                self.rests()
+
+    def passes_to(self, key: Key) -> bool:
+        """Offer a timer before it's due, if that is what comes next."""
+        timer = self.timers.get(key)
+        if timer is None or not self.owner.rests:
+            return timer is not None
+        if not timer.cancelled():
+            due = self.dues[key]
+            timer.cancel()
+            due(is_early=True)
+        return True
+
+
+def _real(loop: Any) -> Any:
+    """Return the class of a loop that is written in C: that in Python, on it, has our methods."""
+    return type(loop).__mro__[1]
+
+
+def counting(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the method by which such a loop is given what it calls next."""
+
+    def call_soon(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
+        held = context if context is not None else copy_context()
+        membership = SCOPES.of_program(held)
+        session = membership.innermost() if membership is not None else None
+        rooms: Any = session.scheduler.loops if session is not None else None
+        room = rooms.room(self) if hasattr(rooms, "room") else None
+        if not isinstance(room, UnseenRoom) or not room.is_step(callback, held):
+            return real(self, callback, *args, context=context)
+        return room.gives(real, callback, args, context)
+
+    return call_soon
+
 
 _Loop: Any = asyncio.BaseEventLoop
 _VARIABLE = SCOPES.variable
@@ -73,7 +237,7 @@ register_ordered_sleeps(_is_timer_led, _passing)
 def _at(real: Callable[..., Any]) -> Callable[..., Any]:
     def call_at(self: Any, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
         room = room_here(self) if not are_timers_ours() else None
-        callback = callback if context is None else lent(callback, context)
+        callback = callback if context is None else in_session(callback, context)
         if room is None:
             return real(self, when, callback, *args, context=context)
         return room.sets_timer(real, when, callback, args, context)
@@ -99,7 +263,7 @@ def _later(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def _post(real: Callable[..., Any]) -> Callable[..., Any]:
     def call_soon_threadsafe(self: Any, callback: Any, *args: Any, context: Any = None) -> Any:
-        callback = callback if context is None else lent(callback, context)
+        callback = callback if context is None else in_session(callback, context)
         room = _room_of_post(self) if not is_left_out(callback, args) else None
         if room is None:
             return real(self, callback, *args, context=context)
@@ -112,14 +276,14 @@ def _post(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def _room_of_post(loop: Any) -> Room | None:
     """Return a loop into which the caller's thread puts something; `None` if that isn't offered."""
-    strand, work = HERE.strand, current_work()
-    if strand is None or asyncio._get_running_loop() is loop or loop.is_closed():  # noqa: SLF001 - the public one raises
+    participant, work = HERE.participant, current_work()
+    if participant is None or asyncio._get_running_loop() is loop or loop.is_closed():  # noqa: SLF001 - the public one raises
         return None
     if getattr(loop, "_thread_id", 0) is None:  # it does not run
         return None
-    if strand.is_out or getattr(strand, "is_lent", False) or (work is not None and work.is_inside):
+    if participant.is_out or getattr(participant, "is_left_out", False) or (work is not None and work.is_inside):
         return None
-    participants: Any = strand.strands
+    participants: Any = participant.threads
     rooms = getattr(participants, "rooms", None)
     return rooms.room(loop) if rooms is not None and not participants.has_ended else None
 
@@ -127,7 +291,7 @@ def _room_of_post(loop: Any) -> Room | None:
 def _soon(real: Callable[..., Any]) -> Callable[..., Any]:
     def call_soon(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
         if context is not None and context.get(_VARIABLE) is None and SCOPES.of_program(context) is None:
-            callback = lent(callback, context)
+            callback = in_session(callback, context)
         return real(self, callback, *args, context=context)
 
     return call_soon
@@ -154,7 +318,7 @@ def _creating(real: Callable[..., Any]) -> Callable[..., Any]:
             kwargs["context"] = context = kwargs.get("context") or copy_context()
             SCOPES.hand_on(context)
         given = kwargs.get("context")
-        take_back = lend(given) if given is not None else None
+        take_back = join_session(given) if given is not None else None
         task = number(real(self, *args, **kwargs))
         if take_back is not None:
             task.add_done_callback(take_back, context=Context())
@@ -167,14 +331,14 @@ def _begins(real: Callable[..., Any]) -> Callable[..., Any]:
     def firstiter(self: Any, generator: Any) -> None:
         real(self, generator)
         room = room_here(self) if EXECUTING.get() is None else None
-        abandoned.begins(self, generator, room.generators if room is not None else None)
+        generators.begins(self, generator, room.generators if room is not None else None)
 
     return firstiter
 
 
 def _found(real: Callable[..., Any]) -> Callable[..., Any]:
     def finalizer(self: Any, generator: Any) -> None:
-        one = abandoned.found(self, generator)
+        one = generators.found(self, generator)
         if one is not None and not one.number and gc_state.is_collecting():
             return  # whoever reads it has been found, too, and closes it
         if one is None or not one.number or not one.line.keeps(one):
@@ -187,7 +351,7 @@ def _shutting_down(real: Callable[..., Any]) -> Callable[..., Any]:
     async def shutdown_asyncgens(self: Any) -> None:
         selector = getattr(self, "_selector", None)
         left = [one for room in getattr(selector, "rooms", ()) for one in room.generators.take_all()]
-        self._asyncgens = abandoned.InOrder(self, {*self._asyncgens, *left})
+        self._asyncgens = generators.InOrder(self, {*self._asyncgens, *left})
         await real(self)
 
     return shutdown_asyncgens
@@ -251,7 +415,7 @@ _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
         for name, wrap in _OF_FILES.items()
         if name in vars(owner)
     ),
-    *overdue.SEAMS,
+    *_TIMEOUTS,
 )
 
 
@@ -279,11 +443,11 @@ def following_loops() -> Iterator[None]:
         if len(_uses) == 1:
             _follow_uvloop()
             gc_state.swap_in("loops")
-            futures_in_order.swap_in()
+            task_sets.swap_in()
             for owner, name, real, seam in _SEAMS:
                 if vars(owner)[name] is real:
                     setattr(owner, name, seam)
-    abandoned.follow_running(_REAL_FOUND)
+    generators.follow_running(_REAL_FOUND)
     try:
         yield
     finally:
@@ -291,7 +455,7 @@ def following_loops() -> Iterator[None]:
             _uses.pop()
             if not _uses:
                 gc_state.swap_out("loops")
-                futures_in_order.swap_out()
+                task_sets.swap_out()
                 for owner, name, real, seam in _SEAMS:
                     if vars(owner)[name] is seam:
                         setattr(owner, name, real)

@@ -19,16 +19,14 @@ from weakref import WeakKeyDictionary
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.locks import Lock
-from agenttape_core.scheduling.abandoned import Closing
-from agenttape_core.scheduling.cancellation import LoopClock
+from agenttape_core.scheduling.clock import LoopClock, VirtualTime
 from agenttape_core.scheduling.executing import is_outside_program
-from agenttape_core.scheduling.generators import Generators
+from agenttape_core.scheduling.generators import Closing, Generators
 from agenttape_core.scheduling.handles import PROGRAM, owner_of, timers_of_ours
+from agenttape_core.scheduling.participants import HERE, SLEEPING, Key, Participant
 from agenttape_core.scheduling.python_parts import is_unknown
-from agenttape_core.scheduling.strands import HERE, SLEEPING
-from agenttape_core.scheduling.threads import Participants, enclosing
-from agenttape_core.scheduling.turn import Key, Participant, Turn
-from agenttape_core.scheduling.virtual_time import VirtualTime
+from agenttape_core.scheduling.threads import Threads, enclosing
+from agenttape_core.scheduling.turn import Turn
 
 _ROUNDS = 2000
 """Rounds without a rest after which a loop counts as one that never rests: then arrivals are admitted all the same."""
@@ -145,7 +143,7 @@ class Room:
                 turn.stalled(self.owner.label)
                 self.rests()
             elif turn.last_resorts:
-                turn.give_up_overdue()
+                turn.end_overdue()
 
     def rests(self) -> None:
         """Let others have the turn."""
@@ -173,7 +171,7 @@ class Room:
             turn.passes(f"{base}^")
         else:
             if turn.log is not None and self.has_steps(of_calls=False):
-                owner: Any = self.owner.strands
+                owner: Any = self.owner.threads
                 owner.unordered.effect_came()
             turn.passes(base)
             self._effect = base, task
@@ -249,7 +247,7 @@ class Room:
 
     def has_ready_file(self) -> None:
         """Note that a file or a socket is ready for which the program watches: no order is kept of that."""
-        owner: Any = self.owner.strands
+        owner: Any = self.owner.threads
         owner.unordered.has_ready_file()
 
     def receives(self, handle: Handle) -> None:
@@ -257,12 +255,12 @@ class Room:
 
         If a step of the loop waits for the thread, it's called before what the step puts there later, as ever.
         """
-        strand: Any = HERE.strand
+        participant: Any = HERE.participant
         with self.turn.lock:
-            if self.turn.running is strand and not self.owner.rests:
+            if self.turn.running is participant and not self.owner.rests:
                 self.put(handle)
                 return
-        self.offer(f"{strand.strands.poster(strand)}>{self.name}", handle)
+        self.offer(f"{participant.threads.poster(participant)}>{self.name}", handle)
 
     def post(self, function: Callable[[], object]) -> None:
         """Let the loop call something that is nothing of the program. Thread-safe."""
@@ -400,9 +398,9 @@ class Rooms:
         session: Returns the session.
     """
 
-    def __init__(self, turn: Turn, participants: Participants, session: Callable[[], Any]) -> None:
+    def __init__(self, turn: Turn, participants: Threads, session: Callable[[], Any]) -> None:
         self._turn = turn
-        self._participants = participants
+        self._threads = participants
         self._session = session
         self.is_virtual = False
         """True if time passes in loops only where they have nothing to do."""
@@ -416,7 +414,7 @@ class Rooms:
         """Return the room of a loop, by default of the one that runs here; `None` if it can't be followed."""
         if loop is None:
             loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
-        if loop is None or not self._participants.is_on:
+        if loop is None or not self._threads.is_on:
             return None
         if self.is_virtual and not is_seen(loop):
             of = f"{type(loop).__module__}.{type(loop).__qualname__}"
@@ -429,7 +427,7 @@ class Rooms:
                 f"{problem}\n  it takes an event loop of Python's own: run the program with asyncio.run, without uvloop"
             )
         if not (is_seen(loop) or type(loop) in UNSEEN):
-            self._participants.unordered.has_unknown_loop = True
+            self._threads.unordered.has_unknown_loop = True
             is_unknown(f"event loop ({type(loop).__module__}.{type(loop).__qualname__})", "its tasks have no order")
             return None
         found = self._rooms.get(loop)
@@ -439,12 +437,12 @@ class Rooms:
         return found
 
     def _new(self, loop: Any) -> Room:
-        self._participants.begins_to_share()
+        self._threads.begins_to_share()
         thread = getattr(loop, "_thread_id", None) or threading.get_ident()  # if it does not run yet, it will here
         owner = next((one for one in self._turn.live.values() if thread is not None and one.thread == thread), None)
         if owner is None:
             self._older += 1
-            owner = self._participants.for_loop(f"O{self._older}", thread)
+            owner = self._threads.for_loop(f"O{self._older}", thread)
         self._made += 1
         kind = Room if is_seen(loop) else UNSEEN[type(loop)]
         room = self._rooms[loop] = kind(loop, self._session, self._turn, owner, self._made)
@@ -517,8 +515,8 @@ class Selector:
         """Return what is ready."""
         loop, rooms = self._loop, tuple(self.rooms)
         for room in rooms:
-            if HERE.strand is None and not room.turn.is_over:
-                room.owner.thread, HERE.strand = threading.get_ident(), room.owner
+            if HERE.participant is None and not room.turn.is_over:
+                room.owner.thread, HERE.participant = threading.get_ident(), room.owner
             turn = room.turn
             # A loop that is the only participant keeps the turn while it goes on anyway: nothing waits for it.
             is_alone = turn.running is room.owner and len(turn.live) == 1

@@ -11,17 +11,16 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from agenttape_core.scheduling.arrivals import Arrivals
+from agenttape_core.scheduling.blocking import TURNS
 from agenttape_core.scheduling.choices import Choices
-from agenttape_core.scheduling.giving_up import current_work
 from agenttape_core.scheduling.loop_seams import following_loops
 from agenttape_core.scheduling.loops import Rooms
-from agenttape_core.scheduling.loose import BETWEEN_ANSWERS
-from agenttape_core.scheduling.strand_seams import TURNS
-from agenttape_core.scheduling.strands import in_loop
+from agenttape_core.scheduling.participants import Key, in_loop
 from agenttape_core.scheduling.strategies import AsTheyCome, ByTime, Chosen, OfAnswers, Recorded
-from agenttape_core.scheduling.threads import Participants
-from agenttape_core.scheduling.turn import Key, Strategy, Turn
-from agenttape_core.scheduling.unordered import Unordered
+from agenttape_core.scheduling.thread_starts import current_work
+from agenttape_core.scheduling.threads import Threads
+from agenttape_core.scheduling.turn import Strategy, Turn
+from agenttape_core.scheduling.unordered import BETWEEN_ANSWERS, Unordered
 from agenttape_core.schema import Admissions, IndexRow, Timing
 
 
@@ -112,7 +111,7 @@ class Scheduler:
         is_replay = imposes and bool(keys or order.unordered)
         self._unordered = Unordered(order.unordered, is_replay=is_replay, is_noted=notes, tell=self._note)
         self.turn = Turn(strategy, is_noted=notes, stalled=self._unordered.stalled)
-        self.threads = Participants(self.turn, self._current, self._unordered)
+        self.threads = Threads(self.turn, self._current, self._unordered)
         self.loops = Rooms(self.turn, self.threads, self._current)
         self.threads.rooms = self.loops
         self.loops.is_virtual, self.loops.is_chosen = is_virtual, choices is not None
@@ -251,7 +250,7 @@ class Scheduler:
     def begins_call(self) -> None:
         """Take the turn, if it was taken away."""
         if self.turn.is_on:
-            self.threads.gate()
+            self.threads.wait_for_turn()
 
     def serves(self, number: int) -> None:
         """Note that a recording answers a call of the caller, where somebody chooses the order of calls.

@@ -1,9 +1,13 @@
-"""A participant that has the turn, and blocks where nobody sees it: in C code, a socket, a pipe, a process.
+"""Find out whether the participant that has the turn blocks where it can't be seen: in C, a socket, a pipe, a process.
 
 Only such a one loses the turn. One that computes keeps it, however long: nothing depends on how fast it is.
 
-Where greenlets are in the place of threads, as gevent's are, all of them share one thread. So whoever looks there is
-the one that runs, and the one that has the turn waits for something, whatever that is.
+A thread that waits in C (for a socket, a pipe, a lock of a library) looks like one that computes. Linux tells which of
+them it is, and which system call a thread is in; other systems don't, and there a thread whose code doesn't move for a
+moment counts as one that waits.
+
+Where greenlets replace threads, as gevent's do, all of them share one thread. So whoever looks there is the one that
+runs, and the one that has the turn waits for something, whatever that is.
 """
 
 from __future__ import annotations
@@ -12,9 +16,113 @@ import sys
 import threading
 
 from agenttape_core.guard.caller import is_library, is_own
-from agenttape_core.scheduling.holder import call_of, is_shared, late_by, place_of, spent_by
-from agenttape_core.scheduling.limits import LONGEST
-from agenttape_core.scheduling.strands import HERE, WORKS, Strand
+from agenttape_core.scheduling.participants import HERE, WORKS, Participant
+
+"""The longest times for which participants wait for each other where nothing says that the wait is in vain.
+
+Shorter limits stand beside the waits that they end, each with what it takes for a sign. These end what shows no sign.
+"""
+
+LONGEST = 10.0
+"""Seconds of any kind for which a participant that goes on, but hardly computes, as it polls, is waited for.
+
+It is the same for one that has the turn, one that does not come to a gate, and one whose post waits for its turn in an
+event loop: a machine that is busy makes each of them late by seconds, and none by more.
+"""
+
+
+_HARDLY = 0.005
+"""Seconds by which no limit is extended."""
+_SHARED = ("202 ", "98 ", "240 ", "422 ")
+"""The numbers of `futex` on the processors that Linux runs on; locks are waited for by it."""
+
+
+_Place = tuple[int, int] | None
+
+
+def place_of(participant: Participant) -> _Place:
+    """Return where in its Python code a thread is."""
+    frame = sys._current_frames().get(participant.thread)  # noqa: SLF001 - the way to look at other threads
+    return (id(frame), frame.f_lasti) if frame is not None else None
+
+
+def call_of(participant: Participant) -> str | None:
+    """Return the system call that a thread sleeps in; empty if it sleeps in none, `None` if the system does not say."""
+    task = f"/proc/self/task/{participant.native}/"
+    state = _read(task + "stat").rpartition(b") ")[2][:1]
+    if state in (b"R", b"D"):  # it waits for a processor, or for the disk
+        return ""
+    call = _read(task + "syscall").decode() if state else ""
+    return ("" if call.startswith("running") else call) if call else None
+
+
+def spent_by(native: int | None) -> float | None:
+    """Return the seconds of processor time that a thread has had; `None` if the system does not say.
+
+    Args:
+        native: The number by which the system knows it.
+    """
+    spent = _read(f"/proc/self/task/{native}/schedstat").partition(b" ")[0]
+    return int(spent) / 1e9 if spent.isdigit() else None
+
+
+class Lateness:
+    """The seconds for which a thread of this process has waited for a processor, on a machine that is busy.
+
+    A limit of a wait for what any thread may do is extended by them: that thread may be the one that is waited for. But
+    as one may compute all the time on a machine that is always busy, they are not more than `LONGEST`.
+    """
+
+    def __init__(self) -> None:
+        self._before, self._counted = _all_late(), 0.0
+
+    def __call__(self) -> float:
+        """Return those since this was made, of the thread that has the most."""
+        found = (late - self._before.get(native, 0.0) for native, late in _all_late().items())
+        return min(max(found, default=0.0), LONGEST)
+
+    def more(self) -> float:
+        """Return those that were not returned before; 0 if they are hardly any."""
+        more = self() - self._counted
+        if more <= _HARDLY:
+            return 0.0
+        self._counted += more
+        return more
+
+
+def _all_late() -> dict[int, float]:
+    """Return the seconds for which each thread of this process has waited for a processor."""
+    threads = tuple(threading._active.values())  # type: ignore[attr-defined] # noqa: SLF001 - `enumerate` takes a lock
+    return {thread.native_id: late_by(thread.native_id) for thread in threads}
+
+
+def late_by(native: int) -> float:
+    """Return the seconds for which a thread has waited for a processor; 0 if the system does not say."""
+    late = _read(f"/proc/self/task/{native}/schedstat").split()[1:2]
+    return int(late[0]) / 1e9 if late else 0.0
+
+
+def _read(path: str) -> bytes:
+    """Return the beginning of a file of the system's; empty if there is none."""
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - in a hurry
+            return file.read(256)
+    except OSError:
+        return b""
+
+
+def is_waiting(participant: Participant) -> bool:
+    """Return whether the thread of a participant waits for another thread now, as far as its code says."""
+    frame = sys._current_frames().get(participant.thread)  # noqa: SLF001 - as above
+    while frame is not None and is_own(frame):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename == threading.__file__
+
+
+def is_shared(call: str | None) -> bool:
+    """Return whether a system call is the one by which locks are waited for, and the interpreter."""
+    return call is None or call.startswith(_SHARED)
+
 
 _BLOCKED = 0.05
 """Seconds in one system call that is no wait for a lock, after which a thread counts as blocked."""
@@ -24,7 +132,7 @@ _SPINS = 2.0
 """Seconds of processor time after which code that goes on while others wait counts as waiting for them."""
 
 
-def is_of_library(participant: Strand) -> bool:
+def is_of_library(participant: Participant) -> bool:
     """Return whether a thread of a library has no code of the program on its stack, as a writer of logs that waits.
 
     What it does next is in no order, but nothing of the program.
@@ -37,7 +145,7 @@ def is_of_library(participant: Strand) -> bool:
     while frame is not None:
         if not (is_library(frame.f_code.co_filename) or is_own(frame)):
             return False
-        if participant.is_loose and frame.f_code.co_name == WORKS:
+        if participant.is_unordered and frame.f_code.co_name == WORKS:
             return False
         frame = frame.f_back
     return True
@@ -51,7 +159,7 @@ class Stall:
         now: The moment, on the monotonic clock.
     """
 
-    def __init__(self, participant: Strand, now: float) -> None:
+    def __init__(self, participant: Participant, now: float) -> None:
         self._participant = participant
         self._since = self._still_since = now
         self._place = place_of(participant)
@@ -66,7 +174,7 @@ class Stall:
         """
         one = self._participant
         is_long = now - self._since - (late_by(one.native) - self._late) > LONGEST
-        if one.native == threading.get_native_id() and one is not HERE.strand:
+        if one.native == threading.get_native_id() and one is not HERE.participant:
             return is_long or (not one.is_held and now - self._since > _BLOCKED)
         place, spent = place_of(one), spent_by(one.native)
         if place != self._place or spent != self._spent_still:

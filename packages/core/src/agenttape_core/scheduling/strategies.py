@@ -8,7 +8,8 @@ from itertools import islice
 
 from agenttape_core.locks import cached_property
 from agenttape_core.scheduling.choices import Choices
-from agenttape_core.scheduling.turn import Key, Turn
+from agenttape_core.scheduling.participants import Key
+from agenttape_core.scheduling.turn import Turn
 from agenttape_core.schema import Timing
 
 _LEAST = 0.1
@@ -38,7 +39,7 @@ class AsTheyCome:
 
     def unstick(self, turn: Turn) -> bool:
         """Let a call that waits to be cancelled again wait no more; or let time pass, where that may cancel it."""
-        return pass_time(turn) or give_up(turn)
+        return pass_time(turn) or end_wait(turn)
 
     def depart(self) -> None:
         """Keep no order."""
@@ -388,9 +389,9 @@ def pass_time(turn: Turn) -> bool:
     return any(resort.passes_time() for resort in turn.last_resorts)
 
 
-def give_up(turn: Turn) -> bool:
+def end_wait(turn: Turn) -> bool:
     """End the wait of a call that nobody cancels again."""
     if not turn.last_resorts:
         return False
-    turn.last_resorts.pop(0).give_up()
+    turn.last_resorts.pop(0).end()
     return True

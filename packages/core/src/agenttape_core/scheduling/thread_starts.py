@@ -1,38 +1,52 @@
-"""Threads remember the session that they were started in: one without a context of its own belongs to it.
+"""Let threads, and work for thread pools, belong to the session that began them: they have no context that tells.
 
-Every class of threads comes down to `Thread.start`, which is wrapped while sessions are open. The threads of
-`ThreadPoolExecutor` serve whoever submits work to them, so it is the work that remembers there (see `thread_pools`),
-the callbacks of its futures, and what a pool begins its threads with.
+Every class of threads comes down to `Thread.start`, which is wrapped while sessions are open. The threads of a
+`ThreadPoolExecutor` serve any code that submits work to them, so there it's the work that remembers its session, the
+callbacks of its futures, and the function with which a pool begins its threads.
+
+A piece of work also knows whether the program still waits for it: see `late`.
 """
 
 from __future__ import annotations
 
 import _thread
+import asyncio
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from threading import Thread
 from typing import Any
+from weakref import ref
 
 from agenttape_core.freeze import BegunWork, current
 from agenttape_core.guard.patching import Wrappers
-from agenttape_core.scheduling.executing import EXECUTING
+from agenttape_core.locks import Lock
+from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
 from agenttape_core.scheduling.lazy_streams import UNREAD
-from agenttape_core.scheduling.loose import ROOT
-from agenttape_core.scheduling.older_threads import STRAND, code_of
-from agenttape_core.scheduling.python_parts import is_unknown
-from agenttape_core.scheduling.scopes import SCOPES, Origin
-from agenttape_core.scheduling.strands import (
-    Strand,
+from agenttape_core.scheduling.participants import (
+    OVER,
+    Participant,
     begun_here,
     being,
-    current_strand,
+    current_participant,
     in_task,
     is_of_program,
     starting,
 )
+from agenttape_core.scheduling.python_parts import WORK_ITEM, is_unknown
+from agenttape_core.scheduling.scopes import SCOPES, Origin
+from agenttape_core.scheduling.unordered import PARTICIPANT, ROOT, code_of
+
+
+def _loop_here() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:  # none runs in this thread
+        return None
+
 
 _POOLS = "concurrent.futures.thread"
 _SERVING = frozenset({"multiprocessing.pool"})
@@ -70,12 +84,14 @@ def session_of_bare_thread() -> Any:
     if SCOPES.membership() is not None or EXECUTING.get() is not None:
         return None
     if origin is None:
-        strand = current_strand()
-        if strand is None or strand.is_real or in_task():
+        participant = current_participant()
+        if participant is None or participant.is_real or in_task():
             return None
-        if strand.label == ROOT and SCOPES.variable in copy_context():  # what's around a paused session, such as pytest
+        if (
+            participant.label == ROOT and SCOPES.variable in copy_context()
+        ):  # what's around a paused session, such as pytest
             return None
-        return next((session for session in SCOPES.open() if session.scheduler.threads is strand.strands), None)
+        return next((session for session in SCOPES.open() if session.scheduler.threads is participant.threads), None)
     found: Any = origin.membership.innermost() if origin.crossing is None else None
     return found
 
@@ -192,7 +208,7 @@ def _let_initializer_remember(thread: Any) -> None:
             is_unknown("way to begin the threads of pools", "their initializers have real times, ids and connections")
 
 
-def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
+def _give(thread: Any, origin: Origin, participant: Participant | None) -> None:
     """Let a thread that is about to start begin by setting its origin, in its own context."""
     run = thread.run
 
@@ -200,14 +216,14 @@ def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
         vars(thread).pop("run", None)
         SCOPES.begin(origin)  # also for what follows: hooks for errors, and what is deleted with the thread
         try:
-            with being(strand):
+            with being(participant):
                 run()
         finally:
             if origin.draws is not None:
                 origin.draws.end()
 
     thread.run = run_from_origin
-    setattr(thread, STRAND, strand)
+    setattr(thread, PARTICIPANT, participant)
     if hasattr(thread, "_context"):  # since Python 3.14, its code runs in a context within that of what follows
         begin = thread._bootstrap_inner  # noqa: SLF001 - nothing public is called there
 
@@ -217,3 +233,189 @@ def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
             begin()
 
         thread._bootstrap_inner = begin_from_origin  # noqa: SLF001
+
+
+class Work:
+    """A piece of work of a thread pool. Thread-safe.
+
+    Args:
+        pool: The pool.
+        code: The function that does it.
+    """
+
+    def __init__(self, pool: Any, code: Any) -> None:
+        self._pool = ref(pool)
+        self.participant: Participant | None = None
+        self._loop = ref(loop) if (loop := _loop_here()) is not None else None
+        self._outer = _works.work
+        self.room: Any = _awaiting.room
+        """The event loop that waits for its result, as the session sees it."""
+        self.participant = begun_here(code, self._pool)
+        self.is_inside: bool = runs_outside_program() or (self._outer is not None and self._outer.is_inside)
+        """True if it was submitted by the code of a call that is executed for real, and no part of the program."""
+        self._is_abandoned = self._has_begun = False
+        self._listeners: list[Callable[[], None]] = []
+        self._lock = Lock()
+
+    @property
+    def pool(self) -> Any:
+        """The pool whose thread does it."""
+        return self._pool()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that has submitted it, and mostly waits for it."""
+        return self._loop() if self._loop is not None else None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """True if nobody waits for it any more, or for work that it is part of."""
+        return any(work._is_abandoned for work in self.outwards())  # noqa: SLF001 - of its own class
+
+    def outwards(self) -> Iterator[Work]:
+        """Yield it, then the work that has submitted it, and so on."""
+        work: Work | None = self
+        while work is not None:
+            yield work
+            work = work._outer  # noqa: SLF001 - of its own class
+
+    def abandon(self) -> None:
+        """Note that whoever waited for it does so no more."""
+        with self._lock:
+            self._is_abandoned = True
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call this when it is given up, or at once if it is already."""
+        with self._lock:
+            if not self._is_abandoned:
+                self._listeners.append(listener)
+                return
+        listener()
+
+    def begin(self) -> None:
+        """Begin it in the thread of the caller, once it has the turn. It ends when its future has been told."""
+        if self.participant is not None and not self._has_begun and self.participant.state != OVER:
+            self._has_begun = True
+            self.participant.begin()
+
+    def do(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Do it, in the thread of the caller."""
+        before, _works.work = _works.work, self
+        self.begin()
+        try:
+            return work(*args, **kwargs)
+        finally:
+            if self.participant is not None:
+                self.participant.threads.wait_for_turn()
+                if WORK_ITEM is None:
+                    self.participant.end()
+            _works.work = before
+            self._is_abandoned, self._outer = self.is_abandoned, None  # work that submits itself anew makes no chain
+
+    def drop(self) -> None:
+        """Note that it was cancelled, and will never be done."""
+        if self.participant is not None and self.participant.state != OVER:
+            self.participant.threads.cancel(self.participant)
+
+    def watch(self, future: Any) -> None:
+        """Learn from the future of the work whether it is given up."""
+        if type(future) is Future:  # other classes keep their own ways
+            vars(future)["_agenttape_work"] = self
+            future.__class__ = _Awaited
+
+
+class _Awaiting(threading.local):
+    room: Any = None
+
+
+_awaiting = _Awaiting()
+
+
+@contextmanager
+def awaited_by_loop(room: Any) -> Iterator[None]:
+    """Note that an event loop waits for the work that is submitted inside.
+
+    Args:
+        room: The loop, as the session sees it: see `loops`.
+    """
+    _awaiting.room = room
+    try:
+        yield
+    finally:
+        _awaiting.room = None
+
+
+class _Works(threading.local):
+    work: Work | None = None
+    submitted: Work | None = None
+
+
+_works = _Works()
+
+
+def current_work() -> Work | None:
+    """Return the work of a thread pool that the caller's thread does."""
+    return _works.work
+
+
+@contextmanager
+def submitting(work: Work) -> Iterator[None]:
+    """While inside, a piece of work is submitted to its pool by the thread of the caller."""
+    before, _works.submitted = _works.submitted, work
+    try:
+        yield
+    finally:
+        _works.submitted = before
+
+
+def being_submitted() -> Work | None:
+    """Return the work that the thread of the caller submits; `None` if its future is known already."""
+    work, _works.submitted = _works.submitted, None
+    return work
+
+
+class _Awaited(Future[Any]):
+    """A future that tells its work when whoever waits for it gives it up.
+
+    In a set, the futures of a session are in the order in which their work was submitted. `concurrent.futures` makes
+    sets of those that it is given.
+    """
+
+    _agenttape_work: Work
+
+    def __hash__(self) -> int:
+        participant = self._agenttape_work.participant
+        return participant.number if participant is not None else super().__hash__()
+
+    def set_running_or_notify_cancel(self) -> bool:
+        self._agenttape_work.begin()
+        return super().set_running_or_notify_cancel()
+
+    def cancel(self) -> bool:
+        work = self._agenttape_work
+        is_cancelled = super().cancel()
+        if is_cancelled:
+            work.drop()
+        elif not self.done():
+            work.abandon()
+        return is_cancelled
+
+    def result(self, timeout: float | None = None) -> Any:
+        with self._abandoning():
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        with self._abandoning():
+            return super().exception(timeout)
+
+    @contextmanager
+    def _abandoning(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            if error is not getattr(self, "_exception", None):  # that is the error of the work
+                self._agenttape_work.abandon()
+            raise

@@ -1,7 +1,6 @@
 """The threads of a session as participants: they begin, wait for each other, call for real, and end.
 
-The places of Python's own at which they do are those of the seams: see `thread_starts`, `giving_up`, `strand_seams`,
-`locks` and `waits`, which call the methods of this class.
+`thread_starts` and `blocking` patch the places of Python at which they do, and call the methods of this class.
 """
 
 from __future__ import annotations
@@ -13,12 +12,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
 from typing import Any, cast
 
+from agenttape_core.scheduling.blocking import Wait, register, take_no_turns, take_turns, unregister
 from agenttape_core.scheduling.executing import EXECUTING
-from agenttape_core.scheduling.holder import is_waiting
-from agenttape_core.scheduling.locks import take_no_turns, take_turns
-from agenttape_core.scheduling.loose import ROOT
-from agenttape_core.scheduling.scopes import SCOPES
-from agenttape_core.scheduling.strands import (
+from agenttape_core.scheduling.participants import (
     AWAY,
     BLOCKING,
     HERE,
@@ -26,12 +22,14 @@ from agenttape_core.scheduling.strands import (
     RUNNING,
     SLEEPING,
     WAITING,
-    Strand,
+    Key,
+    Participant,
     in_loop,
 )
-from agenttape_core.scheduling.turn import BESIDE, Key, Participant, Turn, _acquire, wake
-from agenttape_core.scheduling.unordered import Unordered
-from agenttape_core.scheduling.waits import Wait, register, unregister
+from agenttape_core.scheduling.scopes import SCOPES
+from agenttape_core.scheduling.stalls import is_waiting
+from agenttape_core.scheduling.turn import BESIDE, Turn, _acquire, wake
+from agenttape_core.scheduling.unordered import ROOT, Unordered
 
 _SEVERAL = 2
 _SETTLES = 0.5
@@ -52,7 +50,7 @@ def enclosing(session: Any) -> str:
     return str(crossing.position.address)
 
 
-class Participants:
+class Threads:
     """The threads of one session. Thread-safe.
 
     Args:
@@ -85,7 +83,7 @@ class Participants:
         """Let the caller's thread be the first participant: it has the turn."""
         self.unordered.enter()
         root = Participant(self, ROOT)
-        root.outer, HERE.strand, self._root = HERE.strand, root, root
+        root.outer, HERE.participant, self._root = HERE.participant, root, root
         self.is_on = not self.has_ended
         self._is_here(root)
         root.state = RUNNING
@@ -130,8 +128,8 @@ class Participants:
         if self._takes_turns:
             self._takes_turns = False
             take_no_turns(self)
-        if self._root is not None and HERE.strand is self._root:
-            HERE.strand = self._root.outer
+        if self._root is not None and HERE.participant is self._root:
+            HERE.participant = self._root.outer
 
     def begins_to_share(self) -> None:
         """Take turns from now on: there is a second participant, or an event loop."""
@@ -143,7 +141,7 @@ class Participants:
 
     # -- beginning and ending ----------------------------------------------------------------------------------
 
-    def fork(self, above: Strand, pool: Any, *, is_own: bool) -> Strand:
+    def fork(self, above: Participant, pool: Any, *, is_own: bool) -> Participant:
         """Return a participant for what one begins now."""
         with self.turn.lock:
             if not self.turn.is_on and in_loop():
@@ -166,9 +164,9 @@ class Participants:
             self.turn.live[label] = one
             return one
 
-    def begin(self, strand: Strand) -> None:
+    def begin(self, participant: Participant) -> None:
         """Begin a participant in the caller's thread, once it is admitted."""
-        one = cast("Participant", strand)
+        one = participant
         self._is_here(one)
         self.take_turn(one)
 
@@ -176,19 +174,19 @@ class Participants:
     def _is_here(one: Participant) -> None:
         one.thread, one.native, one.state = threading.get_ident(), threading.get_native_id(), AWAY
 
-    def end(self, strand: Strand) -> None:
+    def end(self, participant: Participant) -> None:
         """End a participant."""
-        one = cast("Participant", strand)
+        one = participant
         with self.turn.lock:
             one.state = OVER
             self.turn.live.pop(one.label, None)
             self.turn.take_back(one.offered)
             self.turn.release(one)
 
-    def withdraw(self, strand: Strand) -> None:
+    def cancel(self, participant: Participant) -> None:
         """End work that was cancelled before it began."""
-        self.end(strand)
-        wake(strand)
+        self.end(participant)
+        wake(participant)
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
@@ -196,12 +194,12 @@ class Participants:
         """Return the participant of the caller in this session; `None` if it is none, or all is sequential."""
         if not self.turn.is_on:
             return None
-        strand = HERE.strand
-        while strand is not None and cast("object", strand.strands) is not self:
-            strand = strand.outer
-        return cast("Participant | None", strand)
+        participant = HERE.participant
+        while participant is not None and cast("object", participant.threads) is not self:
+            participant = participant.outer
+        return participant
 
-    def gate(self) -> None:
+    def wait_for_turn(self) -> None:
         """Wait for the turn, unless the caller has it."""
         one = self.mine()
         if one is not None and self.turn.running is not one:
@@ -296,9 +294,9 @@ class Participants:
             if turn.running is not one:
                 turn.look()
 
-    def leave_turn(self, strand: Strand, state: int) -> None:
+    def leave_turn(self, participant: Participant, state: int) -> None:
         """Let others have the turn."""
-        one = cast("Participant", strand)
+        one = participant
         if self.turn.is_on:
             with self.turn.lock:
                 if one.state != OVER:
@@ -315,39 +313,41 @@ class Participants:
             leaves: Whether it is nothing of the program, so that others may have the turn.
             is_real: Whether the call is executed for real.
         """
-        strand = HERE.strand
-        while strand is not None and cast("object", strand.strands) is not self:
-            strand = strand.outer
+        participant = HERE.participant
+        while participant is not None and cast("object", participant.threads) is not self:
+            participant = participant.outer
         if in_loop():  # one that holds it up keeps the turn
-            was_held = strand.is_held if strand is not None else False
-            if strand is not None:
-                strand.is_held = True
+            was_held = participant.is_held if participant is not None else False
+            if participant is not None:
+                participant.is_held = True
             try:
                 yield
             finally:
-                if strand is not None:
-                    strand.is_held = was_held
+                if participant is not None:
+                    participant.is_held = was_held
             return
-        if strand is None:
+        if participant is None:
             with self.unordered.strange(self._is_anybody_active):
                 yield
             return
-        was_out, strand.is_out = strand.is_out, strand.is_out or leaves
-        was_real, strand.is_real = strand.is_real, strand.is_real or is_real
+        was_out, participant.is_out = participant.is_out, participant.is_out or leaves
+        was_real, participant.is_real = participant.is_real, participant.is_real or is_real
         if leaves and not was_out:
-            self.leave_turn(strand, AWAY)
+            self.leave_turn(participant, AWAY)
         beside: AbstractContextManager[None] = nullcontext()
-        if strand.is_loose:
-            beside = self.unordered.strange(lambda: self._is_anybody_beside(strand), strand.label)
+        if participant.is_unordered:
+            beside = self.unordered.strange(lambda: self._is_anybody_beside(participant), participant.label)
         try:
             with beside:
                 yield
         finally:
-            strand.is_out, strand.is_real = was_out, was_real
+            participant.is_out, participant.is_real = was_out, was_real
 
-    def _is_anybody_beside(self, strand: Strand) -> bool:
+    def _is_anybody_beside(self, participant: Participant) -> bool:
         """Return whether the program goes on beside such a thread."""
-        others = [other for other in list(self.turn.live.values()) if other is not strand and not other.is_loose]
+        others = [
+            other for other in list(self.turn.live.values()) if other is not participant and not other.is_unordered
+        ]
         return any(other.state not in (BLOCKING, OVER) and not other.rests for other in others)
 
     def _is_anybody_active(self) -> bool:
@@ -409,32 +409,32 @@ class Waits:
         threads: The threads.
     """
 
-    def __init__(self, threads: Participants) -> None:
+    def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._turn = threads.turn
         self._turn.is_due, self._turn.expire = lambda: bool(self._due()), self._expire_due
 
-    def wait(self, strand: Strand, wait: Wait) -> bool | None:
+    def wait(self, participant: Participant, wait: Wait) -> bool | None:
         """Let others have the turn until a participant gets what it waits for.
 
         Returns:
             Whether it got it before its time had passed; `None` if it has to wait by itself.
         """
-        one, turn = cast("Participant", strand), self._turn
+        one, turn = participant, self._turn
         if not turn.is_on or turn.lock._is_owned() or one.state == OVER:  # noqa: SLF001 - as above
             return None
-        if turn.running is not one and not one.is_lent:
+        if turn.running is not one and not one.is_left_out:
             self._threads.take_turn(one)
         while True:
             with turn.lock:
-                wait.is_told, wait.count, one.wait, one.base = False, turn.count, wait, self._threads.base(one)
+                wait.is_released, wait.count, one.wait, one.base = False, turn.count, wait, self._threads.base(one)
                 register(one, wait)  # before it is tried once more, so that no release is missed
                 if wait.attempt():
                     one.wait = None
                     unregister(one, wait)
                     return True
                 _acquire(one.wake, False)
-                one.is_lent = False
+                one.is_left_out = False
                 one.state = SLEEPING if wait.is_timed else BLOCKING
                 if wait.is_timed:
                     turn.strategy.is_set(Key(f"{one.base}~", 0), wait.left or 0.0)
@@ -453,20 +453,20 @@ class Waits:
             if wait.is_over:
                 return False
 
-    def sleep(self, strand: Strand, real: Callable[[float], Any], seconds: float) -> None:
+    def sleep(self, participant: Participant, real: Callable[[float], Any], seconds: float) -> None:
         """Let others have the turn while a participant sleeps.
 
         In a replay, its time passes where it passed in the recording; elsewhere it really sleeps.
         """
-        one, turn, wait = cast("Participant", strand), self._turn, Wait(bool, seconds=seconds)
+        one, turn, wait = participant, self._turn, Wait(bool, seconds=seconds)
         if turn.strategy.is_led or not turn.is_on or turn.lock._is_owned():  # noqa: SLF001 - as above
             if self.wait(one, wait) is None:
                 real(wait.left or 0.0)
             return
-        if turn.running is not one and not one.is_lent:
+        if turn.running is not one and not one.is_left_out:
             self._threads.take_turn(one)
         with turn.lock:
-            one.is_lent, one.base, one.wait = False, self._threads.base(one), wait
+            one.is_left_out, one.base, one.wait = False, self._threads.base(one), wait
         self._threads.leave_turn(one, SLEEPING)
         before, HERE.is_internal = HERE.is_internal, True
         try:
@@ -481,7 +481,7 @@ class Waits:
 
     def _await_release(self, one: Participant, wait: Wait) -> None:
         turn = self._turn
-        while one.offered is None and turn.running is not one and not (turn.is_over or one.is_lent):
+        while one.offered is None and turn.running is not one and not (turn.is_over or one.is_left_out):
             left = wait.left
             if left == 0.0 and not turn.strategy.is_led:
                 wait.expire()
@@ -493,14 +493,16 @@ class Waits:
             if not _acquire(one.wake, True, min(seconds, default=-1)) and one.offered is None:
                 self._looks_ready(one, wait)
             turn.look()
-        if not one.is_lent:
+        if not one.is_left_out:
             self._threads.block(one)
 
     def _looks_ready(self, one: Participant, wait: Wait) -> None:
         """Continue by what C code has released, which tells nobody."""
         with self._turn.lock:
             is_for_others = any(
-                other.wait is not None and other.wait.key == wait.key and other.wait.is_told  # and has not had the turn
+                other.wait is not None
+                and other.wait.key == wait.key
+                and other.wait.is_released  # and has not had the turn
                 for other in self._turn.live.values()
             )
             is_ready = wait.key and not is_for_others and wait.is_ready()
@@ -508,35 +510,35 @@ class Waits:
             if wait.times_ready > 1 and one.offered is None and self._turn.running is not one:
                 self._threads.offer(one)
 
-    def told(self, strand: Strand, *, is_left_out: bool = False) -> None:
+    def released(self, participant: Participant, *, is_left_out: bool = False) -> None:
         """Let a participant go on, as what it waits for is released."""
-        one = cast("Participant", strand)
+        one = participant
         with self._turn.lock:
             if one.wait is None:
                 return
             if one.wait.is_over and one.offered is not None and one.offered.base:
                 # Its time has passed, but it gets it all the same: a replay, where time waits, has only this.
-                self._turn.withdraw(one.offered)
+                self._turn.undo(one.offered)
                 one.wait.is_over, one.offered, one.state = False, None, SLEEPING
             if one.offered is not None or one.state not in (BLOCKING, SLEEPING):
                 return
             if is_left_out:  # it works for a call, or for an object that is deleted, until it waits again
-                one.is_lent, one.state = True, AWAY
+                one.is_left_out, one.state = True, AWAY
                 wake(one)
-            elif HERE.strand is not None and cast("object", HERE.strand.strands) is not self._threads:
+            elif HERE.participant is not None and cast("object", HERE.participant.threads) is not self._threads:
                 self._threads.offer(one, BESIDE)  # by another session
             else:
                 self._threads.offer(one)
 
-    def found(self, strand: Strand) -> None:
+    def found(self, participant: Participant) -> None:
         """Let a participant without the turn continue with an item of a queue that was there when it came.
 
         How fast it was with work that is left out decides whether it comes too late to be told, so it continues as if
         it were. One that has the turn keeps it: all that is there was put before.
         """
-        one = cast("Participant", strand)
-        if one.is_lent:
-            one.is_lent = False
+        one = participant
+        if one.is_left_out:
+            one.is_left_out = False
             self._threads.take_turn(one)
 
     def expire(self, key: Key) -> bool:

@@ -15,9 +15,19 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from agenttape_core.locks import freed_by_fork
-from agenttape_core.scheduling.holder import Lateness
-from agenttape_core.scheduling.stalls import Stall, is_of_library
-from agenttape_core.scheduling.strands import AWAY, BLOCKING, NEW, OVER, RUNNING, SLEEPING, WAITING, Strand, let_pass
+from agenttape_core.scheduling.participants import (
+    AWAY,
+    BLOCKING,
+    NEW,
+    OVER,
+    RUNNING,
+    SLEEPING,
+    WAITING,
+    Key,
+    Participant,
+    let_pass,
+)
+from agenttape_core.scheduling.stalls import Lateness, Stall, is_of_library
 
 BESIDE = "="
 """The end of the origin of what another session lets go on: that has no place in the order, and comes right away."""
@@ -31,46 +41,9 @@ class OwnLock(_thread.RLock):  # type: ignore[misc] # mypy takes it for a functi
     __exit__ = vars(_thread.RLock)["__exit__"]
 
 
-def wake(strand: Strand) -> None:
+def wake(participant: Participant) -> None:
     """Wake a participant that waits for the turn, or will find that it need not wait."""
-    let_pass(strand.wake)
-
-
-class Key(NamedTuple):
-    """The name of an arrival, the same in each run.
-
-    Args:
-        base: Its origin: the address of a call, the label of a thread, the timers of a loop.
-        number: Its place among those of that origin; the first one is 1.
-    """
-
-    base: str
-    number: int
-
-
-class Participant(Strand):
-    """A thread of the run, or a piece of work of a pool; an event loop that runs in it takes part as that thread."""
-
-    __slots__ = ("answers", "base", "effects", "is_disregarded", "is_lent", "offered", "rests", "stalls")
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.base = ""
-        """The origin by which its thread goes on, while it waits."""
-        self.answers = ""
-        """The address of the call that is answered here, with its effects."""
-        self.is_lent = False
-        """True while its thread does what code outside of the program has asked it for: that has no order."""
-        self.is_disregarded = False
-        """True if nobody waits for it until it comes to something again: it waits where nobody can see it."""
-        self.effects = ""
-        """The address of the executed call that had an effect here last."""
-        self.rests = False
-        """True while an event loop that runs here has nothing of the session to do."""
-        self.offered: Key | None = None
-        """The arrival by which its thread goes on, while it waits for that."""
-        self.stalls: Any = None
-        """The look at a thread that has the turn and may be blocked where nobody sees it."""
+    let_pass(participant.wake)
 
 
 class Entry(NamedTuple):
@@ -151,7 +124,7 @@ class Turn:
         self.last_resorts: list[Any] = []
         """The waits of cancelled calls, which end where nothing else can go on."""
         self.is_due: Callable[[], bool] = bool
-        """Returns true if the time has passed for which a thread waits; see `Participants`."""
+        """Returns true if the time has passed for which a thread waits; see `Threads`."""
         self.expire: Callable[[], Key | None] = _nothing
         """Offers that such a thread goes on, and returns by which arrival; `None` if there is none."""
         self.log: list[Key] | None = [] if is_noted else None
@@ -206,7 +179,7 @@ class Turn:
             if key is not None:
                 self.ready.pop(key, None)
 
-    def withdraw(self, key: Key) -> None:
+    def undo(self, key: Key) -> None:
         """Withdraw an offer as if it had never been made. It's the last one of its origin."""
         del self.ready[key]
         self._counts[key.base] -= 1
@@ -349,7 +322,12 @@ class Turn:
             if one.is_disregarded:
                 continue
             is_coming = self.is_coming(one)
-            if one.state in (BLOCKING, SLEEPING) and one.wait is not None and one.wait.is_told and one.offered is None:
+            if (
+                one.state in (BLOCKING, SLEEPING)
+                and one.wait is not None
+                and one.wait.is_released
+                and one.offered is None
+            ):
                 is_coming = True
             if not sleeps and one.state == SLEEPING and one.wait is not None and 0.0 < (one.wait.left or 0.0) < _SOON:
                 is_coming = True
@@ -365,12 +343,12 @@ class Turn:
             return not self._cannot_begin(one)
         return one.state in (AWAY, RUNNING) and not one.rests
 
-    def give_up_overdue(self) -> None:
+    def end_overdue(self) -> None:
         """End the waits for a cancellation that last too long, though the program makes steps, which may bring it."""
         for resort in self.last_resorts[:]:
             if resort.is_overdue():
                 self.last_resorts.remove(resort)
-                resort.give_up()
+                resort.end()
 
     def disregard(self) -> None:
         """Wait no more for participants that come to nothing."""
@@ -388,7 +366,7 @@ class Turn:
         """Return whether the thread has ended that a participant waits for, or all the work of the pool."""
         if isinstance(joined, Executor):
             return all(one.pool is None or one.pool() is not joined for one in self.live.values())
-        own = getattr(joined, "_agenttape_strand", None)
+        own = getattr(joined, "_agenttape_participant", None)
         return own is not None and own.state == OVER
 
 

@@ -561,7 +561,7 @@ class atold_outside:  # noqa: N801 - it's used as a function; an async generator
             return
         EXECUTING.set(around)  # before it waits: the step that goes on is one of the program
         for stream in streams:
-            await stream.atold()
+            await stream.callback_event()
 
     async def __aexit__(self, *_: object) -> None:
         if EXECUTING.get() is not self._inside:
@@ -573,7 +573,6 @@ def _told_outside() -> Iterator[None]:
     inside = EXECUTING.get()
     around = inside
     while around is not None and not around.is_of_program:
-        around.arrivals.tells.told()
         around = around.parent
     if around is inside:
         yield

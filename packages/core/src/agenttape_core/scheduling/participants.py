@@ -1,4 +1,4 @@
-"""A strand: a sequential part of a run, and what the code of its thread says of it. See `threads`."""
+"""The participants of a run: threads, pieces of work of pools, and the thread in which an event loop runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from agenttape_core.guard.caller import is_library
 from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
@@ -30,36 +30,48 @@ class TakingTurns(Protocol):
     waits: Any
     """Their waits: see `threads`."""
 
-    def fork(self, above: Strand, pool: Any, *, is_own: bool) -> Strand:
-        """Return a strand for what a strand begins now."""
+    def fork(self, above: Participant, pool: Any, *, is_own: bool) -> Participant:
+        """Return a participant for what a participant begins now."""
 
-    def begin(self, strand: Strand) -> None:
-        """Begin a strand in the caller's thread."""
+    def begin(self, participant: Participant) -> None:
+        """Begin a participant in the caller's thread."""
 
-    def end(self, strand: Strand) -> None:
-        """End a strand."""
+    def end(self, participant: Participant) -> None:
+        """End a participant."""
 
-    def gate(self) -> None:
+    def wait_for_turn(self) -> None:
         """Wait for the turn, unless the caller has it."""
 
-    def leave_turn(self, strand: Strand, state: int) -> None:
+    def leave_turn(self, participant: Participant, state: int) -> None:
         """Let others have the turn."""
 
-    def withdraw(self, strand: Strand) -> None:
+    def cancel(self, participant: Participant) -> None:
         """End work that was cancelled before it began."""
 
     def resting(self) -> AbstractContextManager[None]:
         """While inside, a loop that runs in this thread waits for others, which have the turn."""
 
 
+class Key(NamedTuple):
+    """The name of an arrival, the same in each run.
+
+    Args:
+        base: Its origin: the address of a call, the label of a thread, the timers of a loop.
+        number: Its place among those of that origin; the first one is 1.
+    """
+
+    base: str
+    number: int
+
+
 NEW, RUNNING, WAITING, AWAY, BLOCKING, SLEEPING, OVER = range(7)
 
 
-class Strand:
-    """A sequential part of a run: a thread, or a piece of work of a thread pool.
+class Participant:
+    """A thread of the run, or a piece of work of a pool; an event loop that runs in it takes part as that thread.
 
     Args:
-        strands: Those of its session.
+        participants: Those of its session.
         label: Its label.
         number: Its number among all of the session, in the order in which they were begun.
         pool: The pool whose work it is, as a weak reference; `None` for a thread.
@@ -67,35 +79,43 @@ class Strand:
     """
 
     __slots__ = (
+        "answers",
+        "base",
+        "effects",
+        "is_disregarded",
         "is_exchangeable",
         "is_held",
-        "is_loose",
+        "is_left_out",
         "is_out",
         "is_own",
         "is_real",
+        "is_unordered",
         "joins",
         "label",
         "native",
         "number",
+        "offered",
         "outer",
         "pool",
+        "rests",
+        "stalls",
         "state",
-        "strands",
         "thread",
+        "threads",
         "wait",
         "wake",
     )
 
     def __init__(
-        self, strands: TakingTurns, label: str, number: int = 0, pool: Any = None, *, is_own: bool = True
+        self, participants: TakingTurns, label: str, number: int = 0, pool: Any = None, *, is_own: bool = True
     ) -> None:
-        self.strands = strands
+        self.threads = participants
         self.label = label
         self.number = number
         self.pool = pool
         self.is_own = is_own
         self.state = NEW
-        self.outer: Strand | None = None
+        self.outer: Participant | None = None
         self.thread = self.native = 0
         self.wake = _thread.allocate_lock()
         self.wake.acquire()
@@ -105,7 +125,7 @@ class Strand:
         """The wait for which it has left the turn; `None` if it is in none that ends when somebody tells it."""
         self.joins: Any = None
         """The thread or the pool whose end it waits for; `None` if it waits for none."""
-        self.is_loose = False
+        self.is_unordered = False
         """True if it takes its work in no fixed order: it waits without the turn."""
         self.is_exchangeable = False
         """True if any other thread of its pool may do its work."""
@@ -113,6 +133,22 @@ class Strand:
         """True while it executes a call for real."""
         self.is_out = False
         """True while the code of such a call runs that is nothing of the program, or has acted outside."""
+        self.base = ""
+        """The origin by which its thread continues, while it waits."""
+        self.answers = ""
+        """The address of the call that is answered here, with its effects."""
+        self.is_left_out = False
+        """True while its thread does what code outside of the program has asked it for: that has no order."""
+        self.is_disregarded = False
+        """True if the others don't wait for it until it comes to something again: it waits where it can't be seen."""
+        self.effects = ""
+        """The address of the executed call that had an effect here last."""
+        self.rests = False
+        """True while an event loop that runs here has nothing of the session to do."""
+        self.offered: Key | None = None
+        """The key of the arrival by which its thread continues, while it waits for that."""
+        self.stalls: Any = None
+        """The look at a thread that has the turn and may be blocked where it can't be seen."""
 
     @property
     def has_begun(self) -> bool:
@@ -120,32 +156,32 @@ class Strand:
         return self.state != NEW
 
     def begin(self) -> None:
-        """Let the caller's thread be this strand."""
-        self.outer, HERE.strand = HERE.strand, self
-        self.strands.begin(self)
+        """Let the caller's thread be this participant."""
+        self.outer, HERE.participant = HERE.participant, self
+        self.threads.begin(self)
 
     def end(self) -> None:
         """Let it be what it was."""
-        if HERE.strand is self:
-            HERE.strand = self.outer
-        self.strands.end(self)
+        if HERE.participant is self:
+            HERE.participant = self.outer
+        self.threads.end(self)
 
 
 class _Here(threading.local):
-    strand: Strand | None = None
+    participant: Participant | None = None
     is_internal = False
 
 
 HERE = _Here()
 
 
-def current_strand() -> Strand | None:
-    """Return the strand of the caller's thread."""
-    return HERE.strand
+def current_participant() -> Participant | None:
+    """Return the participant of the caller's thread."""
+    return HERE.participant
 
 
-def begun_here(code: Any, pool: Any = None) -> Strand | None:
-    """Return a strand for what the caller begins: a thread, or work for a pool; `None` outside of strands.
+def begun_here(code: Any, pool: Any = None) -> Participant | None:
+    """Return a participant for what the caller begins: a thread, or work for a pool; `None` outside of participants.
 
     What the client of a model does in threads is none: in a replay there is no such thread.
 
@@ -153,13 +189,13 @@ def begun_here(code: Any, pool: Any = None) -> Strand | None:
         code: The function that it runs.
         pool: The pool, as a weak reference.
     """
-    above = HERE.strand
-    if above is None or above.strands.has_ended or runs_outside_program():
+    above = HERE.participant
+    if above is None or above.threads.has_ended or runs_outside_program():
         return None
-    strand = above.strands.fork(above, pool, is_own=is_of_program(code))
+    participant = above.threads.fork(above, pool, is_own=is_of_program(code))
     if pool is None and (found := function_of(code)) is not None and found.co_filename.endswith(_POOL):
-        strand.is_loose, strand.is_exchangeable = True, found.co_name == WORKS
-    return strand
+        participant.is_unordered, participant.is_exchangeable = True, found.co_name == WORKS
+    return participant
 
 
 def is_of_program(code: Any) -> bool:
@@ -177,16 +213,16 @@ WORKS = "worker"
 
 
 @contextmanager
-def being(strand: Strand | None) -> Iterator[None]:
-    """While inside, the caller's thread is a strand."""
-    if strand is None:
+def being(participant: Participant | None) -> Iterator[None]:
+    """While inside, the caller's thread is a participant."""
+    if participant is None:
         yield
         return
-    strand.begin()
+    participant.begin()
     try:
         yield
     finally:
-        strand.end()
+        participant.end()
 
 
 @contextmanager
@@ -207,18 +243,18 @@ def visible() -> Iterator[None]:
     For what a framework lets threads do to each other, such as calling handlers or putting parts on a stream. Not for
     what waits for another thread.
     """
-    strand = HERE.strand
-    if strand is None or not strand.strands.is_on or in_loop():
+    participant = HERE.participant
+    if participant is None or not participant.threads.is_on or in_loop():
         yield
         return
-    strand.strands.gate()
-    before, strand.is_held = strand.is_held, True
+    participant.threads.wait_for_turn()
+    before, participant.is_held = participant.is_held, True
     try:
         yield
     finally:
-        strand.is_held = before
-        if strand.is_out:
-            strand.strands.leave_turn(strand, AWAY)
+        participant.is_held = before
+        if participant.is_out:
+            participant.threads.leave_turn(participant, AWAY)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -230,8 +266,8 @@ def is_told_at_once() -> bool:
     What nobody but an integration is told there needs none of what `told_outside` and the order of threads do for the
     program.
     """
-    strand = HERE.strand
-    is_alone = strand is None or not strand.strands.turn.is_on
+    participant = HERE.participant
+    is_alone = participant is None or not participant.threads.turn.is_on
     return EXECUTING.get() is None and (is_alone or asyncio._get_running_loop() is not None)  # noqa: SLF001 - see `in_loop`
 
 
@@ -240,18 +276,18 @@ def in_order(function: F) -> F:
 
     @functools.wraps(function)
     def seen(*args: Any, **kwargs: Any) -> Any:
-        strand = HERE.strand
-        if strand is None or not strand.strands.is_on or in_loop():
+        participant = HERE.participant
+        if participant is None or not participant.threads.is_on or in_loop():
             return function(*args, **kwargs)
-        if strand.strands.turn.is_on:  # it may come to be while the function runs
-            strand.strands.gate()
-        before, strand.is_held = strand.is_held, True  # as above, for what happens often
+        if participant.threads.turn.is_on:  # it may come to be while the function runs
+            participant.threads.wait_for_turn()
+        before, participant.is_held = participant.is_held, True  # as above, for what happens often
         try:
             return function(*args, **kwargs)
         finally:
-            strand.is_held = before
-            if strand.is_out:
-                strand.strands.leave_turn(strand, AWAY)
+            participant.is_held = before
+            if participant.is_out:
+                participant.threads.leave_turn(participant, AWAY)
 
     return cast("F", seen)
 
@@ -259,15 +295,15 @@ def in_order(function: F) -> F:
 @contextmanager
 def unbroken() -> Iterator[None]:
     """Keep the turn inside for longer than usual."""
-    strand = HERE.strand
-    if strand is None:
+    participant = HERE.participant
+    if participant is None:
         yield
         return
-    before, strand.is_held = strand.is_held, True
+    before, participant.is_held = participant.is_held, True
     try:
         yield
     finally:
-        strand.is_held = before
+        participant.is_held = before
 
 
 @contextmanager
@@ -278,22 +314,22 @@ def blocking(joins: Any, *, timed: bool = False) -> Iterator[None]:
         joins: The thread or the pool whose end it waits for.
         timed: Whether it waits for no longer than a time.
     """
-    strand = HERE.strand
-    if strand is None or HERE.is_internal or not strand.strands.is_on:
+    participant = HERE.participant
+    if participant is None or HERE.is_internal or not participant.threads.is_on:
         yield
         return
     if in_loop():
-        with strand.strands.resting():
+        with participant.threads.resting():
             yield
         return
-    strand.joins = joins
-    strand.strands.leave_turn(strand, SLEEPING if timed else BLOCKING)
+    participant.joins = joins
+    participant.threads.leave_turn(participant, SLEEPING if timed else BLOCKING)
     HERE.is_internal = True
     try:
         yield
     finally:
-        HERE.is_internal, strand.joins = False, None
-        strand.strands.gate()
+        HERE.is_internal, participant.joins = False, None
+        participant.threads.wait_for_turn()
 
 
 def let_pass(lock: Any) -> None:
@@ -304,7 +340,7 @@ def let_pass(lock: Any) -> None:
 
 def is_in_run() -> bool:
     """Return whether the caller's thread is part of the run of a session."""
-    return HERE.strand is not None
+    return HERE.participant is not None
 
 
 def in_loop() -> bool:
@@ -323,8 +359,49 @@ def trio_here() -> Any:
 
 
 def _forget() -> None:
-    HERE.strand = None
+    HERE.participant = None
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+class _InSteps:
+    """A coroutine whose steps other threads can see.
+
+    Args:
+        coroutine: It.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        send, throw = in_order(self._coroutine.send), in_order(self._coroutine.throw)
+        try:
+            awaited = send(None)
+            while True:
+                try:
+                    sent = yield awaited
+                except GeneratorExit:
+                    self._coroutine.close()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - it is the coroutine's
+                    awaited = throw(error)
+                else:
+                    awaited = send(sent)
+        except StopIteration as stop:
+            return stop.value
+
+
+def steps_in_order(function: F) -> F:
+    """Return a coroutine function of a framework of which other threads can see what it does between two waits."""
+
+    @functools.wraps(function)
+    async def seen(*args: Any, **kwargs: Any) -> Any:
+        participant = current_participant()
+        if participant is None or not participant.threads.is_on:
+            return await function(*args, **kwargs)
+        return await _InSteps(function(*args, **kwargs))
+
+    return cast("F", seen)

@@ -170,19 +170,19 @@ def _group(self: Any) -> None:
 
 
 async def _wait_code(fs, *, timeout=None, return_when="ALL_COMPLETED"):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, ASYNC109
-    from agenttape_core.scheduling.futures_in_order import wait
+    from agenttape_core.scheduling.task_sets import wait
 
     return await wait(fs, timeout, return_when)
 
 
 def _completed_code(fs, *, timeout=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    from agenttape_core.scheduling.futures_in_order import as_completed
+    from agenttape_core.scheduling.task_sets import as_completed
 
     return as_completed(fs, timeout)
 
 
 def _all_code(loop=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    from agenttape_core.scheduling.futures_in_order import all_tasks
+    from agenttape_core.scheduling.task_sets import all_tasks
 
     return all_tasks(loop)
 
