@@ -63,6 +63,17 @@ def test_every_page_is_built(site: Path) -> None:
         assert f'href="{built}"' in home or f'href="{source.stem}.html"' in decisions
 
 
+def test_coding_agents_find_the_pages(site: Path) -> None:
+    """llms.txt lists every page of the navigation, each a file of Markdown on the site, and says what most are for."""
+    listed = re.findall(
+        r"^- \[[^]]+\]\(([^)]+)\)(: .+)?$", (site / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert {"overview.md", "pytest.md", "cli.md", "design/index.md"} <= {page for page, _ in listed}
+    assert sum(bool(purpose) for _, purpose in listed) > len(listed) * 3 / 4
+    for page, _ in listed:
+        assert (site / page).read_text(encoding="utf-8").startswith("# ")
+
+
 def test_every_public_name_is_documented(site: Path) -> None:
     """What a public module exports has a section on the page about the API, once, whichever modules export it."""
     anchors = set(re.findall(r'id="(agenttape_\w+\.[\w.]+)"', (site / "api.html").read_text(encoding="utf-8")))
