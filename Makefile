@@ -37,7 +37,7 @@ TOOLS := --upgrade -c constraints.txt pip hatchling editables
 IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick matrix oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings build viewer clean
+.PHONY: help demo test again quick matrix oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -169,6 +169,13 @@ words: $(READY) ## Count what a native engineer would write another way, and low
 
 ceilings: $(READY) ## Lower the ceilings of tests/workspace/ceilings.toml to what the code has and costs now.
 	$(BIN)/python -m tests.workspace.ceilings
+
+compatible: $(READY) ## Find what breaks programs written for the last release. AGAINST=main compares with another revision.
+	@against=$(AGAINST); against=$${against:-$$(git describe --tags --abbrev=0 2> /dev/null)} || \
+		{ echo "No release has a tag yet: nothing to compare with. AGAINST=REVISION names one."; exit 0; }; \
+	status=0; for name in $(NAMES); do \
+		$(BIN)/griffe check agenttape_$$name -s packages/$$name/src -a "$$against" -f oneline || status=1; \
+	done; exit $$status
 
 build: $(READY) ## Build the wheels and source distributions into dist/, and check them.
 	$(BIN)/python $(INSTALL) -c constraints.txt --group build

@@ -464,6 +464,15 @@ def test_a_workflow_installs_what_is_installed_here() -> None:
     assert are_local([{"url": "file:///x.whl", "archive_info": {}}])
 
 
+def test_the_hooks_of_our_repository_are_those_that_init_writes() -> None:
+    """`.pre-commit-hooks.yaml` looks at the same files with the same command, but lets pre-commit install it."""
+    ours = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    (written,) = yaml.safe_load(hooks("cassettes"))
+    same = ("id", "name", "entry", "files", "exclude")
+    assert [[hook[key] for key in same] for hook in ours] == [[hook[key] for key in same] for hook in written["hooks"]]
+    assert {hook["language"] for hook in ours} == {"python"}
+
+
 def test_the_hooks_find_what_is_wrong(repository: Repository, capfd: pytest.CaptureFixture[str]) -> None:
     """The hooks, given the files that pre-commit would give them, pass what is good and stop what is not."""
     record("Paris")
