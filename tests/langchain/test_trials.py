@@ -162,16 +162,14 @@ def trials(folder: Path) -> dict[str, dict[str, Any]]:
     return {trial["name"].partition("[")[2].rstrip("]"): trial for trial in found}
 
 
-def test_options_of_samples(single: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    """With tests as targets, a tool can be live, and samples have a folder; jobs are refused with what to do."""
+def test_options_of_samples(single: pytest.Pytester) -> None:
+    """With tests as targets, a tool can be live, and samples have a folder."""
     lab = "--cassette-lab=model:openai:new,live=refund,to=kept"
     result = single.runpytest_inprocess(lab, "--cassette-samples=1/0", "--cassette-report=report.json")
     result.assert_outcomes(passed=1, errors=1)
     (sample,) = trials(single.path)["same"]["samples"]
     assert "['A1'] == []" in sample["problem"], "the tool has run"
     assert sample["cassette"].startswith("kept")
-    assert run(["lab", "model", "openai:new", "test_shop.py", "--jobs", "2"]) == 2
-    assert "run pytest -n N" in capsys.readouterr().err
 
 
 def test_a_suite(suite: pytest.Pytester, models: Models) -> None:

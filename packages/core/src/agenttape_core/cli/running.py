@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -112,7 +113,12 @@ def _differences(outcome: Outcome, proof: Outcome) -> Iterator[str]:
 
 
 def run_pytest(
-    tests: Sequence[str], options: Sequence[str] = (), *, quietly: bool = False, until_it_ends: bool = False
+    tests: Sequence[str],
+    options: Sequence[str] = (),
+    *,
+    quietly: bool = False,
+    until_it_ends: bool = False,
+    jobs: int = 1,
 ) -> subprocess.CompletedProcess[str]:
     """Run pytest in a process of its own, with the hash seed with which the tests were recorded.
 
@@ -121,10 +127,17 @@ def run_pytest(
         options: Its options.
         quietly: Whether its output is kept, and not shown.
         until_it_ends: Whether it's waited for after Ctrl-C, too, as it writes then what it has found.
+        jobs: How many tests run at the same time, in processes of pytest-xdist.
+
+    Raises:
+        UsageError: If there are several jobs, and pytest-xdist isn't installed.
     """
+    if jobs > 1 and find_spec("xdist") is None:
+        raise click.UsageError(f"--jobs {jobs}: tests run in parallel with pytest-xdist: pip install pytest-xdist")
     from agenttape_core.tools.hash_seeds import seed_of_tests, with_seed
 
-    command = [sys.executable, "-m", "pytest", "-q", *tests, *options]
+    spread = [f"--numprocesses={jobs}"] if jobs > 1 else []
+    command = [sys.executable, "-m", "pytest", "-q", *tests, *options, *spread]
     environment = {**os.environ, **with_seed(seed_of_tests(tests))}
     pipe = subprocess.PIPE if quietly else None
     # S603: the user's own tests.

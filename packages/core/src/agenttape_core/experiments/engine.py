@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.experiments.program import FunctionProgram, Program, Run
+from agenttape_core.experiments.program import FunctionProgram, Run
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.tools.reporting.findings import Checked
 
 Found = TypeVar("Found")
+Answer = TypeVar("Answer")
+Answer_co = TypeVar("Answer_co", covariant=True)
 
 
 class Result(Protocol):
@@ -43,7 +48,7 @@ SHARED: Mapping[str, str] = {
     "samples": "its replays of one variation are alike, so one is enough",
     "seed": "it draws nothing at random",
     "max_usd": "it calls no model",
-    "jobs": "its replays follow one another",
+    "jobs": "each replay decides what the next one varies",
     "dry_run": _FREE,
     "resume": f"{_FREE}: run it again",
 }
@@ -84,7 +89,62 @@ Experiment = Generator[Variation, Run, Found]
 the program is a function or a test, nor how its session is opened."""
 
 
-def drive(program: Program, experiment: Experiment[Found], on_run: Callable[[], object] | None = None) -> Found:
+class Runs(Protocol[Answer_co]):
+    """A program to `drive`: one that replays in this process, or in new ones."""
+
+    def run(self, variation: Variation, /) -> Answer_co:
+        """Run it once, and return what the experiment gets for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leading(Variation):
+    """A variation that announces others, none of which depends on the run of another."""
+
+    following: tuple[Variation, ...] = ()
+
+
+def independent(variations: Iterable[Variation]) -> list[Variation]:
+    """Return variations that an experiment yields in this order, whatever comes of each: `drive` may overlap them.
+
+    Args:
+        variations: The variations. One with `write_to` needs its own file.
+    """
+    made = list(variations)
+    if made:
+        first = {each.name: getattr(made[0], each.name) for each in fields(Variation)}
+        made[0] = _Leading(**first, following=tuple(made[1:]))
+    return made
+
+
+class _Overlapping(Generic[Answer]):
+    """Runs a program with each variation that it's given; those that are announced run at the same time."""
+
+    def __init__(self, program: Runs[Answer], jobs: int) -> None:
+        self._program = program
+        self._pool = ThreadPoolExecutor(jobs, "agenttape-jobs") if jobs > 1 else None
+        self._begun: dict[int, Future[Answer]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def run(self, variation: Variation) -> Answer:
+        if self._pool is not None and isinstance(variation, _Leading):
+            for one in (variation, *variation.following):
+                self._begun[id(one)] = self._pool.submit(copy_context().run, self._program.run, one)
+        begun = self._begun.pop(id(variation), None)
+        return self._program.run(variation) if begun is None else begun.result()
+
+
+def drive(
+    program: Runs[Answer],
+    experiment: Generator[Variation, Answer, Found],
+    on_run: Callable[[], object] | None = None,
+    jobs: int = 1,
+) -> Found:
     """Run a program with each variation of an experiment, and return the result.
 
     An interruption by the keyboard is raised in the experiment where it yields, which may return what it has found.
@@ -93,24 +153,47 @@ def drive(program: Program, experiment: Experiment[Found], on_run: Callable[[], 
         program: The program.
         experiment: Yields the variations.
         on_run: Called after each run.
+        jobs: How many variations that are `independent` run at the same time, each in a thread with its own session.
 
     Raises:
+        ConfigurationError: If several were to run at the same time, and the program is a test.
         KeyboardInterrupt: If the experiment doesn't return a result for an interruption.
     """
+    refuse_jobs(jobs, is_test=getattr(program, "function", program) is None)
     try:
-        variation = next(experiment)
-        while True:
-            try:
-                run = program.run(variation)
-                if on_run is not None:
-                    on_run()
-            except KeyboardInterrupt as interrupted:
-                variation = experiment.throw(interrupted)
-                continue
-            variation = experiment.send(run)
+        with _Overlapping(program, jobs) as running:
+            variation = next(experiment)
+            while True:
+                try:
+                    run = running.run(variation)
+                    if on_run is not None:
+                        on_run()
+                except KeyboardInterrupt as interrupted:
+                    variation = experiment.throw(interrupted)
+                    continue
+                variation = experiment.send(run)
     except StopIteration as ended:
         found: Found = ended.value
         return found
+
+
+def refuse_jobs(jobs: int, *, is_test: bool) -> None:
+    """Refuse a number of jobs that isn't one, or several for a test.
+
+    Args:
+        jobs: The number.
+        is_test: Whether pytest runs the program.
+
+    Raises:
+        ConfigurationError: If it's refused.
+    """
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ConfigurationError(f"jobs={jobs!r}: expected how many run at the same time, at least 1")
+    if jobs > 1 and is_test:
+        raise ConfigurationError(
+            f"jobs={jobs}: pytest runs the replays of a test one after another\n"
+            f"  run several tests at a time with pytest-xdist:  pytest -n {jobs} --cassette-lab=..."
+        )
 
 
 async def adrive(

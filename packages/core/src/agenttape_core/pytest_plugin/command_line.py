@@ -141,6 +141,9 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
 of the function of that name."""
 _AS_FUNCTIONS = frozenset({"flaky", "why", "shrink", "change", "bisect"})
 
+_OF_ONE_TEST = frozenset({"faults", "flaky", "why", "model"})
+"""Those that take jobs for a function, but replay a test in the process of pytest."""
+
 
 def choose_experiments(config: pytest.Config) -> None:
     """Set what each experiment of the run varies.
@@ -156,6 +159,11 @@ def choose_experiments(config: pytest.Config) -> None:
         name, _, rest = text.partition(":")
         if name not in EXPERIMENTS:
             raise pytest.UsageError(f"--cassette-lab={text}: there's no {name!r}; there are {', '.join(EXPERIMENTS)}")
+        if name in _OF_ONE_TEST and "jobs" in (piece.partition("=")[0] for piece in rest.split(",")):
+            raise pytest.UsageError(
+                f"--cassette-lab={text}: pytest runs the replays of a test one after another\n"
+                f"  run several tests at a time with pytest-xdist:  pytest -n N --cassette-lab={name}"
+            )
         if name in _AS_FUNCTIONS:
             option.cassette_experiments[name] = _of_function(text, name, rest)
             continue

@@ -59,30 +59,35 @@ def experiment(example: str, *options: Option) -> Callable[[Function], click.Com
         around: list[Option] = [click.argument("target"), with_cassette, *options, with_report]
         for option in reversed(around):
             command = option(command)
-        return shared(cli_command(example)(command))
+        return lab_command(example)(command)
 
     return made
 
 
-def shared(command: click.Command) -> click.Command:
-    """Refuse the options that other experiments have and this one has no use for, each with its reason.
+class Experiment(click.Command):
+    """A command that refuses the options that other experiments have and this one has no use for, with the reason."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse such an option, and any that no experiment has."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            from agenttape_core.experiments.engine import SHARED, refusal
+
+            word = error.option_name.lstrip("-").replace("-", "_")
+            if word not in SHARED:
+                raise
+            raise click.UsageError(refusal(str(self.name), word, error.option_name), ctx) from None
+
+
+def lab_command(example: str, cls: type[Experiment] = Experiment) -> Callable[[Function], click.Command]:
+    """Make a command of an experiment.
 
     Args:
-        command: The command of an experiment.
+        example: An example command line.
+        cls: The class of the command.
     """
-    from agenttape_core.experiments.engine import SHARED, refusal
-
-    def refuse(_: click.Context, option: click.Parameter, value: object) -> None:
-        if value is not None:
-            raise click.UsageError(refusal(str(command.name), str(option.name), option.opts[0]))
-
-    given = {one.name for one in command.params}
-    for word in SHARED:
-        if word not in given:
-            flag: dict[str, Any] = {"is_flag": True, "flag_value": "", "default": None} if word == "dry_run" else {}
-            name = f"--{word.replace('_', '-')}"
-            command.params.append(click.Option([name], hidden=True, expose_value=False, callback=refuse, **flag))
-    return command
+    return cli_command(example, cls)
 
 
 with_cassette: Option = click.option(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import click
 
-from agenttape_core.cli.labs import finished, recording_of, shared, with_cassette, with_report
-from agenttape_core.cli.output import cli_command, progress_bar
+from agenttape_core.cli.labs import finished, lab_command, recording_of, with_cassette, with_report
+from agenttape_core.cli.output import progress_bar
 from agenttape_core.experiments.strategies.bisect import bisect as run_bisect
 
 UNJUDGED = 125
 """The exit code of `git bisect run` for what can't be judged."""
 
 
-@shared
-@cli_command("agenttape lab bisect desk.py:answer --cassette desk --good v1.2 --bad HEAD")
+@lab_command("agenttape lab bisect desk.py:answer --cassette desk --good v1.2 --bad HEAD")
 @click.argument("target")
 @with_cassette
 @click.option("--good", required=True, metavar="REV", help="A commit that replays the recording.")

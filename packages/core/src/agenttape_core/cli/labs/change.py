@@ -8,20 +8,19 @@ import click
 
 from agenttape_core.cli.labs import (
     finished,
+    lab_command,
     recording_of,
-    shared,
     with_jobs,
     with_max_usd,
     with_plan,
     with_report,
     with_resume,
 )
-from agenttape_core.cli.output import cli_command, progress_bar
+from agenttape_core.cli.output import progress_bar
 from agenttape_core.experiments.strategies.change import change as run_change
 
 
-@shared
-@cli_command("agenttape lab change tests/test_desk.py::test_answer --base main --max-usd 1")
+@lab_command("agenttape lab change tests/test_desk.py::test_answer --base main --max-usd 1")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--cassette", "cassettes", multiple=True, metavar="NAME", help="A recording of the function. Repeatable.")
 @click.option("--base", required=True, metavar="REV", help="The revision to compare with, such as main.")

@@ -9,8 +9,16 @@ from pathlib import Path
 import click
 
 from agenttape_core.cli.app import FINDINGS, OK
-from agenttape_core.cli.labs import finished, recording_of, shared, with_cassette, with_report, with_resume
-from agenttape_core.cli.output import cli_command, progress_bar
+from agenttape_core.cli.labs import (
+    finished,
+    lab_command,
+    recording_of,
+    with_cassette,
+    with_jobs,
+    with_report,
+    with_resume,
+)
+from agenttape_core.cli.output import progress_bar
 from agenttape_core.cli.programs import with_program
 from agenttape_core.cli.running import NO_TESTS, run_pytest
 from agenttape_core.errors import ConfigurationError
@@ -23,12 +31,12 @@ _STOPPED = 2
 """The exit code of pytest after Ctrl-C."""
 
 
-@shared
-@cli_command("agenttape lab faults tests/test_support.py --kinds timeout,cut_stream")
+@lab_command("agenttape lab faults tests/test_support.py --kinds timeout,cut_stream")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @with_cassette
 @click.option("--kinds", default="all", metavar="KINDS", help="Try only these, such as timeout,empty.")
 @click.option("--call", multiple=True, metavar="CALL", help="Let only these fail, by kind, name or node. Repeatable.")
+@with_jobs
 @with_resume
 @with_report
 def faults(
@@ -37,6 +45,7 @@ def faults(
     cassette: str | None,
     kinds: str,
     call: tuple[str, ...],
+    jobs: int,
     resume: str | None,
     reports: tuple[str, ...],
     as_json: bool,
@@ -55,25 +64,27 @@ def faults(
         chosen_kinds(chosen)
     path = recording_of(cassette)
     if path is None:
-        return finished(_of_tests(targets, kinds, call, resume), reports, as_json=as_json)
+        return finished(_of_tests(targets, kinds, call, jobs, resume), reports, as_json=as_json)
     if len(targets) != 1:
         raise click.UsageError("--cassette is for one function: name it, and nothing else")
     with progress_bar(None, "replaying") as advance:
 
         def work(program: Program) -> FaultMatrix:
-            return run_faults(program, path, chosen, call=call, resume=resume, on_run=advance)
+            return run_faults(program, path, chosen, call=call, jobs=jobs, resume=resume, on_run=advance)
 
         found = FaultMatrices((with_program(targets[0], work, cassette=path),))
     return finished(found, reports, as_json=as_json)
 
 
-def _of_tests(tests: tuple[str, ...], kinds: str, call: tuple[str, ...], resume: str | None) -> FaultMatrices:
+def _of_tests(
+    tests: tuple[str, ...], kinds: str, call: tuple[str, ...], jobs: int, resume: str | None
+) -> FaultMatrices:
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         file = Path(folder) / "faults.json"
         calls = f",call={','.join(call)}" if call else ""
         options = [f"--cassette-lab=faults:kinds={kinds}{calls}", f"--cassette-report={file}"]
         options += [f"--cassette-resume={resume}"] if resume is not None else []
-        ended = run_pytest(tests, options, quietly=True, until_it_ends=True)
+        ended = run_pytest(tests, options, quietly=True, until_it_ends=True, jobs=jobs)
         if ended.returncode not in {OK, FINDINGS, _STOPPED} or not file.exists():
             why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
             raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agenttape_core.cli.labs import experiment, with_max_usd, with_plan, with_seed
+from agenttape_core.cli.labs import experiment, with_jobs, with_max_usd, with_plan, with_seed
 from agenttape_core.experiments.program import Program
 from agenttape_core.experiments.strategies.flaky import PROCESSES, SAMPLES, SEED, Triage
 from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
@@ -28,6 +28,7 @@ from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
         help="Also replay N times in new processes.",
     ),
     with_seed(SEED),
+    with_jobs,
 )
 def flaky(program: Program, path: Path | None, *, live: tuple[str, ...], **given: Any) -> Triage:
     """Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.

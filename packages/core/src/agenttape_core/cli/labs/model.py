@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agenttape_core.cli.cassettes import runs_in
-from agenttape_core.cli.labs import finished, shared, with_jobs, with_plan, with_report, with_resume
-from agenttape_core.cli.output import cli_command, progress_bar
+from agenttape_core.cli.labs import Experiment, finished, lab_command, with_jobs, with_plan, with_report, with_resume
+from agenttape_core.cli.output import progress_bar
 from agenttape_core.cli.programs import from_here
 from agenttape_core.cli.running import run_pytest
 from agenttape_core.errors import BudgetExceededError
@@ -29,7 +29,7 @@ _OF_PYTEST = {
 """The options that a run of pytest has, too."""
 
 
-class _BeforeCommand(click.Command):
+class _BeforeCommand(Experiment):
     """A command whose arguments may be followed by `--` and a command, whose options are its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -39,8 +39,7 @@ class _BeforeCommand(click.Command):
         return super().parse_args(ctx, args[:place])
 
 
-@shared
-@cli_command("agenttape lab model openai:gpt-5-mini desk.py:answer --run runs/ --jobs 4", cls=_BeforeCommand)
+@lab_command("agenttape lab model openai:gpt-5-mini desk.py:answer --run runs/ --jobs 4", cls=_BeforeCommand)
 @click.argument("candidate", metavar="MODEL")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @click.option("--run", "recordings", multiple=True, metavar="PATH", help="A recording: file, folder, glob. Repeatable.")
@@ -147,13 +146,9 @@ def _by_pytest(
     for name in ("oracle", "checks"):
         if options[name]:
             raise click.UsageError(f"--{name} is for functions and commands: a test judges by its own assertions")
-    if options["jobs"] > 1:
-        raise click.UsageError(
-            "--jobs is for functions and commands: for tests, run pytest -n N --cassette-lab=model:MODEL (pytest-xdist)"
-        )
     words = "".join(f",{key}={options[key]}" for key in ("live", "to") if options[key])
     given = [f"{name}={options[key]}" for key, name in _OF_PYTEST.items() if options[key] is not None]
     most = options["samples"] if options["baseline"] is None else f"{options['samples']}/{options['baseline']}"
     given += [f"--cassette-samples={most}", *(f"--cassette-report={file}" for file in reports)]
     given += ["--cassette-dry-run"] if plans else []
-    return run_pytest(tests, [f"--cassette-lab=model:{candidate}{words}", *given]).returncode
+    return run_pytest(tests, [f"--cassette-lab=model:{candidate}{words}", *given], jobs=options["jobs"]).returncode

@@ -7,8 +7,8 @@ import click
 from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.labs import (
     finished,
+    lab_command,
     recording_of,
-    shared,
     with_cassette,
     with_jobs,
     with_report,
@@ -16,14 +16,13 @@ from agenttape_core.cli.labs import (
     with_runs,
     with_seed,
 )
-from agenttape_core.cli.output import cli_command, progress_bar
+from agenttape_core.cli.output import progress_bar
 from agenttape_core.experiments.strategies.mutants import Adequacy
 from agenttape_core.experiments.strategies.mutants import mutants as run_mutants
 from agenttape_core.experiments.strategies.mutants.search import MOST, SEED
 
 
-@shared
-@cli_command("agenttape lab mutants tests --only prompts,tools --base main --fail-under 0.8")
+@lab_command("agenttape lab mutants tests --only prompts,tools --base main --fail-under 0.8")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @with_cassette
 @click.option("--only", metavar="KINDS", help="Edit only these: some of prompts, tools, schemas.")

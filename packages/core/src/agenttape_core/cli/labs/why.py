@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agenttape_core.cli.labs import experiment, with_runs
+from agenttape_core.cli.labs import experiment, with_jobs, with_runs
 from agenttape_core.experiments.program import Program
 from agenttape_core.experiments.strategies.why import MAX_REPLAYS, Why
 from agenttape_core.experiments.strategies.why import why as run_why
@@ -18,6 +18,7 @@ from agenttape_core.experiments.strategies.why import why as run_why
     click.option("--call", type=int, metavar="N", help="Ask about this call; by default the last answer of a model."),
     click.option("--text", metavar="TEXT", help="Ask about this text, as it is in an answer."),
     with_runs(MAX_REPLAYS, "Replay the program N times at most."),
+    with_jobs,
 )
 def why(program: Program, path: Path | None, **given: Any) -> Why:
     """Find which recorded answers have moved a call, each link tested by a replay.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
-from agenttape_core.experiments.engine import Experiment, adrive, drive, earlier
+from agenttape_core.experiments.engine import Experiment, adrive, drive, earlier, independent
 from agenttape_core.experiments.program import Call, FunctionProgram, Program, Run, recorded, recording, takes_tests
 from agenttape_core.experiments.strategies.fault_kinds import CONTROL, NOTE, FaultKind, chosen_kinds, with_controls
 from agenttape_core.interventions import Change
@@ -317,6 +317,7 @@ def faults(
     *,
     call: Collection[Key] = (),
     most: int = MANY,
+    jobs: int = 1,
     resume: str | Path | None = None,
     on_run: Callable[[], object] | None = None,
     **options: Any,
@@ -332,6 +333,7 @@ def faults(
         call: The calls that fail, by kind, name, node, address, number or pattern; by default all.
         most: The number of calls up to which each fails. Of more, the first and the last of each class do: those at
             addresses that differ in their numbers alone.
+        jobs: How many faults are tried at the same time, if the program is a function.
         resume: The report of an earlier run as JSON, whose cells are taken over.
         on_run: Called after each run.
         options: More options of `use_cassette`.
@@ -343,7 +345,7 @@ def faults(
     chosen = _kinds(kinds)
     program, path = recorded(target, cassette, options)
     known = cells_in(resume) if resume is not None else {}
-    return drive(program, _of_function(path, chosen, most, known, call), on_run)
+    return drive(program, _of_function(path, chosen, most, known, call), on_run, jobs)
 
 
 async def afaults(
@@ -434,13 +436,15 @@ def experiment(
         return FaultMatrix(name, shown, excluded=f"it fails when it is run again without a fault: {why}")
     has_result = before.result is not None and _equal(control.result, before.result)
     plan = planned(session.source, served, kinds, most, Selector(call, session.source.entries, option="call"))
+    new = [one for one in plan.cells if (name, one.fault.name, one.target) not in known]
+    varied = iter(independent(replace(plain, changes={one.target.number: one.change}) for one in new))
     cells: list[Cell] = []
     try:
-        for fault, target, change in plan.cells:
+        for fault, target, _ in plan.cells:
             if (cell := known.get((name, fault.name, target))) is not None:
                 cells.append(cell)
                 continue
-            run = yield replace(plain, changes={target.number: change})
+            run = yield next(varied)
             same = run.error is None and _equal(run.result, before.result) if has_result else None
             verdict = verdict_of(run, target.number, is_same=same)
             cells.append(Cell(fault.name, target, verdict, words_of(run, verdict)))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, counted, shown_path
-from agenttape_core.experiments.engine import Experiment, drive
+from agenttape_core.experiments.engine import Experiment, drive, independent, refuse_jobs
 from agenttape_core.experiments.program import Program, Run, Source, recorded, takes_tests
 from agenttape_core.experiments.verdicts import share_of
 from agenttape_core.lifecycle.project import project_settings
@@ -217,6 +217,7 @@ def flaky(
     processes: int = PROCESSES,
     orders: int = _ORDERS,
     seed: int = SEED,
+    jobs: int = 1,
     dry_run: bool = False,
     on_run: Callable[[], object] | None = None,
     **options: Any,
@@ -240,6 +241,7 @@ def flaky(
             none.
         orders: The most orders that are tried.
         seed: Of the orders that are chosen by chance.
+        jobs: How many samples of a lane run at the same time, if the program is a function.
         dry_run: Whether only the runs and the calls of each part are counted, without a run.
         on_run: Called after each run.
         options: Options of `use_cassette`.
@@ -251,6 +253,7 @@ def flaky(
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise ConfigurationError(f"samples={samples!r}: expected the number of samples of each lane, at least 1")
     program, path = recorded(target, cassette, options)
+    refuse_jobs(jobs, is_test=program.function is None)
     opened = open_cassette(path)
     if not opened.entries:
         raise ConfigurationError(f"{shown_path(path)} holds no call, so there is nothing in it that could vary")
@@ -261,8 +264,7 @@ def flaky(
         )
     budget = Budget(max_usd, load_prices(project_settings().prices)) if max_usd is not None else None
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-        scrap = Path(folder) / f"{stem_of(path)}.yaml"
-        run = _Running(program, path, scrap, samples, budget, on_run or (lambda: None))
+        run = _Running(program, path, Path(folder), samples, jobs, budget, on_run or (lambda: None))
         lanes, notes, is_whole = list[Lane](), [], True
         if dry_run:
             return Triage(program.name, str(shown_path(path)), tuple(run.planned(opened, live, judge)), seed)
@@ -288,16 +290,18 @@ class _Running:
     Args:
         program: The program.
         cassette: Its cassette.
-        target: A file for derived cassettes, which are thrown away.
+        folder: A folder for derived cassettes, which are thrown away.
         samples: The samples of each lane.
+        jobs: How many of them run at the same time.
         budget: The limit for calls of models; `None` if none may be made.
         on_run: Called after each run.
     """
 
     program: Program
     cassette: Path
-    target: Path
+    folder: Path
     samples: int
+    jobs: int
     budget: Budget | None
     on_run: Callable[[], object]
 
@@ -305,7 +309,7 @@ class _Running:
         self, opened: Cassette, live: Collection[str] | None, processes: int, orders: int, seed: int
     ) -> Iterator[Lane]:
         """Yield the lanes in which no model is asked."""
-        code = drive(self.program, self._lane("code", "", {}, ()), self.on_run)
+        code = self._driven("code", "", {}, ())
         if processes and not code.count("failed"):
             code = self._in_surroundings(code, processes)
         yield code
@@ -314,8 +318,7 @@ class _Running:
             if why := _held_back(name, opened, live):
                 yield Lane("tool", name, skipped=why)
             else:
-                lane = self._lane("tool", name, {"match_on": _BY_ADDRESS}, (name,))
-                yield drive(self.program, lane, self.on_run)
+                yield self._driven("tool", name, {"match_on": _BY_ADDRESS}, (name,))
 
     def planned(self, opened: Cassette, live: Collection[str] | None, judge: str | None) -> Iterator[Lane]:
         """Yield the lanes without samples, with what those would take."""
@@ -343,7 +346,7 @@ class _Running:
             if self.budget is None:
                 yield Lane(part, skipped="as models are asked only within a limit: give max_usd (--max-usd)")
             else:
-                yield drive(self.program, self._lane(part, "", options, called), self.on_run)
+                yield self._driven(part, "", options, called)
 
     @staticmethod
     def _paid(
@@ -362,13 +365,20 @@ class _Running:
             parts.append(("together", {}, (*kinds, *dict.fromkeys(tools), *([judge] if judge else []))))
         return parts
 
+    def _driven(self, *lane: Any) -> Lane:
+        return drive(self.program, self._lane(*lane), self.on_run, self.jobs)
+
     def _lane(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Experiment[Lane]:
         found: list[Sample] = []
         calls, spent, skipped = 0, self._spent(), ""
         with self.budget.held() if live and self.budget is not None else nullcontext():
-            for _ in range(self.samples):
-                target = self.target if live else None
-                ending = yield Variation(self.cassette, options, write_to=target, keeps=False, live=live)
+            targets = [
+                self.folder / f"{stem_of(self.cassette)}-{n}.yaml" if live else None for n in range(self.samples)
+            ]
+            for variation in independent(
+                Variation(self.cassette, options, write_to=target, keeps=False, live=live) for target in targets
+            ):
+                ending = yield variation
                 calls += sum(crossed.kind in MODELS for crossed in ending.session.report.recorded)
                 if isinstance(ending.session.failure, BudgetExceededError):
                     skipped = "the limit of the cost was reached"

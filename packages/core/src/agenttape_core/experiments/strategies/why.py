@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
-from agenttape_core.experiments.engine import Experiment, drive
+from agenttape_core.experiments.engine import Experiment, drive, independent
 from agenttape_core.experiments.program import Program, Run, recorded, steady, takes_tests
 from agenttape_core.experiments.strategies.outcome_trees import Tree, in_text, outcome_with, tree_of
 from agenttape_core.interventions import GivenOutcome
@@ -352,6 +352,7 @@ def why(
     call: int | None = None,
     text: str | None = None,
     runs: int = MAX_REPLAYS,
+    jobs: int = 1,
     on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> Why:
@@ -368,6 +369,7 @@ def why(
             answer of a model.
         text: A text in question: only its occurrences in the recorded answers are changed.
         runs: How often the program may be replayed.
+        jobs: How many replays run at the same time, if the program is a function.
         on_run: Called after each run.
         options: Options of `use_cassette`.
 
@@ -380,7 +382,7 @@ def why(
     program, path = recorded(target, cassette, options)
     opened = open_cassette(path)
     asked = opened.interaction(_target(opened, call, text))
-    flow, replays = drive(program, _traced(path, program, text, runs), on_run)
+    flow, replays = drive(program, _traced(path, program, text, runs), on_run, jobs)
     return Why(path, program.name, asked, text, flow, replays)
 
 
@@ -390,6 +392,7 @@ def flow_of(
     *,
     text: str | None = None,
     runs: int = MAX_REPLAYS,
+    jobs: int = 1,
     on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> Flow:
@@ -397,7 +400,7 @@ def flow_of(
     program, path = recorded(target, cassette, options)
     if text is not None:
         _target(open_cassette(path), None, text)
-    return drive(program, _traced(path, program, text, runs), on_run)[0]
+    return drive(program, _traced(path, program, text, runs), on_run, jobs)[0]
 
 
 def _traced(path: Path, program: Program, text: str | None, runs: int) -> Experiment[tuple[Flow, int]]:
@@ -413,14 +416,16 @@ def _traced(path: Path, program: Program, text: str | None, runs: int) -> Experi
         )
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         _, before = yield from steady(program, Variation(path))
-        tracer = _Tracer(path, Path(folder) / f"{stem_of(path)}.yaml", before)
+        tracer = _Tracer(path, Path(folder), before)
+        served = [  # else its code was run through, or it is inside of another call
+            (number, other) for number, others in tries.items() if tracer.is_served(number) for other in others
+        ]
+        replays = independent(tracer.with_answer(at, *one) for at, one in enumerate(served))
         done, is_whole = _STEADY, True
         try:
-            for number, others in tries.items():
-                for other in others:
-                    if tracer.is_served(number):  # else its code was run through, or it is inside of another call
-                        tracer.note(number, (yield tracer.with_answer(number, other)))
-                    done += 1
+            for (number, _), variation in zip(served, replays, strict=True):
+                tracer.note(number, (yield variation))
+                done += 1
         except KeyboardInterrupt:
             is_whole = False
     fixed = [number for number, others in tries.items() if not others]
@@ -432,13 +437,13 @@ class _Tracer:
 
     Args:
         cassette: Its cassette.
-        scrap: A file to write to: a replay with one waits for no order of threads that may not come.
+        folder: A folder for files to write to: a replay with one waits for no order of threads that may not come.
         before: The end of an unchanged replay.
     """
 
-    def __init__(self, cassette: Path, scrap: Path, before: Run) -> None:
+    def __init__(self, cassette: Path, folder: Path, before: Run) -> None:
         self._cassette = cassette
-        self._scrap = scrap
+        self._folder = folder
         self._before = before
         self._made = {number for number, _, _ in before.calls}
         self._served = {crossed.number for crossed in before.session.report.replayed}
@@ -448,10 +453,10 @@ class _Tracer:
         """Return whether a call was answered from its recording."""
         return number in self._served
 
-    def with_answer(self, number: int, other: Outcome) -> Variation:
-        """Return the replay in which a call has another answer."""
-        given = {number: GivenOutcome(given=other)}
-        return Variation(self._cassette, {}, given, self._scrap, keeps=False, on_new_call="address")
+    def with_answer(self, at: int, number: int, other: Outcome) -> Variation:
+        """Return the replay, the one at a position among all, in which a call has another answer."""
+        given, scrap = {number: GivenOutcome(given=other)}, self._folder / f"{stem_of(self._cassette)}-{at}.yaml"
+        return Variation(self._cassette, {}, given, scrap, keeps=False, on_new_call="address")
 
     def note(self, number: int, ending: Run) -> None:
         """Note the changed requests in a run in which a call had another answer."""

@@ -1,0 +1,123 @@
+"""`jobs` runs the variations of an experiment at the same time, each in its own session, and finds the same."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.experiments import faults, flaky, orders, shrink, why
+
+THREADS: set[str] = set()
+"""The names of the threads that have run a program."""
+
+
+@boundary("tool")
+async def look_up(name: str) -> str:
+    """Find a fact."""
+    return f"{name} is open from 6 to 11"
+
+
+@boundary("chat")
+async def ask(prompt: str) -> str:
+    """Answer a prompt."""
+    return prompt.upper()
+
+
+@boundary("tool")
+def price(name: str) -> float:
+    """Return a price."""
+    return len(name) / 2
+
+
+@boundary("chat")
+def say(prompt: str) -> str:
+    """Answer a prompt."""
+    return prompt.upper()
+
+
+async def side_by_side() -> str:
+    """Look up two places side by side, and ask about both, with the time and a draw in the question."""
+    THREADS.add(threading.current_thread().name)
+    facts = await asyncio.gather(look_up("Lucia"), look_up("Dune"))
+    await asyncio.sleep(0.01)
+    return await ask(f"{', '.join(facts)}, at {time.time()}: {random.random()}")
+
+
+def in_threads() -> str:
+    """Look up two prices in threads, again if that fails, and ask about both."""
+    THREADS.add(threading.current_thread().name)
+
+    def again(name: str) -> float:
+        try:
+            return price(name)
+        except Exception:
+            return price(name)
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(again, ["Lucia", "Dune"]))
+    return say(f"{found}, at {time.time()}: {random.random()}")
+
+
+def recorded(program: Callable[[], Any], folder: Path) -> Path:
+    """Record a program, and return the cassette."""
+    path = folder / "run.yaml"
+    with use_cassette(path, mode="once"):
+        asyncio.run(side_by_side()) if program is side_by_side else in_threads()
+    THREADS.clear()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("program", "experiment"),
+    [(side_by_side, faults), (in_threads, faults), (side_by_side, flaky), (in_threads, why)],
+)
+def test_same(program: Callable[[], Any], experiment: Callable[..., Any], tmp_path: Path) -> None:
+    """What is found with four jobs is what is found with one, and several threads have run the program."""
+    path = recorded(program, tmp_path)
+    more: dict[str, Any] = {"processes": 0, "samples": 6} if experiment is flaky else {}
+    alone = experiment(program, path, **more)
+    assert len(THREADS) == 1
+    together = experiment(program, path, jobs=4, **more)
+    assert len(THREADS) > 2
+    assert together.to_dict() == alone.to_dict()
+    assert str(together) == str(alone)
+
+
+def test_interrupted(tmp_path: Path) -> None:
+    """Ctrl-C keeps the faults that came first, and starts no more."""
+    path = recorded(side_by_side, tmp_path)
+    runs: list[None] = []
+
+    def interrupt() -> None:
+        runs.append(None)
+        if len(runs) == 6:
+            raise KeyboardInterrupt
+
+    found = faults(side_by_side, path, jobs=2, on_run=interrupt)
+    assert found.untried
+    assert found.cells == faults(side_by_side, path).cells[: len(found.cells)]
+
+
+@pytest.mark.parametrize("jobs", [0, True, "2"])
+def test_refused(jobs: Any, tmp_path: Path) -> None:
+    """A number of jobs from one on is expected."""
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        faults(in_threads, recorded(in_threads, tmp_path), jobs=jobs)
+
+
+def test_experiments_that_take_steps(tmp_path: Path) -> None:
+    """Where each replay decides what the next one varies, there are no jobs."""
+    path = recorded(in_threads, tmp_path)
+    for experiment in (orders, shrink):
+        with pytest.raises((TypeError, ConfigurationError)):
+            experiment(in_threads, path, jobs=2)
