@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _MAX_KEYS = 10_000
 _harmless: set[str] = set()
 """The keys that are harmless to all redactors without rules of the user: the same few in all sessions of a program."""
+_SHORT_PART, _NEAR_BORDER = 8_192, 2_048
 _AT_ONCE = 3
 """Fewer texts are searched one by one."""
 _NO_PLACES = Places({})
@@ -322,21 +323,36 @@ def _found(
     The parts between pseudonyms are looked at one by one, those that a new pseudonym splits off included: what is left
     over holds nothing more to find, which is why doing it twice changes nothing.
     """
+
+    def find(start: int, end: int) -> list[Finding]:
+        part = text if (start, end) == (0, len(text)) else text[start:end]
+        return scanner.find(part, strict=strict, is_start=start == 0)
+
     spans: list[Span] = []
     parts = _between_pseudonyms(text)
     while parts:
         start, end = parts.pop()
-        part = text if (start, end) == (0, len(text)) else text[start:end]
-        rest = start
-        found = scanner.find(part, strict=strict, is_start=start == 0)
-        for finding in found:
-            first, last = start + finding.start, start + finding.end
-            spans.append(Span(first, last, replacement(finding, text[first:last])))
-            parts.append((rest, first))
-            rest = last
-        if found:
-            parts.append((rest, end))
+        found = [
+            Span(start + each.start, start + each.end, replacement(each, text[start + each.start : start + each.end]))
+            for each in find(start, end)
+        ]
+        spans += found
+        borders = [start, *(border for span in found for border in span[:2]), end] if found else []
+        for first, last in zip(borders[::2], borders[1::2], strict=True):
+            # All of it was searched before, and only its new borders can make a difference: most often they don't.
+            near = _near_borders(text, first, last, is_new_start=first > start, is_new_end=last < end)
+            if any(part == (first, last) or find(*part) for part in near):
+                parts.append((first, last))
     return sorted(spans)
+
+
+def _near_borders(text: str, start: int, end: int, *, is_new_start: bool, is_new_end: bool) -> list[tuple[int, int]]:
+    """Return what is near the new borders of a part of a text, in whole words; all of it if it's short."""
+    if end - start <= _SHORT_PART:
+        return [(start, end)]
+    head, tail = text.find(" ", start + _NEAR_BORDER, end), text.rfind(" ", start, end - _NEAR_BORDER)
+    near = [(start, head if head >= 0 else end)] if is_new_start else []
+    return [*near, (tail + 1 if tail >= 0 else start, end)] if is_new_end else near
 
 
 def _without_formed(finding: Finding, value: str) -> str:
