@@ -84,7 +84,8 @@ def quality(_folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     cases = conftest.Maker().cases("families_held_out")
     for family in dict.fromkeys(case.category for case in cases):
         found = test_quality.Quality([case for case in cases if case.category == family], [])
-        yield Row(f"secrets found in {family}, held out", f"{found.caught.total()} of {found.planted.total()}")
+        recall = f"{found.caught.total()} of {found.planted.total()}"
+        yield Row(f"secrets found in {family}, held out", f"{recall}, precision {found.precision:.2f}")
     paths = precision.packages()
     paths = paths[:: 1 + int(sum(path.stat().st_size for path in paths) / (1e5 if scale is QUICK else 1e7))]
     size = sum(path.stat().st_size for path in paths) / 1e6

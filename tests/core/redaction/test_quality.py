@@ -90,6 +90,11 @@ class Quality:
         """The share of the findings that are secrets."""
         return self.caught.total() / (self.caught.total() + self.wrong.total())
 
+    def told(self, half: str) -> str:
+        """What a failure says: the texts of a half that rules are written for, and only the number of the others."""
+        is_unseen = half.replace("_", " ").endswith("held out")
+        return f"{len(self.missed)} are missed" if is_unseen else "\n".join(self.missed)
+
     def table(self) -> str:
         """Precision and recall per kind, in Markdown."""
         rows = ["| kind | secrets | recall | precision |", "|---|---|---|---|"]
@@ -189,7 +194,7 @@ def test_secrets_are_found_exactly_and_as_their_kind(quality: Quality) -> None:
 @pytest.mark.parametrize("half", ["known", "held out"])
 def test_both_halves_are_equally_good(half: str, halves: dict[str, Quality]) -> None:
     """The detectors are as good on the texts that were written before they were looked at."""
-    assert halves[half].recall >= 0.99, halves[half].missed
+    assert halves[half].recall >= 0.99, halves[half].told(half)
     assert halves[half].changed == 0
 
 
@@ -197,7 +202,7 @@ def test_both_halves_are_equally_good(half: str, halves: dict[str, Quality]) -> 
 def test_configurations(half: str, configured: dict[str, Any]) -> None:
     """Most of what configurations, documents and programs name is found, and nearly no harmless text is changed."""
     quality = Quality(*configured[half])
-    assert quality.recall >= 0.92, quality.missed
+    assert quality.recall >= 0.92, quality.told(half)
     assert quality.changed <= 0.005 * quality.negatives
     assert quality.wrong.total() <= 0.005 * quality.planted.total()
 
@@ -213,7 +218,7 @@ def test_lines(lines: dict[str, Any]) -> None:
 def test_families(half: str, least: float, families: dict[str, list[Any]]) -> None:
     """Most secrets in the families that agents meet are found, also those that no rule was written for."""
     quality = Quality(families[half], [])
-    assert quality.recall >= least, quality.missed
+    assert quality.recall >= least, quality.told(half)
     assert quality.wrong == Counter()
 
 

@@ -53,6 +53,8 @@ _CAPITALS, _CAPITAL_STEM = (
 )
 _INSIDE = Lazy(r"\?[^\s)?]")
 _SIGN = b"!"
+_COMMON_SIGNS = (b":", b"'", b'"', b"-")
+"""What most texts have that are more than words: a character is looked for in no time."""
 _WORDS = (
     bytes(
         ord("A") if char.isupper() else ord("a") if char.islower() else ord(" ") if char in " .,?()\n" else ord("!")
@@ -108,6 +110,8 @@ def _of_words(texts: Sequence[str]) -> set[int]:
 
 def is_of_words(view: View) -> bool:
     """Return True for a text of words alone, in which no name has a value; see `_of_words`."""
+    if any(sign in view.raw for sign in _COMMON_SIGNS):
+        return False
     marks, text = view.raw.translate(_WORDS), view.text
     if marks.find(_SIGN) >= 0 or _may_give(text) or next(_capital_names(view.raw, marks), None) is not None:
         return False

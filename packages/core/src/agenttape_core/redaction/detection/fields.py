@@ -30,7 +30,9 @@ _INVALID = Lazy(r"""input_value=(?P<quote>\\{0,3}['"])(?P<secret>[^\n]{1,512}?)(
 _ABOVE = Lazy(rf"(?:\A|{_BREAK})(?P<name>[\w.\[\]-]{{1,128}}){_BREAK}[ ]{{2}}[^\n]{{0,300}}?\[type=\w{{1,64}},[ ]\Z")
 _REACH = 512
 _NAME = re.compile(r"[^\W\d][\w-]*")
+_MULTIPART, _INPUT = b"form-data; name=", b"input_value="
 TAGS = (b"<input", b"<meta", b"<param")
+_NAMES_OF_TAGS = frozenset(name for tag in TAGS for name in (tag[1:], tag[1:].upper(), tag[1:].capitalize()))
 _ATTRIBUTE = Lazy(
     r"""(?x) (?:[\s/]|\\{1,7}[nrt]){0,64}+ (?P<name>[A-Za-z][\w:.-]{0,40}+)
     (?:[ ]{0,4}=[ ]{0,4} (?:(?P<quote>\\{0,7}["'])(?P<quoted>[^"'<>\\]{0,4096}+)(?P=quote)
@@ -44,8 +46,10 @@ _MOST_ATTRIBUTES = 40
 
 def find_fields(view: View, names: Names) -> Iterator[Finding]:
     """Find the values of fields whose names are denied."""
-    yield from _find(view, names, b"form-data; name=", _PART)
-    yield from _find(view, names, b"input_value=", _INVALID)
+    if _MULTIPART.partition(b";")[0] in view.words:
+        yield from _find(view, names, _MULTIPART, _PART)
+    if _INPUT.rstrip(b"=") in view.words:
+        yield from _find(view, names, _INPUT, _INVALID)
 
 
 def _find(view: View, names: Names, anchor: bytes, pattern: Lazy) -> Iterator[Finding]:
@@ -71,7 +75,7 @@ def _is_secret(value: str, place: str, names: Names) -> bool:
 
 def find_tags(view: View, names: Names) -> Iterator[Finding]:
     """Find the values of fields of passwords, and of fields whose names are denied."""
-    for anchor in TAGS:
+    for anchor in () if _NAMES_OF_TAGS.isdisjoint(view.words) else TAGS:
         for at in places(view.low, anchor):
             yield from _of_tag(view, at + len(anchor), names)
 

@@ -36,7 +36,7 @@ class _Sought(NamedTuple):
     """A literal that is looked for where a word may be a name.
 
     Args:
-        literal: The literal; empty if the word is none.
+        literal: What is written there; empty if the word is none.
         offset: Where in it the name has its stem, or its first letter.
         part: The word in small letters, if it may be one of two that are a name.
     """
@@ -71,13 +71,14 @@ def name_places(view: View, names: Names) -> list[int]:
     parts, runs, size = set(), view.runs, len(view.runs)
     for word, sought in _SOUGHT.among(view.words):
         parts.add(sought.part)
-        for at in places(view.raw, sought.literal) if sought.literal else ():
+        for at in view.places(word.lower()) if sought.literal else ():
             end = at + len(word)
-            if end == size or runs[end] != _TOKEN:
+            if (end == size or runs[end] != _TOKEN) and view.raw.startswith(sought.literal, at):
                 found.add(at + sought.offset)
     for first, last in _PAIRS if len(parts) > 1 else ():
         if first in parts and last in parts:
-            found.update(at + len(first) + 1 for at in places(view.low, f"{first} {last}".encode("latin-1")))
+            pair, offset = f"{first} {last}".encode("latin-1"), len(first) + 1
+            found.update(at + offset for at in view.places(first.encode("latin-1")) if view.low.startswith(pair, at))
     for own in names.own_words:
         found.update(places(view.low, own))
     if not view.text.isascii() and holds_foreign(view.text):

@@ -58,7 +58,8 @@ _NO_PERSON = frozenset({"git", "noreply", "no-reply"})
 def find_emails(view: View) -> Iterator[Finding]:
     """Find e-mail addresses, except `git@host` remotes, the user part of a URL, and names such as `icon@2x.png`."""
     for sign in (b"@", b"%40", rb"\u0040"):
-        yield from _find_emails(view, sign)
+        if sign[:1] in view.raw:
+            yield from _find_emails(view, sign)
 
 
 def _find_emails(view: View, sign: bytes) -> Iterator[Finding]:

@@ -113,29 +113,33 @@ def _anchors_around() -> re.Pattern[bytes]:
 
 
 @cache
-def _anchors() -> tuple[re.Pattern[bytes], dict[bytes, list[Detector]]]:
-    """Return the anchors of keys that may be glued to words, as a pattern, and whose they are."""
-    of_anchor: dict[bytes, list[Detector]] = {}
-    for detector in PROVIDER_KEYS:
-        for anchor in detector.anchors if detector.bare else ():
-            of_anchor.setdefault(anchor, []).append(detector)
-    return re.compile(b"|".join(sorted(map(re.escape, of_anchor), reverse=True))), of_anchor
+def _glued_anchors() -> dict[bytes, list[tuple[bytes, Detector]]]:
+    """Return the anchors of keys that may be glued to words, the longest first, by their heads."""
+    found = sorted(
+        ((anchor, detector) for detector in PROVIDER_KEYS if detector.bare for anchor in detector.anchors),
+        key=lambda pair: -len(pair[0]),
+    )
+    heads: dict[bytes, list[tuple[bytes, Detector]]] = {}
+    for anchor, detector in found:
+        heads.setdefault(anchor[:_HEAD], []).append((anchor, detector))
+    return heads
 
 
-def _behind_words(view: View, at: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield where the anchor of a key stands in a run, at its head or behind words, and the anchor."""
-    for anchor in _anchors()[0].finditer(view.raw, at, min(end, at + _LONGEST_WORDS)):
-        if anchor.start() == at or _WORDS.fullmatch(view.text, at, anchor.start()):
-            yield anchor.start(), anchor[0]
+def _behind_words(view: View, at: int, end: int) -> Iterator[tuple[int, Detector]]:
+    """Yield where the anchor of a key stands in a run, at its head or behind words, and whose it is."""
+    heads, raw = _glued_anchors(), view.raw
+    for start in range(at, min(end, at + _LONGEST_WORDS) - _HEAD + 1):
+        for anchor, detector in heads.get(raw[start : start + _HEAD], ()):
+            if raw.startswith(anchor, start, end) and (start == at or _WORDS.fullmatch(view.text, at, start)):
+                yield start, detector
 
 
 def _glued(view: View, at: int, end: int) -> Iterator[Finding]:
     """Find the keys that are glued to words in front of them, or behind: `key_AKIA…`, `ghp_…_old`."""
-    for start, anchor in _behind_words(view, at, end):
-        for detector in _anchors()[1][anchor]:
-            match = detector.bare.match(view.text, start) if detector.bare else None
-            if match and detector.accepts(match[0]):
-                yield view.finding(*match.span(), detector.kind)
+    for start, detector in _behind_words(view, at, end):
+        match = detector.bare.match(view.text, start) if detector.bare else None
+        if match and detector.accepts(match[0]):
+            yield view.finding(*match.span(), detector.kind)
 
 
 def _end(view: View, at: int) -> int:

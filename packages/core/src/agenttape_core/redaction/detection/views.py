@@ -42,7 +42,7 @@ class View:
         normal: The text as it reads, see `normalised`; it holds no pseudonym.
     """
 
-    __slots__ = ("_normal", "long_runs", "low", "raw", "runs", "shape", "text", "words")
+    __slots__ = ("_normal", "found", "long_runs", "low", "raw", "runs", "shape", "text", "words")
 
     low: bytes
     """Small letters for capitals."""
@@ -59,6 +59,8 @@ class View:
         self._normal = normal
         self.text = text = normal.text
         self.raw = text.encode("latin-1", "replace")
+        self.found: dict[bytes, Sequence[int]] = {}
+        """Where the words are that were looked for, whatever their case."""
 
     def __getattr__(self, name: str) -> Any:
         """Make a form when it is first asked for; after that it is found without asking here."""
@@ -77,6 +79,13 @@ class View:
             raise AttributeError(name)
         setattr(self, name, made)
         return made
+
+    def places(self, word: bytes) -> Sequence[int]:
+        """Return where a word in small letters stands, whatever its case. Names and tables share many words."""
+        found = self.found.get(word)
+        if found is None:
+            found = self.found[word] = places(self.low, word)
+        return found
 
     def is_varied(self, run: int) -> bool:
         """Return True if a long run that starts at a position begins with more than small letters, as all keys do."""

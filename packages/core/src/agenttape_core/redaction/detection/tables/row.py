@@ -168,7 +168,9 @@ class Tables:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = tuple(rows)
-        self._shared = _shared_words(self.rows)
+        literals = {literal for each in self.rows for literal in each.literals}
+        self._words_of = {literal: _WORD.findall(literal.lower()) for literal in literals}
+        self._shared = _shared_words(self._words_of)
         self._of_word: dict[bytes, list[tuple[Row, bytes, frozenset[bytes]]]] = {}
         for each in self.rows:
             for word, literals in each.words.items():
@@ -202,30 +204,31 @@ class Tables:
 
     def find(self, view: View) -> Iterator[Finding]:
         """Find the secrets of all rows in a text."""
-        of_word: dict[bytes, Sequence[int]] = {}
+        of_literal: dict[bytes, Sequence[int]] = {}
         for each, literals in self.near(view):
-            at = {literal: self._places(view, literal, each, of_word) for literal in literals}
+            at = {literal: self._places(view, literal, each, of_literal) for literal in literals}
             yield from each.find(view, literals, at)
 
-    def _places(self, view: View, literal: bytes, row: Row, of_word: dict[bytes, Sequence[int]]) -> Sequence[int]:
-        """Return where a literal is in a text: where a word of it is that other rows look for, too."""
-        word = self._shared.get(literal)
+    def _places(self, view: View, literal: bytes, row: Row, found: dict[bytes, Sequence[int]]) -> Sequence[int]:
+        """Return where a literal is in a text: where a word of it is that was, or will be, looked for anyway."""
+        if literal in found:
+            return found[literal]
         searched = view.raw if row.exact else view.low
-        if word is None or literal in of_word:
-            if literal not in of_word:
-                of_word[literal] = places(searched, literal)
-            return of_word[literal]
-        if word not in of_word:
-            of_word[word] = places(view.low, word)
-        offset = literal.lower().index(word)
-        return [at - offset for at in of_word[word] if at >= offset and searched.startswith(literal, at - offset)]
+        word = next((word for word in self._words_of[literal] if word in view.found), self._shared.get(literal))
+        if word is None:
+            at = places(searched, literal)
+        else:
+            offset = literal.lower().index(word)
+            first = (at - offset for at in view.places(word) if at >= offset)
+            at = [at for at in first if searched.startswith(literal, at)]
+        found[literal] = at
+        return at
 
 
-def _shared_words(rows: Iterable[Row]) -> dict[bytes, bytes]:
+def _shared_words(words_of: Mapping[bytes, Sequence[bytes]]) -> dict[bytes, bytes]:
     """Return a word of each literal that so many others have, too, that it's better looked for once."""
-    words = {literal: set(_WORD.findall(literal.lower())) for each in rows for literal in each.literals}
-    counts = Counter(word for found in words.values() for word in found if len(word) >= _LEAST_SHARED)
-    best = {literal: max(found, key=lambda word: (counts[word], word)) for literal, found in words.items() if found}
+    counts = Counter(word for found in words_of.values() for word in {*found} if len(word) >= _LEAST_SHARED)
+    best = {literal: max(found, key=lambda word: (counts[word], word)) for literal, found in words_of.items() if found}
     return {literal: word for literal, word in best.items() if counts[word] > 1}
 
 
