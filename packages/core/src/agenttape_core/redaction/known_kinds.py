@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
+from agenttape_core.redaction.detection.findings import NUMBER, SECRET
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.path_placeholders import ALL_PLACES, KINDS_OF_PLACES
 

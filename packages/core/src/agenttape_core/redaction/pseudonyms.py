@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from agenttape_core.locks import Lock
 from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
-from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
+from agenttape_core.redaction.detection.findings import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import EMAIL, MAIL_MARK
 from agenttape_core.redaction.path_placeholders import KINDS_OF_PLACES, is_in_file_url
@@ -40,7 +40,7 @@ PSEUDONYM = re.compile(
 )
 """One pseudonym that tells its kind, in brackets or an e-mail address; the groups are `kind` and `digest`.
 
-In the URLs of answers it is written as those write it; see `answered_urls`.
+In the URLs of answers it is written as those write it; see `rehydration`.
 An address is in small letters, in capitals, or in both, and so is its kind.
 """
 

@@ -4,20 +4,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.redaction.answered_urls import urls_in
-from agenttape_core.redaction.memo import PLAIN
-from agenttape_core.redaction.rehydration import tells_pseudonym
+from agenttape_core.locks import cached_property
+from agenttape_core.redaction.detection.encoded import Data, decode, encode_like
+from agenttape_core.redaction.detection.findings import BASE64, NUMBER, SECRET, Span, render, without_overlaps
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.names import demand_of
+from agenttape_core.redaction.detection.normal import Normal
+from agenttape_core.redaction.detection.values import is_placeholder
+from agenttape_core.redaction.detection.views import View
+from agenttape_core.redaction.everywhere import Everywhere, told
+from agenttape_core.redaction.forms import form_of, is_example, is_pseudonym
+from agenttape_core.redaction.memo import PLAIN, Memo
+from agenttape_core.redaction.path_placeholders import Places, Writing
+from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of
+from agenttape_core.redaction.recognition import unsparing_scanner
+from agenttape_core.redaction.rehydration import Rehydrator, tells_pseudonym, urls_in
 from agenttape_core.redaction.streams import redact_chunks
-from agenttape_core.redaction.text_redactor import UNCHANGED, TextRedactor
-from agenttape_core.redaction.walk import InTexts, redact_value
+from agenttape_core.redaction.walk import TELLING, InTexts, redact_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from agenttape_core.redaction.detection.findings import Finding
+    from agenttape_core.redaction.everywhere import Path
     from agenttape_core.redaction.rules import Rule
+    from agenttape_core.redaction.scanner import Scanner
     from agenttape_core.schema import Plain
 
-
+_MAX_KEYS = 10_000
+_harmless: set[str] = set()
+"""The keys that are harmless to all redactors without rules of the user: the same few in all sessions of a program."""
+_SHORT_PART, _NEAR_BORDER = 8_192, 2_048
+_AT_ONCE = 3
+"""Fewer texts are searched one by one."""
+_NO_PLACES = Places({})
+_SCHEMES = frozenset({"", "bearer", "basic", "token", "digest", "apikey", "negotiate"})
+_ARMOUR = "-----BEGIN "
+_AROUND = Lazy(r"-----(?:BEGIN|END) [A-Z0-9 ]{1,50}-----|\\{1,4}[nrt]")
+"""Text that may stand around the one secret of a value: PEM armour, and line breaks as JSON writes them."""
+_TYPED = frozenset({"$str", "$uuid", "$decimal"})
+_SLASHES = frozenset("/%\uff0f\uff05")
+UNCHANGED = ""
+"""Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""
 _URLS = InTexts(urls_in)
 _PAIR = 2
 """A dict with fewer items may be a tagged value."""
@@ -25,7 +53,7 @@ _MANY = 8
 """So many items and more are searched together, before they are redacted one by one."""
 
 
-class Redactor(TextRedactor):
+class Redactor:
     """Puts pseudonyms in the place of secrets, and the secrets back.
 
     Pure and deterministic: equal data always becomes equal data, whatever was seen before it. Thread-safe.
@@ -34,10 +62,242 @@ class Redactor(TextRedactor):
         key: The key of the cassette's pseudonyms; see `new_key`.
         rules: The user's own rules, in addition to the built-in detectors.
         enabled: Whether anything is redacted at all.
-        places: Paths that are others in each run, by name.
+        places: Folders that are others in each run. Each has a pseudonym of its name, so that it is the same for all
+            runs, and answers get the path of this run.
         off: Kinds that the detectors do not look for.
-        forms: Whether pseudonyms have the form of what they stand for; those of older cassettes are all in brackets.
+        forms: Whether pseudonyms have the form of what they stand for. Without, as older cassettes have it, all are
+            in brackets, and examples are secrets.
     """
+
+    looks_at_numbers = False
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        rules: Sequence[Rule] = (),
+        enabled: bool = True,
+        places: Places | Mapping[str, str] = _NO_PLACES,
+        off: Collection[str] = (),
+        forms: bool = True,
+    ) -> None:
+        self.key = key
+        self.rules = tuple(rules)
+        self.enabled = enabled
+        self.off = frozenset(off)
+        self.forms = forms
+        # A rule of the user's takes the place of a detector, but not of all that names give away.
+        replaced = {rule.name for rule in rules} - {SECRET, NUMBER, BASE64} if forms else set()
+        self._unsearched = self.off | replaced
+        self.places = places if isinstance(places, Places) else Places(places)
+        if self._unsearched:
+            self.places = self.places.without(self._unsearched)
+        self._pseudonyms = Pseudonyms(key, self.places.writings if enabled else ())
+        self._memo = Memo()
+        self._has_own = bool(rules or self.off or self.places.is_plain or not (forms and enabled))
+        """True if it may judge a text in which the detectors meet nothing otherwise than others do."""
+        self.harmless_keys: set[str] = set() if self._has_own else _harmless
+
+    @cached_property
+    def _scanner(self) -> Scanner:
+        # Imported by the first session, not by whoever imports us: the detectors are most of this layer.
+        from agenttape_core.redaction.scanner import Scanner
+
+        return Scanner(self.rules, self.contains_secret, self._is_spared, self.places or None)
+
+    @cached_property
+    def _bytes_memo(self) -> Memo:
+        return Memo()  # few sessions have bytes
+
+    @cached_property
+    def _rehydrator(self) -> Rehydrator:
+        from agenttape_core.redaction.scanner import Scanner
+
+        def spans(text: str, strict: bool, replacement: Callable[[Finding, str], str]) -> list[Span]:
+            return _changed(_found(scanner, text, replacement, strict=strict), text)
+
+        rehydrator = Rehydrator(self._pseudonyms, spans, self._denied)
+        scanner = Scanner(self.rules, rehydrator.contains_secret, lambda kind, _: kind in self._unsearched)
+        return rehydrator
+
+    def text(self, text: str) -> str:
+        """Return a text with a pseudonym in the place of each secret; the same object when there is none.
+
+        Doing it twice changes nothing. A repeat costs a look-up.
+        """
+        if not self.enabled:
+            return text
+        kept = self._memo.young.get(text)
+        if kept is None:
+            # No place is in a text without a slash, however it is escaped.
+            if not self._has_own and text in PLAIN.young and text.isascii() and not ("/" in text or "%" in text):
+                return text
+            kept = self._memo.get(text)
+        if kept is None:
+            spans = self.spans(text)
+            kept = render(text, spans) if spans else UNCHANGED
+            self._memo.put(text, kept)
+        return kept or text
+
+    def foresee(self, values: Iterable[Any]) -> None:
+        """Prepare for values that will be redacted one by one: the texts in which nothing can be are found at once.
+
+        It changes nothing but the time that takes.
+
+        Args:
+            values: Plain data, or what will be made plain: the texts in its dicts and lists are looked at.
+        """
+        if not self.enabled:
+            return
+        known = self._memo.young
+        new = [text for text in _texts(values) if text not in known and self._memo.get(text) is None]
+        if len(new) >= _AT_ONCE:
+            self._memo.put_all(self._scanner.plain_among(new), UNCHANGED)
+
+    def base64(self, body: str) -> str:
+        """Return bytes in base64 redacted; the same object when there is no secret in them."""
+        kept = self._bytes_memo.get(body)
+        if kept is None:
+            data = Data.of(body)
+            spans = self.spans(data.text, strict=not data.is_text) if data else []
+            kept = data.encoded(render(data.text, spans)) if data and spans else UNCHANGED
+            self._bytes_memo.put(body, kept)
+        return kept or body
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The secrets that were replaced so far, in clear: search for them, and show them to nobody."""
+        return self._pseudonyms.secrets
+
+    def everywhere(self) -> Everywhere:
+        """Return what replaces the secrets that were found so far, wherever they are."""
+        return Everywhere(self._pseudonyms.kinds if self.enabled else {}, self.pseudonym)
+
+    def aligned(self, recorded: Sequence[tuple[Path, Any]], asked: Plain) -> Plain:
+        """Return a request with pseudonyms for the secrets that a recorded one tells of.
+
+        The very same object is returned where it tells of none.
+
+        Args:
+            recorded: The places of the recorded request; see `everywhere.places_of`.
+            asked: The request.
+        """
+        if not self.enabled:
+            return asked
+        other = Redactor(self.key, forms=self.forms)  # a guess that is wrong must not be known as a secret
+        secrets = told(recorded, asked, other.pseudonym)
+        return Everywhere(secrets, self.pseudonym).value(asked) if secrets else asked
+
+    def contains_secret(self, text: str) -> bool:
+        """Return True if a text holds a secret that is not yet a pseudonym."""
+        return self.text(text) != text
+
+    def kind_of(self, name: str) -> str | None:
+        """Return the kind of all values under a name, or `None` if the name is not denied."""
+        kind = self._denied(name)
+        # The key `value` is judged by its neighbours, a suspicious one by its value; see `walk.denied_kind`.
+        harmless = kind is None and name != "value" and name not in TELLING and demand_of(name) is None
+        # Nor is a place, which is another in each session.
+        harmless = harmless and (self._has_own or _SLASHES.isdisjoint(name))
+        if harmless and len(self.harmless_keys) < _MAX_KEYS and self.text(name) is name:
+            self.harmless_keys.add(name)
+        return kind
+
+    def _denied(self, name: str) -> str | None:
+        kind = self._scanner.names.kind_of(name)
+        return None if kind == SECRET and SECRET in self.off else kind
+
+    def pseudonym(self, kind: str, secret: str) -> str:
+        """Return the pseudonym of a secret; one in a form is another pseudonym's own, and stays."""
+        form = form_of(kind, secret) if self.forms else None
+        if form is not None:
+            return self._pseudonyms.make_formed(form, secret)
+        if self.forms and secret.startswith(_ARMOUR):
+            if not _AROUND.sub("", secret).strip():
+                return secret  # the pseudonym inside was found before
+            if armoured := self._pseudonyms.make_armoured(secret):
+                return armoured
+        return self._pseudonyms.make(kind, secret, named=self._in_all_runs(secret))
+
+    def _in_all_runs(self, secret: str) -> str | None:
+        """Return what is hashed for a secret in which a place stands: the file of a key is one in all runs."""
+        if not self.places or "/" not in secret:
+            return None
+        found = without_overlaps(self.places.find(View(Normal(secret))))
+        return render(secret, [Span(place.start, place.end, f"<{place.kind}>") for place in found]) if found else None
+
+    def whole(self, text: str, kind: str) -> str:
+        """Return the pseudonym of a string of which the name says that it is secret, unless it is a placeholder.
+
+        What a detector finds in it keeps its own kind, if it is all there is but for an authentication scheme: a key
+        has one pseudonym, whether it stands in a header or in a sentence.
+        """
+        if is_placeholder(text):
+            return text
+        if kind in self.off:
+            return self.text(text)
+        if self._all_found(text):
+            redacted = self.text(text)
+            # Or doing it twice would be more than doing it once: numbers that are glued can read another way.
+            if redacted == text or self._all_found(redacted):
+                return redacted
+        return self.pseudonym(kind, text)
+
+    def number(self, number: float) -> Any:
+        """Return the pseudonym of a number that stands under a denied name."""
+        if NUMBER in self.off:
+            return number
+        text = repr(number)
+        made = self.pseudonym(NUMBER, text)
+        return made if not self.forms or made.startswith(MARK) else number if made == text else number_of(made)
+
+    def scalar(self, tag: str, body: str, kind: str) -> Any:
+        """Return the pseudonym of a typed value that stands under a denied name: typed, where its type has a form."""
+        if kind in self.off:
+            return {tag: body}
+        made = self.pseudonym(NUMBER if tag == "$decimal" else kind, body)
+        return {tag: made} if self.forms and tag in _TYPED and not made.startswith(MARK) else made
+
+    def spans(self, text: str, *, strict: bool = False) -> list[Span]:
+        """Return what is replaced in a text, in order.
+
+        Args:
+            text: The text.
+            strict: Only the user's rules and secrets with a form of their own; for data that is not text.
+        """
+        return _changed(_found(self._scanner, text, self._replacement, strict=strict), text)
+
+    def _all_found(self, text: str) -> bool:
+        """Return True if a text is nothing but secrets that the detectors know, or their pseudonyms."""
+        found = _found(self._scanner, text, self._replacement)
+        rest = PSEUDONYM.sub("", render(text, [span._replace(replacement="") for span in found]))
+        rest = _AROUND.sub("", rest)
+        if self.forms and rest.strip().lower() not in _SCHEMES:
+            rest = render(rest, _found(unsparing_scanner(), rest, _without_formed))
+        return rest != text and rest.strip().lower() in _SCHEMES
+
+    def _is_spared(self, kind: str, text: str) -> bool:
+        """Return True if what a detector has found is not to be replaced: by the user's word, or as an example."""
+        if kind in self._unsearched:
+            return True
+        if not self.forms:
+            return kind in ("card", "ssn") and is_pseudonym(kind, text)
+        form = form_of(kind, text)
+        if form is None or not is_example(kind, text):
+            return False
+        self._pseudonyms.note_plain(form, text)
+        return True
+
+    def _replacement(self, finding: Finding, secret: str) -> str:
+        if finding.kind == BASE64 and (inner := decode(secret)) and (redacted := self.text(inner)) != inner:
+            encoded = encode_like(secret, redacted)
+            self._pseudonyms.note_encoded(encoded, secret)
+            return encoded
+        found = Writing(secret, finding.kind)
+        if (place := self.places.writing(found)) is not None:
+            return self._pseudonyms.make_place(place)
+        made = self.pseudonym(found.kind, secret)
+        return f"{finding.quote}{made}{finding.quote}" if made.startswith(MARK) else made
 
     def value(self, plain: Plain) -> Plain:
         """Return plain data with all values and keys redacted; the very same object when nothing changed."""
@@ -73,7 +333,7 @@ class Redactor(TextRedactor):
     def rehydrate(self, plain: Plain) -> Plain:
         """Return plain data with the secret in the place of each pseudonym that this redactor made.
 
-        A pseudonym that it has not made stays, percent-encoded in a URL; see `answered_urls`. The very same object is
+        A pseudonym that it has not made stays, percent-encoded in a URL; see `rehydration`. The very same object is
         returned when there is none.
         """
         if not self._pseudonyms.any_secret and not tells_pseudonym(plain):
@@ -107,6 +367,84 @@ class Redactor(TextRedactor):
         if not (plain and self.enabled and self.places.paths):
             return plain
         return Redactor(self.key, places=self.places).restored(plain)
+
+
+def _texts(values: Iterable[Any]) -> dict[str, None]:
+    """Return the texts in some values, each once; a list may hold itself, which whoever encodes it refuses."""
+    texts: dict[str, None] = {}
+    entered: set[int] = set()
+    waiting = [*values]
+    for value in waiting:
+        kind = type(value)
+        if kind is str:
+            texts[value] = None
+        elif (kind is dict or kind is list) and id(value) not in entered:
+            entered.add(id(value))
+            for item in value.values() if kind is dict else value:
+                if type(item) is str:
+                    texts[item] = None
+                elif item is not None:
+                    waiting.append(item)
+    return texts
+
+
+def _found(
+    scanner: Scanner, text: str, replacement: Callable[[Finding, str], str], *, strict: bool = False
+) -> list[Span]:
+    """Return all that a scanner finds in a text, with what stands in its place, in order.
+
+    The parts between pseudonyms are looked at one by one, those that a new pseudonym splits off included: what is left
+    over holds nothing more to find, which is why doing it twice changes nothing.
+    """
+
+    def find(start: int, end: int) -> list[Finding]:
+        part = text if (start, end) == (0, len(text)) else text[start:end]
+        return scanner.find(part, strict=strict, is_start=start == 0)
+
+    spans: list[Span] = []
+    parts = _between_pseudonyms(text)
+    while parts:
+        start, end = parts.pop()
+        found = [
+            Span(start + each.start, start + each.end, replacement(each, text[start + each.start : start + each.end]))
+            for each in find(start, end)
+        ]
+        spans += found
+        borders = [start, *(border for span in found for border in span[:2]), end] if found else []
+        for first, last in zip(borders[::2], borders[1::2], strict=True):
+            # All of it was searched before, and only its new borders can make a difference: most often they don't.
+            near = _near_borders(text, first, last, is_new_start=first > start, is_new_end=last < end)
+            if any(part == (first, last) or find(*part) for part in near):
+                parts.append((first, last))
+    return sorted(spans)
+
+
+def _near_borders(text: str, start: int, end: int, *, is_new_start: bool, is_new_end: bool) -> list[tuple[int, int]]:
+    """Return what is near the new borders of a part of a text, in whole words; all of it if it's short."""
+    if end - start <= _SHORT_PART:
+        return [(start, end)]
+    head, tail = text.find(" ", start + _NEAR_BORDER, end), text.rfind(" ", start, end - _NEAR_BORDER)
+    near = [(start, head if head >= 0 else end)] if is_new_start else []
+    return [*near, (tail + 1 if tail >= 0 else start, end)] if is_new_end else near
+
+
+def _without_formed(finding: Finding, value: str) -> str:
+    return "" if is_pseudonym(finding.kind, value) else value
+
+
+def _changed(spans: list[Span], text: str) -> list[Span]:
+    """Return the spans in which something else stands than in the text: a pseudonym that is found stays."""
+    return [span for span in spans if span.replacement != text[span.start : span.end]]
+
+
+def _between_pseudonyms(text: str) -> list[tuple[int, int]]:
+    if not may_hold(text):
+        return [(0, len(text))]
+    parts, at = [], 0
+    for pseudonym in PSEUDONYM.finditer(text):
+        parts.append((at, pseudonym.start()))
+        at = pseudonym.end()
+    return [*parts, (at, len(text))]
 
 
 def _holds_many(plain: Plain) -> bool:

@@ -1,21 +1,28 @@
-"""Putting secrets back: redaction backwards. The same places are found, and secrets take the place of pseudonyms."""
+"""Putting secrets back: redaction backwards. The same places are found, and secrets take the place of pseudonyms.
+
+A pseudonym that stays in an answer, because nothing says which secret it is of, is percent-encoded where a URL has its
+authority (RFC 3986, 3.2): brackets are those of an address of IPv6 there, and a colon ends the user, so
+`urllib.parse.urlsplit` of several versions refuses other ones.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from agenttape_core.redaction.detection.data import Data
-from agenttape_core.redaction.detection.encoded import decode, encode_like, has_pseudonym
-from agenttape_core.redaction.detection.findings import Span, render
-from agenttape_core.redaction.detection.kinds import BASE64
+from agenttape_core.redaction.detection.encoded import Data, decode, encode_like, has_pseudonym
+from agenttape_core.redaction.detection.findings import BASE64, Span, render
+from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import form_of
-from agenttape_core.redaction.pseudonyms import HELD, Pseudonyms, may_hold, number_of
+from agenttape_core.redaction.pseudonyms import HELD, MARK, Pseudonyms, may_hold, number_of
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.schema import Plain
+
 
 _SHORTEST_ENCODED = 28
 """Base64 of a pseudonym is longer."""
@@ -112,3 +119,29 @@ class Rehydrator:
             return text if restored == inner else encode_like(text, restored)
         form = form_of(finding.kind, text)
         return (self._pseudonyms.original(form, text) if form else None) or text
+
+
+_IN_BRACKETS = Lazy(r"\[REDACTED:[a-z0-9_-]{1,32}:[0-9a-f]{8}\]")
+_AUTHORITY = Lazy(r""":(?:\\{0,4}/){2}[^\s/?#"'<>\\]{0,256}\Z""")
+_LONGEST_AUTHORITY = 280
+_WITH_HOST = ("http://", "https://", "ws://", "wss://")
+_IN_AUTHORITY = ("@", ":")
+
+
+def urls_in(text: str) -> list[Span]:
+    """Return the pseudonyms in the authority of URLs, percent-encoded."""
+    if MARK not in text or "/" not in text:
+        return []
+    found = (match for match in _IN_BRACKETS.finditer(text) if _is_in_authority(match))
+    return [Span(*match.span(), quote(match[0], safe="")) for match in found]
+
+
+def _is_in_authority(found: re.Match[str]) -> bool:
+    before = found.string, max(0, found.start() - _LONGEST_AUTHORITY), found.start()
+    return _AUTHORITY.search(*before) is not None and not _may_be_folder(found)
+
+
+def _may_be_folder(found: re.Match[str]) -> bool:
+    """Return True for what stands where `sqlite:///srv/a` has its path: folders have pseudonyms, too."""
+    is_first = found.string.endswith("/", 0, found.start()) and not found.string.endswith(_WITH_HOST, 0, found.start())
+    return is_first and found.string[found.end() : found.end() + 1] not in _IN_AUTHORITY

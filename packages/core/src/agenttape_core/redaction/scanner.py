@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.anchors import is_of_words, without_anchors
 from agenttape_core.redaction.detection.assignments import find_assignments
-from agenttape_core.redaction.detection.blocks import find_pem
 from agenttape_core.redaction.detection.encoded import find_encoded
-from agenttape_core.redaction.detection.fields import find_fields, find_tags
-from agenttape_core.redaction.detection.findings import Finding, without_overlaps
-from agenttape_core.redaction.detection.inserted import find_inserted
-from agenttape_core.redaction.detection.kinds import BASE64
+from agenttape_core.redaction.detection.fields import find_fields, find_inserted, find_tags
+from agenttape_core.redaction.detection.findings import BASE64, Finding, without_overlaps
 from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
-from agenttape_core.redaction.detection.runs import find_keys
+from agenttape_core.redaction.detection.runs import find_keys, find_pem
 from agenttape_core.redaction.detection.tables import TABLES
 from agenttape_core.redaction.detection.views import LONG, View, holds
 from agenttape_core.redaction.memo import PLAIN

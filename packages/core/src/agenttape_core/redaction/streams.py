@@ -10,7 +10,7 @@ import base64
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.redaction.detection.data import BYTES, Data
+from agenttape_core.redaction.detection.encoded import BYTES, Data
 from agenttape_core.redaction.detection.findings import Span, render
 from agenttape_core.redaction.tokens import are_tokens, cut, token_of
 from agenttape_core.redaction.walk import FIELDS, denied_kind, kind_below, redact_denied, redact_value, with_tokens

@@ -7,7 +7,6 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agenttape_core.redaction.detection.data import BYTES, Data
 from agenttape_core.redaction.detection.described import (
     DESCRIBED,
     LEAST_BELOW,
@@ -21,8 +20,8 @@ from agenttape_core.redaction.detection.described import (
     is_told_number,
     reaches_down,
 )
-from agenttape_core.redaction.detection.findings import render
-from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.encoded import BYTES, Data
+from agenttape_core.redaction.detection.findings import SECRET, render
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import MAX_NAME, Demand, demand_of, words_of
 from agenttape_core.redaction.detection.tables.code import IS_FIELD

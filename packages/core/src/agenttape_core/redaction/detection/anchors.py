@@ -14,9 +14,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.assignments import may_be_given
-from agenttape_core.redaction.detection.columns import may_head_column
-from agenttape_core.redaction.detection.fields import TAGS
-from agenttape_core.redaction.detection.inserted import COPY, INTO
+from agenttape_core.redaction.detection.fields import COPY, INTO, TAGS, may_head_column
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.name_places import holds_foreign, name_places
 from agenttape_core.redaction.detection.normal import Normal, beyond_ascii, is_normal
@@ -54,7 +52,7 @@ _CAPITALS, _CAPITAL_STEM = (
 _INSIDE = Lazy(r"\?[^\s)?]")
 _SIGN = b"!"
 _COMMON_SIGNS = (b":", b"'", b'"', b"-")
-"""What most texts have that are more than words: a character is looked for in no time."""
+"""Signs that most texts have that are more than words. To look for a character takes next to no time."""
 _WORDS = (
     bytes(
         ord("A") if char.isupper() else ord("a") if char.islower() else ord(" ") if char in " .,?()\n" else ord("!")

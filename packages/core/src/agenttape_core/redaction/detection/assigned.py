@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
+from agenttape_core.redaction.detection.findings import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, demand_of, words_of
 from agenttape_core.redaction.detection.values import (

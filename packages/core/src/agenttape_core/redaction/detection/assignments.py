@@ -3,7 +3,7 @@
 `password = "x"`, `{"api_key": "x"}` at any depth of JSON escapes, `Authorization: x`, `?token=x`, `DB_PASSWORD=x`,
 `--password x`, `<secret>x</secret>`, `name: password, value: x`, `the password is x`, `ENV DB_PASSWORD x`,
 `config.set("password", "x")`, `**Password:** x`. The name decides (see `names`); what follows may still be no secret
-(see `assigned`). Tables are the matter of `columns`.
+(see `assigned`). Tables are the matter of `fields`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import string
 from typing import TYPE_CHECKING, TypeGuard
 
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
-from agenttape_core.redaction.detection.columns import Tables
-from agenttape_core.redaction.detection.indented import find_indented
-from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.fields import Tables
+from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.name_places import name_places
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
-from agenttape_core.redaction.detection.nested import Nested
+from agenttape_core.redaction.detection.nested import Nested, find_indented
 from agenttape_core.redaction.detection.values import is_alternating, is_opaque
 from agenttape_core.redaction.detection.vocabulary import (
     FIRST_WORDS,

@@ -1,7 +1,8 @@
-"""Text inside base64: agents read files and messages through interfaces that encode them.
+"""Text inside base64, and bytes as plain data has them.
 
-The base64 of ASCII text has an unmistakable form: each fourth place holds a letter from I to f, or C or D for a line
-break. Most keys, hashes and images fail that test at once, so looking for it costs next to nothing.
+Agents read files and messages through interfaces that encode them. The base64 of ASCII text has an unmistakable form:
+each fourth place holds a letter from I to f, or C or D for a line break. Most keys, hashes and images fail that test at
+once, so looking for it costs next to nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.lazy import Lazy
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from agenttape_core.redaction.detection.views import View
+
 
 _MARKS = (
     "JFREFDVEVE",
@@ -104,3 +106,44 @@ def _start(raw: bytes, at: int) -> int | None:
     if at and raw[at - 1 : at] == b"\\" and _FIRST.issuperset(raw[at + 1 : at + 1 + _LOOKED_AT : 4]):
         return at + 1
     return at if raw[at] in _FIRST and _FIRST.issuperset(raw[at : at + _LOOKED_AT : 4]) else None
+
+
+BYTES = frozenset({"$bytes", "$bytearray"})
+"""Tags whose body is base64; see `agenttape_core.schema.values`."""
+
+
+class Data(NamedTuple):
+    """Bytes as a string that can be searched.
+
+    Args:
+        text: The bytes as UTF-8, or else as one character per byte.
+        is_text: Whether they are UTF-8.
+    """
+
+    text: str
+    is_text: bool
+
+    @classmethod
+    def of(cls, body: str) -> Data | None:
+        """Decode base64; return `None` for any other text."""
+        try:
+            return cls.of_bytes(base64.b64decode(body, validate=True))
+        except (binascii.Error, ValueError):
+            return None
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> Data:
+        """Decode bytes."""
+        try:
+            return cls(data.decode(), is_text=True)
+        except UnicodeDecodeError:
+            return cls(data.decode("latin-1"), is_text=False)
+
+    def encoded(self, text: str) -> str:
+        """Return a changed text as base64."""
+        try:
+            data = text.encode("utf-8" if self.is_text else "latin-1")
+        except UnicodeEncodeError:
+            # A pseudonym was planted in binary data: its secret does not fit there.
+            data = self.text.encode("latin-1", "replace")
+        return base64.b64encode(data).decode("ascii")

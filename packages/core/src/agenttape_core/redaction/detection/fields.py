@@ -1,24 +1,28 @@
-"""Secrets in a field of a form (`form-data; name="password"`), of a model that pydantic quotes, or of a page.
+"""Secrets in fields that have names: of forms and pages, of rows of SQL, and of columns of Markdown and CSV.
 
-`<input value=x name=password>`, `<meta name="csrf-token" content="x">`.
+`form-data; name="password"`, `<input value=x name=password>`, `INSERT INTO users (name, password) VALUES ('bob', 'x')`.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.names import Demand, words_of
 from agenttape_core.redaction.detection.values import is_placeholder, satisfies
 from agenttape_core.redaction.detection.views import places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator, Mapping
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.names import Names
     from agenttape_core.redaction.detection.views import View
+
 
 _BREAK = r"(?:\r?\n|(?:\\{1,3}r)?\\{1,3}n)"
 _PART = Lazy(
@@ -101,3 +105,236 @@ def _of_tag(view: View, at: int, names: Names) -> Iterator[Finding]:
         value = text[start:end]
         if not is_placeholder(value) and (is_password or any(satisfies(value, demand) for demand in demands)):
             yield view.finding(start, end, SECRET)
+
+
+INTO = b" into"
+COPY = b" from stdin"
+_VERBS = (b"insert", b"replace", b"ignore")
+_BLANK = r"(?:\s|\\[nrt])"
+_TABLE = (
+    rf"""{_BLANK}{{1,8}}[\w.\"'`\[\]\\$-]{{1,128}}{_BLANK}{{0,8}}\((?P<columns>[^()']{{1,2000}})\){_BLANK}{{0,8}}"""
+)
+_INSERT = Lazy(rf" (?i:into){_TABLE}(?:(?i:values?){_BLANK}{{0,8}})(?=\()")
+_COPY = Lazy(rf"(?i:copy){_TABLE}\Z")
+_PIECE = Lazy(
+    r"""(?P<quote>\\{0,7}["'])(?P<quoted>(?:(?!(?P=quote))(?:\\.|[^\\])|(?P=quote)(?P=quote)){0,4096}+)(?P=quote)"""
+    r"""|[(),]|(?:\s|\\[nrt]){1,64}|[^(),"'\\\s;]{1,256}"""
+)
+"""A string, a sign, a blank, or something else in a row; a quote is doubled within a string, or escaped."""
+_LINE = Lazy(r"[^\r\n]*")
+_BEFORE_STDIN = 2_300
+_SIGN = Lazy(r"[0-9!@#$%^&*?]")
+_OF_WORDS = frozenset({"token", "tokens", "key", "keys", "cookie", "cookies"})
+
+
+class Column(NamedTuple):
+    """A column of which the name is denied.
+
+    Args:
+        kind: The kind of its values.
+        demand: What a value must be to be a secret.
+        is_of_words: Whether a word is no secret: a table of tokens is one of a language, as often as not.
+    """
+
+    kind: str
+    demand: Demand
+    is_of_words: bool
+
+    def holds(self, value: str) -> bool:
+        """Return True if a value in it is a secret."""
+        if is_placeholder(value) or (self.is_of_words and not _SIGN.search(value)):
+            return False
+        return satisfies(value, self.demand)
+
+
+def find_inserted(view: View, names: Names) -> Iterator[Finding]:
+    """Find the values in columns whose names are denied."""
+    if b"'" in view.raw or b'"' in view.raw:
+        # The rows of one end where the next begins, or texts that never close a bracket would be read again and again.
+        heads = [head for head in map(partial(_insert, view), places(view.low, INTO)) if head]
+        ends = [head.start() for head in heads[1:]] + [len(view.text)]
+        for head, end in zip(heads, ends, strict=False):
+            if columns := _denied(head["columns"], names):
+                yield from _in_rows(view, head.end(), end, columns)
+    done = 0
+    for at in places(view.low, COPY) if b"\t" in view.raw else ():
+        start = view.low.rfind(b"copy ", max(done, at - _BEFORE_STDIN), at)
+        copied = _COPY.match(view.text[start:at]) if start >= done else None
+        if copied and (columns := _denied(copied["columns"], names)):
+            done = yield from _in_lines(view, at, columns)
+
+
+def _insert(view: View, at: int) -> re.Match[str] | None:
+    return _INSERT.match(view.text, at) if view.low.endswith(_VERBS, 0, at) else None
+
+
+def _denied(columns: str, names: Names) -> dict[int, Column]:
+    """Return the columns with denied names, by their numbers."""
+    found = {}
+    for number, column in enumerate(columns.split(",")):
+        name = column.replace("\\n", " ").strip(' \t\r\n"`[]\\')
+        if (demand := names.demand_of(name)) is not None:
+            kind = names.kind_of(name) or SECRET
+            found[number] = Column(kind, demand, kind == SECRET and words_of(name)[-1] in _OF_WORDS)
+    return found
+
+
+def _in_rows(view: View, at: int, end: int, columns: Mapping[int, Column]) -> Iterator[Finding]:
+    """Find the secrets in `(…), (…)`; of a function, its first string is the value: `crypt('x', gen_salt('bf'))`."""
+    depth = number = 0
+    is_met = False
+    while piece := _PIECE.match(view.text, at, end):
+        at, sign = piece.end(), piece[0]
+        if sign == "(":
+            depth += 1
+            number, is_met = (0, False) if depth == 1 else (number, is_met)
+        elif sign == ")":
+            depth -= 1
+        elif sign == "," and depth == 1:
+            number, is_met = number + 1, False
+        elif piece["quote"] and depth and number in columns and not is_met:
+            is_met = True
+            if columns[number].holds(piece["quoted"]):
+                yield view.finding(*piece.span("quoted"), columns[number].kind)
+        elif depth == 0 and sign.strip() and sign != ",":
+            return
+
+
+def _in_lines(view: View, at: int, columns: Mapping[int, Column]) -> Generator[Finding, None, int]:
+    r"""Find the secrets in the lines of a dump of PostgreSQL up to the end, which is returned.
+
+    Tabs part their cells, and `\\.` ends them.
+    """
+    while start := view.text.find("\n", at) + 1:
+        line = _LINE.match(view.text, start)
+        if line is None or "\t" not in line[0]:
+            break
+        at = line.end()
+        cells = line[0].split("\t")
+        for number, column in columns.items():
+            if number < len(cells) and (cell := cells[number]) != "\\N" and column.holds(cell):
+                first = start + sum(len(before) + 1 for before in cells[:number])
+                yield view.finding(first, first + len(cell), column.kind)
+    return at
+
+
+_AFTER_NAME = Lazy(r"""[\w-]{0,48}+[*`"']{0,3}(?:[ ]{0,32}\||[;\t]|,(?=[^\s"'])|\r?\n|\\n)""")
+_LINE_BREAK = Lazy(r"\r?\n|\\n")
+_CELL = Lazy(r"[^\W\d][\w .()/-]{0,40}")
+"""A cell of a header: a name."""
+_RULE = Lazy(r"(?=[^-]{0,8}--)[ |:+-]+")
+"""The line below the header of a Markdown table."""
+_DELIMITERS = ("|", "\t", ";", ",")
+_TRIMMED = " \t*`\"'"
+_DIGIT = Lazy(r"[0-9!@#$%^&]")
+_MAX_LINE = 1_000
+_MAX_ROWS = 1_000
+_LEAST = 2
+
+
+class Tables:
+    """The tables of one text, as names in them are come across.
+
+    Args:
+        view: The text.
+        names: The names that are denied.
+    """
+
+    def __init__(self, view: View, names: Names) -> None:
+        self._view = view
+        self._names = names
+        self._body = (0, 0)
+
+    def find(self, at: int) -> Iterator[Finding]:
+        """Find the secrets in the column or in the row of a table whose name has a stem at a position."""
+        text = self._view.text
+        # A row of the table above is no header, or tables that repeat their header would be read once for each row.
+        if not _AFTER_NAME.match(text, at) or self._body[0] <= at < self._body[1]:
+            return
+        start, end = _line_start(text, at), _line_end(text, at)
+        delimiter = next((sign for sign in _DELIMITERS if text.find(sign, start, end) >= 0), None)
+        if delimiter is None:
+            return
+        cells = text[start:end].split(delimiter)
+        number = text.count(delimiter, start, at)
+        if delimiter == "|" and not _is_ruled(text, end):
+            yield from _row(self._view, start, cells, number, self._names)
+        elif len(cells) >= _LEAST and all(_is_name(cell) for cell in cells if cell or delimiter != "|"):
+            yield from self._below(end, delimiter, cells, number)
+
+    def _below(self, end: int, delimiter: str, cells: list[str], number: int) -> Iterator[Finding]:
+        name = cells[number].strip(_TRIMMED)
+        demand = self._names.demand_of(name)
+        if demand is None:
+            return
+        last = end
+        for at, value in _column(self._view.text, end, delimiter, len(cells), number):
+            last = at + len(value)
+            if value and not is_placeholder(value) and satisfies(value, demand):
+                yield self._view.finding(at, last, self._names.kind_of(name) or SECRET)
+        self._body = (end, last)
+
+
+def may_head_column(view: View, at: int) -> bool:
+    """Return True if what follows a stem at a position may be the end of a cell."""
+    return _AFTER_NAME.match(view.text, at) is not None
+
+
+def _is_name(cell: str) -> bool:
+    return _CELL.fullmatch(cell.strip(_TRIMMED)) is not None
+
+
+def _is_ruled(text: str, end: int) -> bool:
+    below = next(_rows(text, end), None)
+    return below is not None and _RULE.fullmatch(below[1]) is not None
+
+
+def _line_start(text: str, at: int) -> int:
+    """Return where a line starts; a line break may be one of JSON."""
+    first = max(0, at - _MAX_LINE)
+    escaped = text.rfind("\\n", first, at)
+    return max(text.rfind("\n", first, at) + 1, escaped + 2 if escaped >= 0 else 0, first)
+
+
+def _line_end(text: str, at: int) -> int:
+    found = _LINE_BREAK.search(text, at, at + _MAX_LINE)
+    return found.start() if found else min(len(text), at + _MAX_LINE)
+
+
+def _column(text: str, end: int, delimiter: str, width: int, number: int) -> Iterator[tuple[int, str]]:
+    """Return the values below a header that ends at a position, with where each starts."""
+    is_ruled = delimiter == "|"
+    for start, row in itertools.islice(_rows(text, end), int(is_ruled), None):
+        parts = row.split(delimiter)
+        if len(parts) != width:
+            return
+        value = parts[number].strip(_TRIMMED)
+        is_sure = is_ruled or delimiter == "\t" or _DIGIT.search(value) or " " not in row
+        if is_sure:
+            yield start + sum(len(part) + 1 for part in parts[:number]) + parts[number].find(value), value
+
+
+def _rows(text: str, end: int) -> Iterator[tuple[int, str]]:
+    """Return the lines below a position with where each starts, up to an empty one."""
+    for _ in range(_MAX_ROWS):
+        found = _LINE_BREAK.match(text, end)
+        if found is None:
+            return
+        end = _line_end(text, found.end())
+        row = text[found.end() : end]
+        if not row.strip():
+            return
+        yield found.end(), row
+
+
+def _row(view: View, start: int, cells: list[str], number: int, names: Names) -> Iterator[Finding]:
+    """Find the secret that stands in the cell after its name."""
+    if number + 1 >= len(cells):
+        return
+    name, value = cells[number].strip(_TRIMMED), cells[number + 1].strip(_TRIMMED)
+    demand = names.demand_of(name)
+    if demand is None or not _DIGIT.search(value) or " " in value or is_placeholder(value):
+        return
+    if satisfies(value, demand):
+        at = start + sum(len(cell) + 1 for cell in cells[: number + 1]) + cells[number + 1].find(value)
+        yield view.finding(at, at + len(value), names.kind_of(name) or SECRET)

@@ -1,4 +1,4 @@
-"""The places of secrets in a text, and the text with them replaced."""
+"""The places of secrets in a text, their kinds, and the text with them replaced."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+SECRET = "secret"  # noqa: S105 - the name of a kind
+"""The kind of all that only its surroundings give away, so that one secret has one pseudonym wherever it stands."""
+NUMBER = "number"
+"""The kind of a number under a denied name. In text it stands in quotes that the number did not have."""
+BASE64 = "base64"
+"""The kind of base64 that holds a secret. It stays base64: what it holds is redacted."""
 
 
 class Finding(NamedTuple):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection import vocabulary
-from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.vocabulary import MARKS
 

@@ -9,7 +9,7 @@ import re
 import string
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.views import holds, places
 

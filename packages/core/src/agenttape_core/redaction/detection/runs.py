@@ -9,13 +9,13 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.detection.blocks import find_discord, may_be_discord
+from agenttape_core.redaction.detection.detector import BEFORE
 from agenttape_core.redaction.detection.encoded import may_be_encoded
-from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.values import is_random
-from agenttape_core.redaction.detection.views import holds
+from agenttape_core.redaction.detection.views import holds, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.detector import Detector
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
+
 
 _HEAD = 3
 """The number of characters of a run that decide which detectors are tried."""
@@ -250,3 +251,48 @@ def find_aws_secrets(view: View) -> Iterator[Finding]:
 def may_be_aws_id(view: View, at: int) -> bool:
     """Return True if the id of a key of AWS may start at a long run, or right behind its start."""
     return view.raw.find(b"IA", at, at + _ID_HEAD) >= 0 and _AWS_ID.match(view.text, at) is not None
+
+
+_PEM = Lazy(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END = Lazy(r"-----END [A-Z0-9 ]{0,40}-----")
+_PEM_BODY = Lazy(r"(?:[A-Za-z0-9+/=:,\s]|\\[nrt])*+")
+_ENCODED = Lazy(r"[A-Za-z0-9+/=]{16}")
+_CONTENT = Lazy(r"(?<!\\)[A-Za-z0-9+/=]")
+_MAX_PEM = 16_384
+
+
+def find_pem(view: View) -> Iterator[Finding]:
+    r"""Find private keys in PEM armour (RFC 7468), also with `\\n` for line breaks and also cut off."""
+    after = 0
+    for at in places(view.raw, b"-----BEGIN "):
+        if at < after:
+            continue
+        begin = _PEM.match(view.text, at)
+        after = at + 1
+        if begin:
+            end = _PEM_END.search(view.text, begin.end(), begin.end() + _MAX_PEM)
+            if end and not _ENCODED.search(view.text, begin.end(), end.start()):
+                continue  # an example, or code that looks for keys
+            body = _PEM_BODY.match(view.text, begin.end())
+            after = end.end() if end else body.end() if body else begin.end()
+            if end or (body and _CONTENT.search(body[0])):  # what stands alone is the armour around a pseudonym
+                yield view.finding(at, after, "pem")
+
+
+_DISCORD = Lazy(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", re.ASCII)
+_DISCORD_HEAD, _DISCORD_TAIL, _MIDDLE = 40, 40, 8
+
+
+def find_discord(view: View) -> Iterator[Finding]:
+    """Find the tokens of Discord's bots: three parts, of which the second has six characters."""
+    for at in view.long_runs:
+        if not may_be_discord(view.raw, at):
+            continue
+        match = _DISCORD.search(view.text, max(0, at - _DISCORD_HEAD), at + _DISCORD_TAIL)
+        if match:
+            yield view.finding(*match.span(), "discord")
+
+
+def may_be_discord(raw: bytes, at: int) -> bool:
+    """Return True if two dots stand before a run as they do before the last part of such a token."""
+    return raw[max(0, at - _MIDDLE) : at : _MIDDLE - 1] == b".."

@@ -60,7 +60,7 @@ class View:
         self.text = text = normal.text
         self.raw = text.encode("latin-1", "replace")
         self.found: dict[bytes, Sequence[int]] = {}
-        """Where the words are that were looked for, whatever their case."""
+        """The places of the words that were looked for, whatever their case."""
 
     def __getattr__(self, name: str) -> Any:
         """Make a form when it is first asked for; after that it is found without asking here."""

@@ -12,7 +12,7 @@ from agenttape_core.lifecycle.everywhere import ReplacedEverywhere
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor, Rule
-from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.everywhere import is_telling
 from agenttape_core.redaction.path_placeholders import ALL_PLACES, KINDS_OF_PLACES
 from agenttape_core.redaction.pseudonyms import may_hold

@@ -11,9 +11,8 @@ from urllib.parse import quote, quote_plus
 
 from agenttape_core.format.assets import DATA_URL
 from agenttape_core.redaction import Redactor
-from agenttape_core.redaction.detection.data import Data
-from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
-from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.encoded import Data, has_pseudonym, sub_encoded
+from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.recognition import kind_of_whole, kinds_in
 
 # -- The places in which two versions of plain data differ by pseudonyms, and the kinds of these.

@@ -221,12 +221,6 @@ CODE: tuple[Row, ...] = (
         'db.auth("bob", passwordPrompt())',
     ),
     row(
-        ("keypassword ", "storepassword "),
-        QUOTED,
-        "keyPassword '⟦andr0idKey⟧'",
-        "keyPassword System.getenv('KEY')",
-    ),
-    row(
         "{noop}",
         r"(?P<secret>[^\s\"'<>`,;{}()\\]{3,256})",
         '<user name="bob" word="{noop}⟦s3cret77⟧"/>',

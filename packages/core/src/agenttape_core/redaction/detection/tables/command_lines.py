@@ -263,13 +263,6 @@ COMMAND_LINES: tuple[Row, ...] = (
         "aws ssm put-parameter --name /prod/region --type String --value eu-west-1",
     ),
     row(
-        "--secret-string",
-        rf"[ =]{WORD}",
-        "aws secretsmanager create-secret --name db --secret-string '⟦smString77⟧'",
-        "aws secretsmanager create-secret --secret-string file://db.json",
-        is_secret=lambda value: not value.startswith("file:"),
-    ),
-    row(
         "keyvault secret set ",
         rf"[^\n]{{0,300}}?--value[ =]{WORD}",
         "az keyvault secret set --vault-name v --name db --value ⟦kvPass77⟧",

@@ -69,12 +69,6 @@ DATABASES: tuple[Row, ...] = (
         words="attach",
     ),
     row(
-        "set password",
-        rf"[^\n;=]{{0,120}}=[ ]?(?i:PASSWORD\()?{QUOTED}",
-        "SET PASSWORD FOR 'bob'@'%' = PASSWORD('⟦r00tPass77⟧')",
-        "SET PASSWORD FOR bob = @hash",
-    ),
-    row(
         "connect ",
         r"""[\w.$#]{1,64}/(?P<secret>[^\s@"'/\\;.]{3,128})(?:@|;|[ ]as[ ]sys)""",
         "CONNECT scott/⟦t1gerLily⟧@orcl",

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
 from agenttape_core.redaction.detection.views import Known, places
@@ -168,8 +168,7 @@ class Tables:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = tuple(rows)
-        literals = {literal for each in self.rows for literal in each.literals}
-        self._words_of = {literal: _WORD.findall(literal.lower()) for literal in literals}
+        self._words_of = {lit: _WORD.findall(lit.lower()) for each in self.rows for lit in each.literals}
         self._shared = _shared_words(self._words_of)
         self._of_word: dict[bytes, list[tuple[Row, bytes, frozenset[bytes]]]] = {}
         for each in self.rows:
