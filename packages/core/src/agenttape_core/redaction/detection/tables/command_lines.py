@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agenttape_core.redaction.detection.tables.row import WORD, Row, has_digit_or_sign, is_no_number, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _ARGUMENT = r"""(?!-)[^\s"'\\;|&<>()`]{1,256}"""
 _REST = r"[^\n|;&]{0,200}?"
@@ -22,18 +27,88 @@ def _is_given(secret: str) -> bool:
     return not secret.isdigit() and (has_digit_or_sign(secret) or "+" in secret or "=" in secret)
 
 
+def _is_community(secret: str) -> bool:
+    return secret not in _COMMUNITIES
+
+
+def _option(commands: str, option: str, found: str, kept: str, is_secret: Callable[[str], bool] | None = None) -> Row:
+    """Return a row for commands, separated by blanks, of which an option is followed by a password."""
+    literals = tuple(f"{command} " for command in commands.split())
+    return row(literals, rf"(?:{_REST}[ ])?{option}{WORD}", found, kept, is_secret=is_secret)
+
+
 COMMAND_LINES: tuple[Row, ...] = (
-    # -- options that take a password, and nothing else -----------------------------------------------------------
+    # -- an option with a password -----------------------------------------------------------------------------
+    _option("mysql mysqldump mysqladmin", "-p", "mysql -u bob -p⟦hunter77⟧ shop", "mysql -u bob -p shop", is_no_number),
+    _option("zip unzip", "-P[ ]", "zip -P ⟦hunter77⟧ a.zip a.txt", "zip -r a.zip a.txt", is_no_number),
+    _option("7z 7za", "-p", "7z a -p⟦hunter77⟧ a.7z a.txt", "7z x a.7z", is_no_number),
+    _option("rar unrar", "-h?p", "rar a -hp⟦hunter77⟧ a.rar a.txt", "rar a a.rar a.txt", is_no_number),
+    _option("redis-cli valkey-cli", "-a[ ]", "redis-cli -h h -a ⟦hunter77⟧ ping", "redis-cli -h h ping", is_no_number),
+    _option(
+        "mongo mongosh mongodump mongorestore mongoexport mongoimport cqlsh mosquitto_pub mosquitto_sub",
+        "-[pP][ ]",
+        "mongosh -u bob -p ⟦x7Yz9kP2⟧ shop",
+        "mongosh -u bob -p shop",
+        _is_given,
+    ),
+    _option("sqlcmd osql isql bcp ipmitool", "-P[ ]?", "sqlcmd -S h -U sa -P ⟦x7Yz9kP2⟧", "sqlcmd -S h -E", _is_given),
+    _option(
+        "plink plink.exe pscp pscp.exe psftp putty putty.exe",
+        "-pw[ ]",
+        "plink -pw ⟦x7Yz9kP2⟧ bob@h",
+        "plink -batch bob@h",
+        _is_given,
+    ),
+    _option("openssl", "-[kK][ ]", "openssl enc -aes-256-cbc -k ⟦x7Yz9kP2⟧", "openssl enc -k pass", _is_given),
+    _option(
+        "ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami ldapcompare ldapmodrdn security",
+        "-w[ ]",
+        "ldapsearch -x -D cn=bob -w ⟦x7Yz9kP2⟧",
+        "ldapsearch -x -W",
+        _is_given,
+    ),
+    _option(
+        "crackmapexec netexec nxc evil-winrm hydra twine",
+        "-p[ ]",
+        "evil-winrm -i 10.0.0.1 -u bob -p ⟦x7Yz9kP2⟧",
+        "hydra -l bob -P words.txt ssh://h",
+        _is_given,
+    ),
+    _option("mysqladmin", "password[ ]", "mysqladmin -u root password '⟦r00tPass77⟧'", "mysqladmin -u root status"),
+    _option(
+        "psexec psexec.exe psexec64 psexec64.exe",
+        "-p[ ]",
+        "PsExec.exe \\\\srv1 -u corp\\svc -p ⟦ps3xecPw⟧ cmd",
+        "psexec \\\\srv1 -s cmd",
+    ),
+    _option(
+        "snmpwalk snmpget snmpset snmpbulkwalk snmpbulkget snmptable snmptrap",
+        "-[AX][ ]",
+        "snmpwalk -v3 -u bob -l authPriv -A ⟦authPass123⟧ -x AES 10.0.0.1",
+        "snmpwalk -v3 -u bob -a SHA 10.0.0.1",
+    ),
+    _option(
+        "snmpwalk snmpget snmpset snmpbulkwalk snmpbulkget snmptable snmptrap",
+        "-c[ ]",
+        "snmpget -v2c -c ⟦s3cretComm⟧ 10.0.0.1 sysName.0",
+        "snmpget -v2c -c public 10.0.0.1 sysName.0",
+        _is_community,
+    ),
+    _option(
+        "ssh-keygen", "-[NP][ ]", 'ssh-keygen -t ed25519 -f id -N "⟦keyPhrase77⟧"', 'ssh-keygen -t ed25519 -f id -N ""'
+    ),
+    _option("schtasks", "/rp[ ]", "schtasks /create /tn x /ru bob /rp ⟦t4skPw77⟧", "schtasks /query"),
+    _option("pdftk", "(?:user|owner)_pw[ ]", "pdftk a.pdf output b.pdf user_pw ⟦pdfPw77⟧", "pdftk a.pdf output b.pdf"),
+    _option(
+        "doctl",
+        "-t[ ]",
+        "doctl auth init -t ⟦8f3c9a1d27b7e4c1f9a552b6d80e1f4a⟧",
+        "doctl auth init --context team",
+        _is_given,
+    ),
+    # -- other commands -----------------------------------------------------------------------------------------
     row(
         "sshpass -p", rf"[ ]?{WORD}", "sshpass -p ⟦hunter77⟧ ssh bob@h", "sshpass -e ssh bob@h", is_secret=is_no_number
-    ),
-    row(
-        "mysql",
-        rf"(?:dump|admin)?(?:[ ]{_REST})?[ ]-p{WORD}",
-        "mysql -u bob -p⟦hunter77⟧ shop",
-        "mysql -u bob -p shop",
-        words="mysql mysqldump mysqladmin",
-        is_secret=is_no_number,
     ),
     row(
         " login",
@@ -45,30 +120,6 @@ COMMAND_LINES: tuple[Row, ...] = (
         is_secret=is_no_number,
     ),
     row(
-        "zip ",
-        rf"(?:{_REST}[ ])?-P[ ]{WORD}",
-        "zip -P ⟦hunter77⟧ a.zip a.txt",
-        "zip -r a.zip a.txt",
-        words="zip unzip",
-        is_secret=is_no_number,
-    ),
-    row(
-        "7z",
-        rf"a?[ ](?:{_REST}[ ])?-p{WORD}",
-        "7z a -p⟦hunter77⟧ a.7z a.txt",
-        "7z x a.7z",
-        words="7z 7za",
-        is_secret=is_no_number,
-    ),
-    row(
-        ("redis-cli", "valkey-cli"),
-        rf"(?:[ ]{_REST})?[ ]-a[ ]{WORD}",
-        "redis-cli -h h -a ⟦hunter77⟧ ping",
-        "redis-cli -h h ping",
-        words="redis valkey",
-        is_secret=is_no_number,
-    ),
-    row(
         ("http ", "https ", "xh ", "xhs "),
         rf"""(?:{_REST}[ ])?(?:-a|--auth)[ =]{{1,4}}(?P<quote>\\{{0,3}}["'])?[^\s:"'\\-][^\s:"'\\]{{0,127}}:"""
         r"""(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\]){1,256})""",
@@ -76,44 +127,6 @@ COMMAND_LINES: tuple[Row, ...] = (
         "http GET x.example.org",
         before=r"""(?:\A|[\s;&|$(`"'])""",
         is_secret=is_no_number,
-    ),
-    # -- options that take other words, too -----------------------------------------------------------------------
-    row(
-        ("mongo", "cqlsh", "mosquitto_"),
-        rf"\w{{0,8}}(?:[ ]{_REST})?[ ]-[pP][ ]{WORD}",
-        "mongosh -u bob -p ⟦x7Yz9kP2⟧ shop",
-        "mongosh -u bob -p shop",
-        words="mongo mongosh mongodump mongorestore mongoexport mongoimport cqlsh mosquitto_pub mosquitto_sub",
-        is_secret=_is_given,
-    ),
-    row(
-        ("sqlcmd ", "osql ", "isql ", "bcp ", "ipmitool "),
-        rf"(?:{_REST}[ ])?-P[ ]?{WORD}",
-        "sqlcmd -S h -U sa -P ⟦x7Yz9kP2⟧",
-        "sqlcmd -S h -E",
-        is_secret=_is_given,
-    ),
-    row(
-        ("plink", "pscp", "psftp", "putty"),
-        rf"(?:\.exe)?[ ](?:{_REST}[ ])?-pw[ ]{WORD}",
-        "plink -pw ⟦x7Yz9kP2⟧ bob@h",
-        "plink -batch bob@h",
-        is_secret=_is_given,
-    ),
-    row(
-        "openssl ",
-        rf"{_REST}[ ]-[kK][ ]{WORD}",
-        "openssl enc -aes-256-cbc -k ⟦x7Yz9kP2⟧",
-        "openssl enc -k pass",
-        is_secret=_is_given,
-    ),
-    row(
-        ("ldap", "security add-", "security set-"),
-        rf"[a-z-]{{3,40}}(?:[ ]{_REST})?[ ]-w[ ]{WORD}",
-        "ldapsearch -x -D cn=bob -w ⟦x7Yz9kP2⟧",
-        "ldapsearch -x -W",
-        words="ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami ldapcompare ldapmodrdn security",
-        is_secret=_is_given,
     ),
     row(
         ("smb", "rpcclient", "winexe", "wbinfo", "net "),
@@ -219,44 +232,6 @@ COMMAND_LINES: tuple[Row, ...] = (
         before=_PIPED + r"(?:[\w.-]{1,24}[ ]){0,3}",
     ),
     row(
-        "mysqladmin ",
-        rf"{_REST}\bpassword[ ]{WORD}",
-        "mysqladmin -u root password '⟦r00tPass77⟧'",
-        "mysqladmin -u root status",
-    ),
-    row(
-        "psexec",
-        rf"(?:64)?(?:\.exe)?[ ]{_REST}-p[ ]{WORD}",
-        "PsExec.exe \\\\srv1 -u corp\\svc -p ⟦ps3xecPw⟧ cmd",
-        "psexec \\\\srv1 -s cmd",
-        words="psexec psexec64",
-    ),
-    row(
-        ("snmpwalk ", "snmpget ", "snmpset ", "snmpbulkwalk ", "snmpbulkget ", "snmptable ", "snmptrap "),
-        rf"{_REST}-A[ ]{WORD}",
-        "snmpwalk -v3 -u bob -l authPriv -A ⟦authPass123⟧ -x AES 10.0.0.1",
-        "snmpwalk -v3 -u bob -a SHA 10.0.0.1",
-    ),
-    row(
-        ("snmpwalk ", "snmpget ", "snmpset ", "snmpbulkwalk ", "snmpbulkget ", "snmptable ", "snmptrap "),
-        rf"{_REST}-X[ ]{WORD}",
-        "snmpget -v3 -u bob -x AES -X ⟦privPass123⟧ 10.0.0.1",
-        "snmpget -v3 -u bob -x AES 10.0.0.1",
-    ),
-    row(
-        ("snmpwalk ", "snmpget ", "snmpset ", "snmpbulkwalk ", "snmpbulkget ", "snmptable ", "snmptrap "),
-        rf"{_REST}-c[ ]{WORD}",
-        "snmpget -v2c -c ⟦s3cretComm⟧ 10.0.0.1 sysName.0",
-        "snmpget -v2c -c public 10.0.0.1 sysName.0",
-        is_secret=lambda value: value not in _COMMUNITIES,
-    ),
-    row(
-        "ssh-keygen ",
-        rf"{_REST}-[NP][ ]{WORD}",
-        'ssh-keygen -t ed25519 -f id -N "⟦keyPhrase77⟧"',
-        'ssh-keygen -t ed25519 -f id -N ""',
-    ),
-    row(
         "ssm put-parameter ",
         rf"(?=[^\n]{{0,300}}?(?i:securestring|pass|secret|token|key))[^\n]{{0,300}}?--value[ =]{WORD}",
         "aws ssm put-parameter --name /prod/db/password --type SecureString --value ⟦ssmPass77⟧",
@@ -306,21 +281,12 @@ COMMAND_LINES: tuple[Row, ...] = (
         "wpa_passphrase HomeNet ⟦w1fiHome77⟧",
         "wpa_passphrase HomeNet",
     ),
-    row(
-        "schtasks ", rf"[^\n]{{0,300}}?/rp[ ]{WORD}", "schtasks /create /tn x /ru bob /rp ⟦t4skPw77⟧", "schtasks /query"
-    ),
     row("rclone obscure ", WORD, "rclone obscure ⟦rcl0nePw⟧", "rclone obscure -"),
     row(
         "encrypt_string ",
         r"""[^\n'"]{0,80}(?P<quote>["'])(?P<secret>[^"'\n]{3,256})(?P=quote)""",
         "ansible-vault encrypt_string --name db '⟦4nsiblePw⟧'",
         "ansible-vault encrypt_string --stdin-name db",
-    ),
-    row(
-        "pdftk ",
-        rf"[^\n]{{0,300}}?(?:user_pw|owner_pw)[ ]{WORD}",
-        "pdftk a.pdf output b.pdf user_pw ⟦pdfPw77⟧",
-        "pdftk a.pdf output b.pdf",
     ),
     row(
         ("-passin pass:", "-passout pass:", "-pass pass:"),
@@ -376,24 +342,10 @@ COMMAND_LINES: tuple[Row, ...] = (
         is_secret=is_no_number,
     ),
     row(
-        ("crackmapexec ", "netexec ", "nxc ", "evil-winrm ", "hydra ", "twine upload "),
-        rf"{_REST}[ ]-p[ ]{WORD}",
-        "evil-winrm -i 10.0.0.1 -u bob -p ⟦x7Yz9kP2⟧",
-        "hydra -l bob -P words.txt ssh://h",
-        is_secret=_is_given,
-    ),
-    row(
         ("secretsdump", "wmiexec", "smbexec", "atexec", "dcomexec", "getuserspns"),
         rf"(?:\.py)?[ ](?:{_REST}[ ])?[\w.-]{{1,64}}/[\w.-]{{1,64}}:(?P<secret>[^\s@]{{3,128}})@",
         "secretsdump.py corp/bob:⟦x7Yz9kP2⟧@10.0.0.1",
         "secretsdump.py corp/bob@10.0.0.1",
-    ),
-    row(
-        ("rar ", "unrar "),
-        rf"(?:{_REST}[ ])?-h?p{WORD}",
-        "rar a -hp⟦hunter77⟧ a.rar a.txt",
-        "rar a a.rar a.txt",
-        is_secret=is_no_number,
     ),
     row(
         ("vault login ", "poetry config pypi-token.", ":_authtoken "),
@@ -408,12 +360,6 @@ COMMAND_LINES: tuple[Row, ...] = (
         "fly secrets set STRIPE=⟦x7Yz9kP2⟧",
         "fly secrets set STRIPE=$STRIPE",
         is_secret=has_digit_or_sign,
-    ),
-    row(
-        "doctl auth init ",
-        rf"(?:{_REST}[ ])?-t[ ]{WORD}",
-        "doctl auth init -t ⟦8f3c9a1d27b7e4c1f9a552b6d80e1f4a⟧",
-        "doctl auth init --context team",
     ),
     row(
         "freerdp",
