@@ -55,7 +55,7 @@ class TestNode(LangGraphConformance):
         return StateGraph(Asked).add_node("ask", RunnableLambda(ask, aask)).add_edge(START, "ask").compile()
 
     def tape(self, original: Any) -> Any:
-        return tape(original, serve_nodes=True)
+        return tape(original, replay_nodes=True)
 
     def question(self, text: str) -> Any:
         return {"question": text}

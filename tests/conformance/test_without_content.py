@@ -117,7 +117,7 @@ def test_calls_are_told(tmp_path: Path, observe: Any) -> None:
     events: list[dict[str, Any]] = []
     observe(tmp_path / "shape.yaml", events=events.append)
     told = [(event["event"], event["subject"], event.get("kind")) for event in events]
-    calls = [("call.executed", "auditEvent", kind) for kind in ("chat", "tool", "chat")]
+    calls = [("call.recorded", "auditEvent", kind) for kind in ("chat", "tool", "chat")]
     assert told == [("session.started", "auditEvent", None), *calls, ("session.ended", "auditEvent", None)]
     assert [event["seq"] for event in events] == [1, 2, 3, 4, 5]
     assert {event["run_id"] for event in events} == {open_cassette(tmp_path / "shape.yaml").header.volatile.run_id}
@@ -133,7 +133,7 @@ def test_a_session_tells_alone(tmp_path: Path) -> None:
             agent().invoke({"messages": [("user", "Hi")]}, {"callbacks": [handler]})
             handler.close()
     told = [event["event"] for event in events if event["subject"] == "replayEvent"]
-    assert told == ["session.started", *["call.served"] * 3, "session.ended"]
+    assert told == ["session.started", *["call.replayed"] * 3, "session.ended"]
     assert len({event["run_id"] for event in events}) == 2
 
 

@@ -292,7 +292,7 @@ async def test_sub_agent_as_a_tool(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert await agent.ainvoke(QUESTION) == recorded
-    assert str(replay.report) == "9 replayed, 0 recorded, 1 run through"
+    assert str(replay.report) == "9 replayed, 0 recorded, 1 stepped into"
 
 
 async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:

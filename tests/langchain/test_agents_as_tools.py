@@ -157,7 +157,7 @@ class Shelf(BaseRetriever):
         return [Document(f"{query} {self.world.reach('shelf')}")]
 
 
-def test_retriever_tool_is_run_through(world: World, tmp_path: Path) -> None:
+def test_retriever_tool_is_stepped_into(world: World, tmp_path: Path) -> None:
     """The tool that LangChain makes of a retriever runs: another prompt for its documents shows at once."""
 
     def finder(prompt: str) -> BaseTool:
@@ -211,7 +211,7 @@ def psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("psycopg")
 def test_boundaries_over_native_clients_are_no_acts(world: World, tmp_path: Path) -> None:
-    """Tools over a store, or an agent with a tool, that hold one are run through; not what goes past, nor its saver."""
+    """A tool over a store, or an agent with a tool, is stepped into; its saver, or what goes past it, isn't."""
     store = Rows(world)
     found = create_retriever_tool(store.as_retriever(), "found", "Find.")
 
@@ -259,7 +259,7 @@ def test_boundaries_over_native_clients_are_no_acts(world: World, tmp_path: Path
 
 
 @pytest.mark.filterwarnings("ignore:This API is in beta")
-def test_runnable_as_a_tool_is_run_through(world: World, tmp_path: Path) -> None:
+def test_runnable_as_a_tool_is_stepped_into(world: World, tmp_path: Path) -> None:
     """`as_tool` of a chain runs; an edited prompt in it is a miss."""
 
     def translator(prompt: str) -> BaseTool:
@@ -277,7 +277,7 @@ def test_runnable_as_a_tool_is_run_through(world: World, tmp_path: Path) -> None
 
 
 def test_results_of_every_sort(world: World, tmp_path: Path) -> None:
-    """Artifacts, commands on the state and custom streams are made by the code of a tool that is run through."""
+    """Artifacts, commands on the state and custom streams are made by the code of a tool that is stepped into."""
     model = NativeChat(world=world)
 
     @tool(response_format="content_and_artifact")

@@ -446,12 +446,12 @@ def test_model_in_a_bare_thread_of_a_tool(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert survey.invoke({"count": 2}) == recorded
-    assert str(replay.report) == "2 replayed, 0 recorded, 1 run through"
+    assert str(replay.report) == "2 replayed, 0 recorded, 1 stepped into"
 
 
 @pytest.mark.parametrize("way", ["ambient", "taped"])
 async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> None:
-    """Calls inside a tool are recorded below it, and are asked for when it is run through, not when it is served."""
+    """Calls inside a tool are recorded below it, and are asked for when it is stepped into, not when it is served."""
     ambient = way == "ambient"
     model, inner = NativeChat(world=world), decorated(world)
     if not ambient:
@@ -473,7 +473,7 @@ async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> No
     world.gone = True
     with use_cassette(path, auto=ambient) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
-    assert str(replay.report) == "2 replayed, 0 recorded, 1 run through"
+    assert str(replay.report) == "2 replayed, 0 recorded, 1 stepped into"
     with use_cassette(path, auto=ambient, replay_only={"research"}) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "1 replayed, 0 recorded"

@@ -114,7 +114,7 @@ def test_answers_of_tools(recorded: dict[str, Path], change: Any, content: str) 
     (landed,) = found.reached
     answer = next(one for one in found.result if isinstance(one, ToolMessage) and one.name == landed.name and one.text)
     assert (answer.text, answer.tool_call_id) == (content, f"call_{landed.number // 2 - 1}_0")
-    assert {one.kind for one in found.moved} == {"chat"}
+    assert {one.kind for one in found.changed} == {"chat"}
 
 
 def test_a_stream_is_cut(recorded: dict[str, Path]) -> None:

@@ -166,7 +166,7 @@ def run(world: World, make: Callable[[World], BaseTool], *, is_async: bool, auto
 def test_what_a_tool_does_besides_is_done_again(
     make: Callable[[World], BaseTool], *, is_async: bool, auto: bool, world: World, tmp_path: Path
 ) -> None:
-    """A served tool, or one that is run through, leaves the state, parts of all streams and events of the real one."""
+    """A served tool, or one that is stepped into, leaves the state, parts of all streams and events of the real one."""
 
     def drive(_: str) -> Any:
         return run(world, make, is_async=is_async, auto=auto)

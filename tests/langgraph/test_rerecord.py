@@ -72,7 +72,7 @@ def assert_same(texts: list[str]) -> None:
 def pattern_of(name: str, *, served: bool) -> Any:
     make, _ = PATTERNS[name]
     graph = make(SameWorld())
-    return tape(graph, serve_nodes=True) if served else graph
+    return tape(graph, replay_nodes=True) if served else graph
 
 
 def same_answers(texts: list[str]) -> list[str]:
@@ -131,7 +131,7 @@ def asking(*, served: bool) -> Any:
     builder.add_node("other", lambda state: {"question": interrupt("Other?")})
     builder.add_edge(START, "inner").add_edge("inner", "other")
     graph = builder.compile(checkpointer=InMemorySaver())
-    return tape(graph, serve_nodes=True) if served else graph
+    return tape(graph, replay_nodes=True) if served else graph
 
 
 def answer_all(graph: Any) -> list[str]:
@@ -199,7 +199,7 @@ def handing_over() -> None:
 
     team = StateGraph(MessagesState).add_node("work", leave).add_edge(START, "work").compile()
     around = StateGraph(MessagesState).add_node("team", team).add_edge(START, "team")
-    tape(around.compile(), serve_nodes=["work"]).invoke(ASKED)
+    tape(around.compile(), replay_nodes=["work"]).invoke(ASKED)
 
 
 def served_task() -> None:
@@ -244,7 +244,7 @@ def test_an_id_that_is_answered_is_kept(tmp_path: Path) -> None:
             return {"messages": [HumanMessage("replaced", id=state["messages"][1].id)]}
 
         builder = StateGraph(MessagesState).add_node("pick", pick).add_edge(START, "pick")
-        graph = tape(builder.compile(), serve_nodes=True)
+        graph = tape(builder.compile(), replay_nodes=True)
         ends = graph.invoke({"messages": [("user", "first"), ("user", "second")]})
         return [message.text for message in ends["messages"]]
 

@@ -326,7 +326,7 @@ def test_what_is_written_inside_a_served_call_is_written_again(
         world.gone = mode == "none"
         stores.append(store := InMemoryStore())
         builder = StateGraph(MessagesState).add_node("tools", ToolNode([made])).add_edge(START, "tools")
-        graph = tape(builder, serve_nodes=["tools"] if served == "node" else ()).compile(store=store)
+        graph = tape(builder, replay_nodes=["tools"] if served == "node" else ()).compile(store=store)
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             answer = asyncio.run(graph.ainvoke(given)) if is_async else graph.invoke(given)
     assert answer["messages"][-1].content == "noted 1"

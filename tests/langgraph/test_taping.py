@@ -165,9 +165,9 @@ def test_the_original_stays_as_it_is(world: World) -> None:
 
 
 def test_what_has_no_nodes_serves_none() -> None:
-    """`serve_nodes` for something that is no graph is refused."""
+    """`replay_nodes` for something that is no graph is refused."""
     with pytest.raises(ConfigurationError, match="has no nodes"):
-        tape(PlainChat(world=None), serve_nodes=["a"])
+        tape(PlainChat(world=None), replay_nodes=["a"])
 
 
 def test_other_things_are_taped_as_langchain_does(world: World, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_served_tasks_do_not_run(how: str, *, is_async: bool, world: World, tmp_
         world.gone = mode == "none"
         graph = flow(world, is_async=is_async, taped=how == "tasks")
         serves: Any = {"tasks": (), "names": ["square", "note"], "all": True}[how]
-        graph = tape(graph, serve_nodes=serves)
+        graph = tape(graph, replay_nodes=serves)
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             seen += [[run(graph, [2, 3, 4], is_async=is_async), run(graph, [5], is_async=is_async)]]
     assert [history for _, history in seen[1]] == [history for _, history in seen[0]]
@@ -178,7 +178,7 @@ def test_tasks_of_all_sorts_keep_their_names(world: World, tmp_path: Path) -> No
     for mode in ("all", "none"):
         world.gone = mode == "none"
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
-            seen.append([list(part) for part in tape(run, serve_nodes=True).stream("x", stream_mode="updates")])
+            seen.append([list(part) for part in tape(run, replay_nodes=True).stream("x", stream_mode="updates")])
     assert seen[1] == seen[0] == [["named"], ["plain"], ["other"], ["thing"], ["run"]]
     assert [crossed.name for crossed in session.report.replayed] == ["named", "plain", "other", "thing"]
 
@@ -203,7 +203,7 @@ def test_policies_and_interrupts_of_tasks(world: World, tmp_path: Path) -> None:
         def run(n: int) -> Any:
             return [shaky(n).result(), shaky(n).result(), ask("sure?").result()]
 
-        graph = tape(run, serve_nodes=["shaky", "ask"])
+        graph = tape(run, replay_nodes=["shaky", "ask"])
         return [list(graph.stream(given, CONFIG)) for given in (4, Command(resume=answer))]
 
     seen = []

@@ -99,7 +99,7 @@ def test_edited_prompt_inside_is_a_miss(recorded: tuple[Path, Any]) -> None:
     assert found == result
 
 
-def test_engine_in_a_function_is_run_through(tmp_path: Path) -> None:
+def test_engine_in_a_function_is_stepped_into(tmp_path: Path) -> None:
     """A function around a query engine runs: its retrieval and its synthesis are compared."""
 
     def lookup(world: World, script: Any = librarian) -> FunctionTool:
@@ -148,7 +148,7 @@ def test_order_of_answers_inside_a_tool(tmp_path: Path) -> None:
 
 
 def test_chat_messages_inside_a_tool_called_by_hand(tmp_path: Path) -> None:
-    """A tool that asks a model itself is run through, by `call` and by `acall`, whichever was recorded."""
+    """A tool that asks a model itself is stepped into, by `call` and by `acall`, whichever was recorded."""
 
     def tool(world: World, prompt: str) -> FunctionTool:
         llm = ScriptedLLM(world)

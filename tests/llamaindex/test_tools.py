@@ -202,7 +202,7 @@ def test_tools_of_engines_run(tmp_path: Path) -> None:
 
 
 def test_a_taped_tool_of_an_engine_is_a_call_of_its_own(tmp_path: Path) -> None:
-    """Taped by hand it is a tool call, which is run through on replay."""
+    """Taped by hand it is a tool call, which is stepped into on replay."""
 
     def program(world: World) -> Any:
         facts = tape(engine_tools(world, ScriptedLLM(world, librarian))[0])

@@ -80,8 +80,8 @@ async def test_answers_of_models(recorded: dict[bool, Path], change: dict[int, C
 async def test_a_tool_that_fails(recorded: dict[bool, Path]) -> None:
     """The agent tells its model of the error of a tool, so the model is asked something else; nothing is executed."""
     found = await awhat_if(recorded[False], agent, {"search": raises(TimeoutError("slow"))}, on_new_call="address")
-    assert ([one.number for one in found.moved], found.first_divergence and found.first_divergence.number) == ([3], 3)
-    (content,) = [new for path, _, new in found.moved[0].differences if "slow" in new][:1]
+    assert ([one.number for one in found.changed], found.first_divergence and found.first_divergence.number) == ([3], 3)
+    (content,) = [new for path, _, new in found.changed[0].differences if "slow" in new][:1]
     assert "slow" in content
 
 

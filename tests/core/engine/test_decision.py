@@ -98,11 +98,11 @@ CONTAINED = Candidate(3, "exact", contained=True)
     ],
 )
 def test_running_through(policy: Policy, candidate: Candidate | None, expected: Decision) -> None:
-    """A tool that did nothing by itself and made calls is run through, and what is named; frozen and live win."""
+    """A tool that did nothing by itself and made calls is stepped into, and what is named; frozen and live win."""
     assert decided(policy, candidate) == expected
 
 
-def test_only_tools_are_run_through_without_being_named() -> None:
+def test_only_tools_are_stepped_into_without_being_named() -> None:
     """A recorded call of another kind is served, whatever is recorded inside it, unless it is named."""
     assert decide(Policy(Mode.REPLAY, recorded=True), "call", "plan", CONTAINED) == Serve(CONTAINED)
     named = Policy(Mode.REPLAY, recorded=True, step_into=Selector({"plan"}))

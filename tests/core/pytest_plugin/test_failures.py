@@ -537,14 +537,14 @@ def test_it():
 
 
 def test_a_sub_agent_that_ran_is_counted(project: Project) -> None:
-    """A tool that was run through is counted in the verdict."""
+    """A tool that was stepped into is counted in the verdict."""
     asks_inside = '@boundary("tool")\ndef expert(text):\n    return ask(text)\n'
     project.tests(f"from agenttape_core import boundary\n\n{asks_inside}\n{ASKS.replace('ask(', 'expert(')}")
     project.record()
     project.go_offline()
     result = project.run()
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["replayed  cassettes/test_it/test_it.yaml  1 replayed, 1 run through"])
+    result.stdout.fnmatch_lines(["replayed  cassettes/test_it/test_it.yaml  1 replayed, 1 stepped into"])
 
 
 def test_one_command_for_all_that_miss_a_recording(project: Project) -> None:

@@ -44,8 +44,8 @@ def run(**options: Any) -> list[dict[str, Any]]:
 def test_recordings_and_replays_are_told_apart() -> None:
     """A recording tells calls as they end as auditEvent, a replay as replayEvent, each under a run id of its own."""
     recorded, replayed = run(mode="once"), run()
-    assert [event["event"] for event in recorded] == ["session.started", *["call.executed"] * 2, "session.ended"]
-    assert [event["event"] for event in replayed] == ["session.started", *["call.served"] * 2, "session.ended"]
+    assert [event["event"] for event in recorded] == ["session.started", *["call.recorded"] * 2, "session.ended"]
+    assert [event["event"] for event in replayed] == ["session.started", *["call.replayed"] * 2, "session.ended"]
     assert {event["subject"] for event in recorded} == {"auditEvent"}
     assert {event["subject"] for event in replayed} == {"replayEvent"}
     assert len({event["run_id"] for event in [*recorded, *replayed]}) == 2
@@ -56,7 +56,7 @@ def test_recordings_and_replays_are_told_apart() -> None:
         "name": "look",
         "number": 2,
     }
-    assert replayed[-1]["served"] == 2
+    assert replayed[-1]["replayed"] == 2
     assert recorded[1]["duration_ms"] >= 0
 
 
@@ -195,7 +195,7 @@ def test_events_of_a_forked_process() -> None:
         look("Paris"), look("Oslo")
     os.close(writing)
     with os.fdopen(reading) as told:
-        assert told.read().split() == ["session.started", *["call.served"] * 3, "session.ended"]
+        assert told.read().split() == ["session.started", *["call.replayed"] * 3, "session.ended"]
 
 
 @pytest.mark.usefixtures("project")
@@ -228,7 +228,7 @@ def test_events_in_a_coroutine() -> None:
             await asyncio.to_thread(look, "Paris")
         return events
 
-    assert [event["event"] for event in asyncio.run(program())] == ["session.started", "call.executed", "session.ended"]
+    assert [event["event"] for event in asyncio.run(program())] == ["session.started", "call.recorded", "session.ended"]
 
 
 @pytest.mark.parametrize(
@@ -333,8 +333,8 @@ def test_a_session_inside_a_replay_has_events_too(
 
     got = outside.submit(lambda: asyncio.run(subscribed(url, program, ends=2))).result()
     assert sorted(event["event"] for _, event in got if event["event"].startswith("call")) == [
-        "call.executed",
-        "call.served",
+        "call.recorded",
+        "call.replayed",
     ]
 
 

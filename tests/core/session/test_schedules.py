@@ -576,7 +576,7 @@ def test_a_program_that_polls_is_answered(tmp_path: Path) -> None:
         assert asyncio.run(program(service)) == recorded
 
 
-@pytest.mark.parametrize("acts", [False, True], ids=["run through", "served"])
+@pytest.mark.parametrize("acts", [False, True], ids=["stepped into", "served"])
 @pytest.mark.parametrize("seed", range(3))
 def test_tools_at_once_that_work_in_threads_and_sleep(tmp_path: Path, seed: int, *, acts: bool) -> None:
     """What tools do before, between and after their calls comes in the recorded order, if a replay runs their code."""

@@ -188,7 +188,7 @@ def test_threads(face: Face, service: Service) -> None:
 
 
 async def test_inside_another_boundary(face: Face, service: Service) -> None:
-    """What a tool asks over HTTP is recorded inside its call, and served when the tool is run through."""
+    """What a tool asks over HTTP is recorded inside its call, and served when the tool is stepped into."""
 
     async def weather() -> Any:
         async with face.client() as client:
@@ -201,7 +201,7 @@ async def test_inside_another_boundary(face: Face, service: Service) -> None:
         service.stop()
     tool, http = session.interactions
     assert (tool.kind, http.kind, http.parent) == ("tool", "http", tool.number)
-    assert str(session.report) == "1 replayed, 0 recorded, 1 run through"
+    assert str(session.report) == "1 replayed, 0 recorded, 1 stepped into"
 
 
 async def test_live_by_its_host(face: Face, service: Service) -> None:

@@ -115,7 +115,7 @@ def _nothing_is_done() -> Iterator[None]:
 def ends(found: WhatIf) -> tuple[Any, ...]:
     """Return the account in numbers, and the end of the run."""
     numbers = [
-        [one.number for one in part] for part in (found.reached, found.retried, found.moved, found.new, found.unused)
+        [one.number for one in part] for part in (found.reached, found.retried, found.changed, found.new, found.unused)
     ]
     return (*numbers, type(found.raised) if found.raised else found.result)
 
@@ -177,12 +177,12 @@ def test_readable(path: Path) -> None:
     moved = "fact about ann, fact about [-bob-] → fact about ann, fact about {+eve+}"
     assert str(found).splitlines()[1:] == [
         "  reached       2  tool search at search#2: returns 'fact about eve'",
-        f"  moved         3  chat model at model: arguments.prompt: {moved}",
+        f"  changed       3  chat model at model: arguments.prompt: {moved}",
         f"  returned   {TEXT!r}",
     ]
     first = found.first_divergence
     assert first is not None
-    assert (first.what, first.number, [part[0] for part in first.differences]) == ("moved", 3, ["arguments.prompt"])
+    assert (first.what, first.number, [part[0] for part in first.differences]) == ("changed", 3, ["arguments.prompt"])
 
 
 def test_the_error_is_the_programs_own(path: Path) -> None:
@@ -340,7 +340,7 @@ def test_as_an_option(path: Path) -> None:
         ({1: returns(1)}, {"on_new_call": set()}, "expected 'stop'"),
         ({1: returns(1)}, {"mode": "all"}, "vary=... is for a replay, and mode='all' records"),
         ({1: returns(1)}, {"live": {"search"}}, "cannot be changed: it is live, so it is executed"),
-        ({1: returns(1)}, {"step_into": {"tool"}}, "cannot be changed: its code is run through"),
+        ({1: returns(1)}, {"step_into": {"tool"}}, "cannot be changed: its code is stepped into"),
     ],
 )
 def test_refused(path: Path, changes: Any, options: dict[str, Any], message: str) -> None:
@@ -446,4 +446,4 @@ def test_a_coroutine_is_replayed_as_it_was_recorded(tmp_path: Path, is_inside: b
         with use_cassette(path, mode="all"):
             asyncio.run(program())
     found = what_if(path, program, {1: returns("x")}, on_new_call="address")
-    assert (found.result, [one.number for one in found.moved], found.new) == ("a! b!!", [3], ())
+    assert (found.result, [one.number for one in found.changed], found.new) == ("a! b!!", [3], ())

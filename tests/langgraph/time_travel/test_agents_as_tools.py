@@ -108,7 +108,7 @@ async def test_edited_state_inside_a_tool(world: World, path: Path, step: int) -
 
 
 def test_another_answer_of_a_human_in_a_tool(world: World, path: Path) -> None:
-    """A tool that asks a model and then a human gets the other answer: it is run through, and not executed."""
+    """A tool that asks a model and then a human gets the other answer: it is stepped into, and not executed."""
     model = StreamingChat(world=world)
 
     @tool

@@ -17,7 +17,7 @@ from langgraph.pregel import Pregel
 from agenttape_core.integration import alias_class, current_session, is_alias, taking_part
 from agenttape_langgraph._compat import twin_of
 from agenttape_langgraph.node_boundary import Serves
-from agenttape_langgraph.served_nodes import with_served_nodes
+from agenttape_langgraph.replayed_nodes import with_replayed_nodes
 
 GraphT = TypeVar("GraphT", bound=Pregel[Any, Any, Any, Any])
 BuilderT = TypeVar("BuilderT", bound=StateGraph[Any, Any, Any, Any])
@@ -38,7 +38,7 @@ def tape_graph(graph: GraphT, serves: Serves = ()) -> GraphT:
     """
     if is_alias(graph) and not serves:
         return graph
-    nodes = {"nodes": with_served_nodes(graph, serves)} if serves else {}
+    nodes = {"nodes": with_replayed_nodes(graph, serves)} if serves else {}
     kind: Any = type(graph)
     taped: GraphT = twin_of(graph, kind if is_alias(graph) else _graph_alias(kind), **nodes)
     return taped

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def tape(obj: T, *, serve_nodes: Serves = ()) -> T:
+def tape(obj: T, *, replay_nodes: Serves = ()) -> T:
     """Return an object of the same kind that takes part in the session in force; without a session it behaves the same.
 
     A taped graph executes on every replay: its nodes run, and their calls are served. It needs no ambient session. The
@@ -30,7 +30,7 @@ def tape(obj: T, *, serve_nodes: Serves = ()) -> T:
         obj: A compiled graph of any kind, also within `with_retry`, `with_fallbacks` and the like; a builder, whose
             `compile` then returns taped graphs; an `@entrypoint`; a `@task`, which is served as a whole; a store. An
             object that is not LangGraph's is taped as by `agenttape_langchain.tape`.
-        serve_nodes: The nodes that are served as a whole and do not run on replay, also in graphs that are nodes of
+        replay_nodes: The nodes that are served as a whole and do not run on replay, also in graphs that are nodes of
             this
             one: their names, a predicate of a name, or `True` for all nodes that are no graphs. For an entrypoint, the
             tasks.
@@ -38,33 +38,33 @@ def tape(obj: T, *, serve_nodes: Serves = ()) -> T:
     Raises:
         ConfigurationError: If `obj` cannot be taped.
     """
-    if serve_nodes and not isinstance(obj, StateGraph | Pregel):
+    if replay_nodes and not isinstance(obj, StateGraph | Pregel):
         raise ConfigurationError(
-            f"serve_nodes={serve_nodes!r}: {type(obj).__qualname__} has no nodes; expected a graph or its builder"
+            f"replay_nodes={replay_nodes!r}: {type(obj).__qualname__} has no nodes; expected a graph or its builder"
         )
-    if isinstance(serve_nodes, str):
-        serve_nodes = {serve_nodes}
-    taped = tape_own(obj, serve_nodes)
+    if isinstance(replay_nodes, str):
+        replay_nodes = {replay_nodes}
+    taped = tape_own(obj, replay_nodes)
     return taped if taped is not None else tape_other(obj)
 
 
-def tape_own(obj: Any, serve_nodes: Serves = ()) -> Any:
+def tape_own(obj: Any, replay_nodes: Serves = ()) -> Any:
     """Tape an object of LangGraph; return `None` for any other.
 
     Args:
         obj: The object.
-        serve_nodes: As for `tape`.
+        replay_nodes: As for `tape`.
     """
     # Imported here, as a session needs none of it.
     from agenttape_langgraph.graphs import tape_builder, tape_graph
     from agenttape_langgraph.tasks import is_task, tape_task
 
     if isinstance(obj, StateGraph):
-        return tape_builder(obj, serve_nodes)
+        return tape_builder(obj, replay_nodes)
     if is_task(obj):
         return tape_task(obj)
     if isinstance(obj, BaseStore):
         return tape_store(obj)
     if isinstance(obj, Runnable):
-        return tape_within(obj, lambda leaf: tape_graph(leaf, serve_nodes) if isinstance(leaf, Pregel) else None)
+        return tape_within(obj, lambda leaf: tape_graph(leaf, replay_nodes) if isinstance(leaf, Pregel) else None)
     return None

@@ -98,7 +98,7 @@ def _is_injected(name: Any, value: Any) -> bool:
 # -- tasks by name, called by any function -----------------------------------------------------------------------------
 
 
-def with_served_tasks(config: Any, serves: Serves) -> Any:
+def with_replayed_tasks(config: Any, serves: Serves) -> Any:
     """Return a config of a run in which the calls of these tasks are served."""
     call = (config.get("configurable") or {}).get(CALL)
     if call is None:
@@ -114,7 +114,7 @@ def with_served_tasks(config: Any, serves: Serves) -> Any:
 def serving_tasks(serves: Serves) -> Iterator[None]:
     """Serve the calls of these tasks while inside, by the config in force."""
     config = current_config()
-    with with_config(with_served_tasks(config, serves) if config is not None else None):
+    with with_config(with_replayed_tasks(config, serves) if config is not None else None):
         yield
 
 

@@ -147,7 +147,7 @@ def test_spans_of_a_replay_are_marked(program: Program, agenttape: Agenttape, mo
         for subcommand in ("record", "replay")
     }
     events = [json.loads(line) for line in Path("events.jsonl").read_text().splitlines()]
-    assert [event["event"] for event in events if "call" in event["event"]] == ["call.executed", "call.served"]
+    assert [event["event"] for event in events if "call" in event["event"]] == ["call.recorded", "call.replayed"]
     assert "service.name=desk\n" in attributes["record"]
     assert f"service.name=desk,replay_run_id={events[-1]['run_id']}\n" in attributes["replay"]
 

@@ -140,15 +140,15 @@ def test_events_of_commands(sink: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorded command, its replay, and a session of a module that is being imported pass their events on."""
     url, told = sink
     monkeypatch.setenv("AGENTTAPE_EVENTS", url)
-    wanted = ["session.started", "call.executed", "session.ended"]
+    wanted = ["session.started", "call.recorded", "session.ended"]
     assert run(["record", "--cassette", "app", "--", sys.executable, "program.py"]) == 0
     assert names(told) == wanted
-    wanted += ["session.started", "call.served", "session.ended"]
+    wanted += ["session.started", "call.replayed", "session.ended"]
     assert run(["replay", "--cassette", "app", "--", sys.executable, "program.py"]) == 0
     assert names(told) == wanted
     monkeypatch.delenv("AGENTTAPE_EVENTS")
     assert run(["record", "--cassette", "outer", "--", sys.executable, "-c", "import inner"]) == 0
-    assert names(told) == [*wanted, "session.started", "call.executed", "session.ended"]
+    assert names(told) == [*wanted, "session.started", "call.recorded", "session.ended"]
 
 
 def test_events_of_a_run_that_begins_again(sink: Any, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -162,4 +162,4 @@ def test_events_of_a_run_that_begins_again(sink: Any, monkeypatch: pytest.Monkey
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     monkeypatch.setenv("AGENTTAPE_EVENTS", url)
     assert run(["replay", "--run", "run", "--app", "program:weather"]) == 0
-    assert names(told) == ["session.started", "call.served", "session.ended"]
+    assert names(told) == ["session.started", "call.replayed", "session.ended"]

@@ -1,4 +1,4 @@
-"""The decision on a call: serve, run through, execute or refuse. Pure: it reads nothing and marks nothing.
+"""Decide what happens on a call: replay it, step into it, execute it or refuse it. Pure, without side effects.
 
 A module is imported when something of it is: a command that shows a cassette needs few of them.
 """

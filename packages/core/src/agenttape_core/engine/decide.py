@@ -1,4 +1,4 @@
-"""The one decision: is this call served from the cassette, run through, executed for real, or refused?"""
+"""Decide whether to replay a call, step into it, execute it or refuse it."""
 
 from __future__ import annotations
 

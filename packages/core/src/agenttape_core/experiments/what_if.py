@@ -1,4 +1,4 @@
-"""Replay a run with something changed, and get an account of what came of it."""
+"""Replay a run with changed answers, and compare it with the recording."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LONG = 200
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """An account of a replay in which something was changed.
+    """The result of a replay with changed answers.
 
     Args:
         cassette: The cassette.
         changes: The changes in words, by the number of the recorded call.
         report: The report of the session: the fate of each call.
         reached: The attempts that were served otherwise, in the order of the run.
-        moved: The calls that asked for something else than was recorded at their place, and got that recording.
+        changed: The calls whose request differs from the recording at their location, which they still got.
         new: The calls that had no recording: they were stopped (`missed`) or `executed`.
         unused: The recordings that were not asked for, and need not be inside of what was served.
         retried: The recordings that answered a further attempt, of a changed call or of others around it.
@@ -42,7 +42,7 @@ class WhatIf:
     changes: Mapping[int, str]
     report: Report
     reached: tuple[ReachedChange, ...]
-    moved: tuple[Divergence, ...]
+    changed: tuple[Divergence, ...]
     new: tuple[Divergence, ...]
     unused: tuple[CallRecord, ...]
     retried: tuple[CallRecord, ...]
@@ -80,7 +80,7 @@ class WhatIf:
             "raised": None if self.raised is None else _error(self.raised),
             "reached": [_plain(one) for one in self.reached],
             "did_not_land": list(self.unreached),
-            "moved": [_departure(one) for one in self.moved],
+            "changed": [_departure(one) for one in self.changed],
             "new": [_departure(one) for one in self.new],
             "unused": [_plain(one) for one in self.unused],
             "failed": list(self.failed),
@@ -93,7 +93,7 @@ class WhatIf:
         counts = [f"{len(self.reached)} reached"]
         named: Sequence[tuple[str, Sequence[object]]] = (
             ("retried", self.retried),
-            ("moved", self.moved),
+            ("changed", self.changed),
             ("new", self.new),
             ("unused", self.unused),
             ("failed", self.failed),
@@ -125,8 +125,8 @@ def account_of(run: Run) -> WhatIf:
         changes=dict(sorted(run.changes.items())),
         report=report,
         reached=report.reached,
-        moved=tuple(one for one in report.divergences if one.what == "moved"),
-        new=tuple(one for one in report.divergences if one.what != "moved"),
+        changed=tuple(one for one in report.divergences if one.what == "changed"),
+        new=tuple(one for one in report.divergences if one.what != "changed"),
         unused=report.judged,
         retried=tuple(retried),
         written=run.session.written,
@@ -171,7 +171,7 @@ def what_if(
     to: str | Path | None = None,
     **options: Any,
 ) -> WhatIf:
-    """Replay a run with recorded calls changed, and return an account of what came of it.
+    """Replay a run with changed answers, and return how it differs from the recording.
 
     It begins as a strict replay, and without a change it is one. A change is made where the run makes the call: the
     first attempt gets it, and the next one what was recorded. No call is executed whose kind or name is not in

@@ -82,7 +82,7 @@ class Opened(NamedTuple):
         events, report = self.session.events, self.session.report
         if events is None:
             return
-        counts = {"served": report.replayed, "executed": report.recorded, "missed": report.missed}
+        counts = {"replayed": report.replayed, "recorded": report.recorded, "missed": report.missed}
         counts |= {"refused": report.unrecorded, "blocked": report.blocked, "unused": report.unused}
         events.ended({"status": status, **{what: len(items) for what, items in counts.items()}})
 

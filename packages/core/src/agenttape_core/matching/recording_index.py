@@ -137,7 +137,7 @@ class RecordingIndex:
         self._others: dict[Way, _Index] = {}
         self._parents: dict[int, int] = {}
         self._used: set[int] = set()
-        self._run_through: set[int] = set()
+        self._stepped_into: set[int] = set()
         """The ones used up alone: the calls recorded inside them are made separately."""
         self._given_back: set[int] = set()
         self._repeats: dict[Hashable, int] = {}
@@ -211,7 +211,7 @@ class RecordingIndex:
         """
         with self._lock:
             if alone:
-                self._run_through.add(candidate.number)
+                self._stepped_into.add(candidate.number)
             if candidate.match_rule != "repeated":
                 is_free = candidate.number not in self._used
                 self._used.add(candidate.number)
@@ -336,7 +336,7 @@ class RecordingIndex:
         above: set[int] = set()
         parent = self._parents.get(number)
         while parent is not None and parent not in above:  # a file edited by hand may go in circles
-            if self._was_used(parent) and parent not in self._run_through:
+            if self._was_used(parent) and parent not in self._stepped_into:
                 return True
             above.add(parent)
             parent = self._parents.get(parent)

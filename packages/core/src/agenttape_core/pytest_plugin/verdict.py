@@ -31,7 +31,7 @@ class Verdict:
             not saved` if the test failed while it recorded, `replayed`, or `no calls`. For a cassette that wasn't
             opened: `missing` if there is none, else `cannot open`.
         replayed: The number of calls answered from the cassette.
-        run_through: The number of recorded calls whose code was run.
+        stepped_into: The number of recorded calls whose code was run.
         not_run: The tools that were served, each with the reason why its code was not run; between semicolons.
         recorded: The number of calls that really happened.
         missed: The number of calls without a recording.
@@ -54,7 +54,7 @@ class Verdict:
     path: str
     word: str
     replayed: int = 0
-    run_through: int = 0
+    stepped_into: int = 0
     not_run: str = ""
     recorded: int = 0
     missed: int = 0
@@ -111,7 +111,7 @@ class Verdict:
             path=_relative(session.path, root),
             word=_word(counts, session, failed=failed),
             replayed=len(report.replayed),
-            run_through=len(report.stepped_into),
+            stepped_into=len(report.stepped_into),
             otherwise=report.answered_otherwise,
             not_run="; ".join(map(str, report.not_run)),
             recorded=len(recorded),
@@ -163,7 +163,7 @@ class Verdict:
         return [*lines, f"          and {more} more"] if more and lines else lines
 
     def __str__(self) -> str:
-        names = ("replayed", "recorded", "run_through", *_COUNTED, "dropped")
+        names = ("replayed", "recorded", "stepped_into", *_COUNTED, "dropped")
         counts = [f"{getattr(self, name)} {name.replace('_', ' ')}" for name in names if getattr(self, name)]
         counts += [self.otherwise] if self.otherwise else []
         aside = f"; the unreadable file is kept as {self.put_aside}" if self.put_aside else ""

@@ -7,7 +7,7 @@
 - A call: `call` has its facts, and `intercept` its four shapes. `boundary` has the families of calls, `positions` and
   `recorded_runs` the places, `crossing` how it begins.
 - It's answered (`answered_call`: from its recording, or by a function), or executed (`executed_call`: for real,
-  or run through). `conditional_boundary` says which calls are none of their own.
+  or stepped into). `conditional_boundary` says which calls are none of their own.
 - An answer: `applied_changes`, `id_mapping`, `recorded_errors`, `validation_errors`, `stale_objects` and `pacing` make
   of a recording what the program gets; `candidates` ask another model.
 - A record: `recording`, `side_effects_of_call`, `shared_texts`, `steps` and `run_input` say what is kept, as

@@ -68,7 +68,7 @@ def answered(
     return AnsweredCall(session, boundary, request, position, number=number, owner=owner, found=found)
 
 
-def run_through(
+def step_into(
     facts: Facts,
     found: Match,
 ) -> ExecutedCall:

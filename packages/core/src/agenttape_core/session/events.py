@@ -62,7 +62,7 @@ class Events:
         """Send an event.
 
         Args:
-            event: Its name, such as `call.served`.
+            event: Its name, such as `call.replayed`.
             facts: What is known of it; `None` is left out.
         """
         if not self._when():
@@ -92,7 +92,7 @@ class Events:
         """
         usage = interaction.outcome.usage
         self.tell(
-            "call.executed",
+            "call.recorded",
             **_place(interaction),
             number=interaction.number,
             parent=interaction.parent,

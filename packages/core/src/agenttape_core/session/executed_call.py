@@ -53,7 +53,7 @@ WATCHED: ContextVar[ExecutedCall | None] = ContextVar("agenttape_watched", defau
 class ExecutedCall(Call):
     """A call whose code is run.
 
-    Most are executed for real. One that is run through (`found`) has a recording: the calls that it makes cross as
+    Most are executed for real. One that is stepped into (`found`) has a recording: the calls that it makes cross as
     they did when that was made. A part (`whole`) is a call inside of one that may turn out to be all of it.
 
     Args:
@@ -64,7 +64,7 @@ class ExecutedCall(Call):
         number: Its number in this run: the order of its start.
         owner: The object whose call it is; calls that the same object makes inside are part of this one.
         parent: The call that is executing around this one.
-        found: The recording of a call that is run through; `None` if it is executed for real.
+        found: The recording of a call that is stepped into; `None` if it is executed for real.
         whole: The call that this one is a part of; `None` for a whole one.
     """
 

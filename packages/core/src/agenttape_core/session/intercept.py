@@ -196,7 +196,7 @@ async def aserve_stream(call: Crossing, apply: AsyncApply | None = None) -> Asyn
 
 
 def intercept(call: Crossing, execute: Callable[[], Any], apply: Apply | None = None) -> Any:
-    """Serve the call, run it through, or execute and record it.
+    """Serve the call, step into it, or execute and record it.
 
     `KeyboardInterrupt`, `SystemExit` and our own halts are not outcomes: they pass and leave no record.
 

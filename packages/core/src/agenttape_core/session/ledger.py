@@ -29,7 +29,7 @@ class Ledger:
         self.texts: SharedTexts | None = None
         """The long texts of its interactions, if steps refer to them."""
         self.served_at: dict[int, Order] = {}
-        """The place in this run of each recording that was served or run through."""
+        """The place in this run of each recording that was served or stepped into."""
         self.asked: dict[int, Asked] = {}
         """The request that each recording has answered in this run, where the request holds ids and a sink is there."""
         self.inside: dict[int, int] = {}
@@ -52,7 +52,7 @@ class Ledger:
         self._lock = Lock()
 
     def stepped_into(self, number: int, recorded: int, order: Order) -> None:
-        """Note a call that is run through.
+        """Note a call that is stepped into.
 
         Args:
             number: Its number in this run.

@@ -118,7 +118,7 @@ class _Departures(Listener):
         if not found.same:
             recorded = self._session.source.interaction(found.number).request
             differing = tuple((one.path, one.recorded, one.asked) for one in differences(recorded, request.body))
-            self._note("moved", request, crossed.address, crossed.number, differing)
+            self._note("changed", request, crossed.address, crossed.number, differing)
 
     def executed(self, request: CanonicalRequest, position: Position) -> None:
         self._note("executed", request, position.address)
@@ -130,7 +130,7 @@ class _Departures(Listener):
 
     def _note(
         self,
-        what: Literal["moved", "missed", "executed"],
+        what: Literal["changed", "missed", "executed"],
         request: CanonicalRequest,
         address: str,
         number: int | None = None,
@@ -150,7 +150,7 @@ class _Events(Listener):
     def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_served: bool) -> None:
         del request, found
         inside = self._session.ledger.inside.get(crossed.number)
-        self._events.crossed("call.served" if is_served else "call.run_through", crossed, inside)
+        self._events.crossed("call.replayed" if is_served else "call.stepped_into", crossed, inside)
 
     def missed(self, request: CanonicalRequest, position: Position, near: Nearest | None, *, is_fatal: bool) -> None:
         del near

@@ -168,7 +168,7 @@ def nearest_to(source: Source, request: CanonicalRequest, address: str, ignored:
         near = nearest(request, address, source.entries, lambda number: source.interaction(number).request, ignored)
     except CassetteError as error:  # a record that cannot be read must not hide the miss
         return f"closest   unknown: {error}"
-    why = "; nodes are recorded only if serve_nodes names them then" if request.kind == "node" else ""
+    why = "; nodes are recorded only if replay_nodes names them then" if request.kind == "node" else ""
     return near if near is not None else f"closest   none: no {request.kind} call was recorded{why}"
 
 

@@ -38,7 +38,7 @@ class CallRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedTool:
+class SkippedTool:
     """A tool that was served in a run, although its code might have been run.
 
     Args:
@@ -80,7 +80,7 @@ class Divergence:
     """A call that differs from its recording, after something was changed.
 
     Args:
-        what: `moved` if its request differs from the recording that answered it, `missed` if it had none, and
+        what: `changed` if its request differs from the recording that answered it, `missed` if it had none, and
             `executed` if it was made for real because it had none.
         kind: The kind of boundary.
         name: The name of the boundary.
@@ -89,7 +89,7 @@ class Divergence:
         differences: The parts of its request that differ: path, recorded value, present value.
     """
 
-    what: Literal["moved", "missed", "executed"]
+    what: Literal["changed", "missed", "executed"]
     kind: str
     name: str
     address: str
@@ -97,7 +97,7 @@ class Divergence:
     differences: tuple[tuple[str, str, str], ...] = ()
 
     def __str__(self) -> str:
-        number = f"{self.number:>4}" if self.what == "moved" else "   +"
+        number = f"{self.number:>4}" if self.what == "changed" else "   +"
         differs = "; ".join(f"{path}: {old!s} → {new!s}" for path, old, new in self.differences[:_SHOWN])
         return f"{number}  {self.kind} {self.name} at {self.address}{': ' if differs else ''}{differs}"
 
@@ -178,7 +178,7 @@ class Report:
     run_id: str = field(default="", kw_only=True)
     """The id of this run, which no other run has: one that replays a cassette has another one than the recording."""
     _served: list[CallRecord] = field(default_factory=list)
-    _ran_through: list[CallRecord] = field(default_factory=list)
+    _stepped_into: list[CallRecord] = field(default_factory=list)
     _executed: list[CallRecord] = field(default_factory=list)
     _unused: list[CallRecord] = field(default_factory=list)
     _missed: list[str] = field(default_factory=list)
@@ -201,16 +201,16 @@ class Report:
     @property
     def stepped_into(self) -> tuple[CallRecord, ...]:
         """The recorded calls whose code was run, while the calls that it made were served."""
-        return tuple(self._ran_through)
+        return tuple(self._stepped_into)
 
     @property
-    def not_run(self) -> tuple[ServedTool, ...]:
+    def not_run(self) -> tuple[SkippedTool, ...]:
         """The tools that were served, each with the reason why its code was not run, in recorded order.
 
         A retriever is one of them if its code had side effects beside the calls that it made.
         """
         tools = sorted([crossed for crossed in self._served if crossed.kind in _WITH_CODE], key=_number)
-        served = [ServedTool(crossed.name, self._why_served(crossed)) for crossed in tools]
+        served = [SkippedTool(crossed.name, self._why_served(crossed)) for crossed in tools]
         return tuple(dict.fromkeys([tool for tool in served if tool.why]))
 
     @property
@@ -329,7 +329,7 @@ class Report:
     ) -> None:
         """Note an interaction."""
         if stepped_into is not None:
-            self._ran_through.append(stepped_into)
+            self._stepped_into.append(stepped_into)
         if served is not None:
             self._served.append(served)
         if faked is not None:
@@ -364,7 +364,7 @@ class Report:
 
         That takes looser rules than the default of `match_on`.
         """
-        found = [*self._served, *self._ran_through]
+        found = [*self._served, *self._stepped_into]
         loose = [_LOOSE.get(str(one.match_rule), str(one.match_rule)) for one in found if not one.same]
         ways = Counter(loose) if loose else {}
         parts = [f"{count} of {len(found)} {way}" for way, count in ways.items()]
@@ -372,7 +372,7 @@ class Report:
 
     def _exceptional(self) -> list[tuple[Sequence[object], str]]:
         return [
-            (self._ran_through, "run through"),
+            (self._stepped_into, "stepped into"),
             (self._unused, "unused"),
             (self._missed, "missed"),
             (self._unrecorded, "unrecorded"),

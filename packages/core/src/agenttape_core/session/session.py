@@ -19,7 +19,7 @@ from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import WATCHERS, begun
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_value, value_codec
-from agenttape_core.session.crossing import Crossing, Facts, answered, executed, faked, missed, run_through
+from agenttape_core.session.crossing import Crossing, Facts, answered, executed, faked, missed, step_into
 from agenttape_core.session.executed_call import ExecutedCall, around, executing
 from agenttape_core.session.latch import Latch
 from agenttape_core.session.ledger import Ledger
@@ -344,7 +344,7 @@ class Session:
     ) -> Crossing:
         """Begin a call that no recording answers."""
         if isinstance(decision, StepInto):
-            return run_through(facts, decision.found)
+            return step_into(facts, decision.found)
         if isinstance(decision, Execute):
             return executed(facts, candidate)
         fake = self.setup.fakes.get(facts.request.name)

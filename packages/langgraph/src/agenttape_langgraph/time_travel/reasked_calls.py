@@ -47,7 +47,7 @@ class ReaskedCall:
     def __call__(self, asked: Asked, recorded: Interaction) -> bool:
         """Return true for a recording of the same call with no question, or with the same answer.
 
-        The recording of a call that is run through answers it in any case: it gives the answer to its own code.
+        The recording of a call that is stepped into answers it in any case: it gives the answer to its own code.
         """
         if recorded.kind != "tool" or asked.name != recorded.name or not self._has_its_place(asked, recorded):
             return False
@@ -56,7 +56,7 @@ class ReaskedCall:
             return False
         if fingerprint not in self._asking or self._got_same_answer(asked, recorded):
             return True
-        return self._is_run_through(recorded)
+        return self._is_stepped_into(recorded)
 
     def _got_same_answer(self, asked: Asked, recorded: Interaction) -> bool:
         """Return true if the answer to the call is the recorded one; requests of observed runs hold no answers."""
@@ -71,7 +71,7 @@ class ReaskedCall:
             return recorded.address == asked.address
         return recorded.address.partition("/")[0] in self._roots
 
-    def _is_run_through(self, recorded: Interaction) -> bool:
+    def _is_stepped_into(self, recorded: Interaction) -> bool:
         is_replay_only = Selector(project_settings().replay_only).selects(
             recorded.kind, recorded.name, recorded.address
         )

@@ -303,7 +303,7 @@ class ThreadRun:
         )
 
     def _used(self) -> tuple[CallRecord, ...]:
-        """Return the recordings that were served or run through."""
+        """Return the recordings that were served or stepped into."""
         return self._session.report.replayed + self._session.report.stepped_into
 
     def _given(self, invocation: Invocation) -> Script[Any]:

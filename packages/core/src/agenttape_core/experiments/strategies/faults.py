@@ -147,7 +147,7 @@ def words_of(run: Run, verdict: Verdict) -> str:
     if verdict == "not_reached":
         return "the run did not make the call again"
     if verdict == "new_call":
-        departed = next((one for one in report.divergences if one.what != "moved"), None)
+        departed = next((one for one in report.divergences if one.what != "changed"), None)
         return f"changes the request of {departed.kind} {departed.name} at {departed.address}" if departed else ""
     if verdict == "silent":
         left = len(report.judged)

@@ -417,7 +417,7 @@ def _traced(path: Path, program: Program, text: str | None, runs: int) -> Experi
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         _, before = yield from steady(program, Variation(path))
         tracer = _Tracer(path, Path(folder), before)
-        served = [  # else its code was run through, or it is inside of another call
+        served = [  # else its code was stepped into, or it is inside of another call
             (number, other) for number, others in tries.items() if tracer.is_served(number) for other in others
         ]
         replays = independent(tracer.with_answer(at, *one) for at, one in enumerate(served))
@@ -463,7 +463,7 @@ class _Tracer:
         report = ending.session.report
         made = {one for one, _, _ in ending.calls}
         for found in report.divergences:
-            if found.what == "moved" and found.number is not None:
+            if found.what == "changed" and found.number is not None:
                 self._note(Edge(number, found.number, "data", tuple(path for path, _, _ in found.differences)))
         for target in sorted(self._made - made - self._inside(number)):
             self._note(Edge(number, target, "route"))

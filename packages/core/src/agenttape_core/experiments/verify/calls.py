@@ -287,7 +287,7 @@ class Calls:
         request_text = _shortened(canonical_json(request.body))
         served = "not served"
         if crossing.is_served and crossing.found is not None:
-            served = f"served by interaction {crossing.found.number} ({crossing.found.match_rule})"
+            served = f"replayed from call {crossing.found.number} ({crossing.found.match_rule})"
         with self._lock:
             calls = self._calls.setdefault(crossing.session, {})
             calls[address] = [f"{request.kind} {request.name} {request_text}, {served}", request.fingerprint]

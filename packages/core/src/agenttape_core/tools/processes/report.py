@@ -392,7 +392,7 @@ def _counts(report: ProcessReport) -> str:
     if report.state == "open":
         return "killed, or still running"
     counts = [
-        (len(report.stepped_into), "run through"),
+        (len(report.stepped_into), "stepped into"),
         (len(report.missed), "missed"),
         (len(report.unrecorded), "unrecorded"),
         (len(report.blocked), "blocked"),

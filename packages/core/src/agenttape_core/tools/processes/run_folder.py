@@ -63,7 +63,7 @@ class ProcessReport:
         part: The absolute path of its recording, if it made one.
         state: Its progress. A process that was killed did not end.
         replayed: The numbers of the recordings that were served, in the order they were asked for.
-        stepped_into: The numbers of the recordings that were run through.
+        stepped_into: The numbers of the recordings that were stepped into.
         elsewise: The numbers of those recordings whose calls asked for something else.
         not_run: The tools that were served, each with the reason why its code was not run.
         recorded: The number of calls that were really made.

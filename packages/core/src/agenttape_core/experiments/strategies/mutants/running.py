@@ -42,7 +42,7 @@ class Facts:
         how: How it ended.
         words: The first line of what ended it.
         cassettes: The cassettes that it replayed.
-        calls: The calls that were served or run through: the cassette, the number, the address and the match_rule.
+        calls: The calls that were served or stepped into: the cassette, the number, the address and the match_rule.
         unused: The recordings that were not used: their addresses.
         unrecorded: The calls that got an error result for want of a recording.
         executed: The number of calls that were executed.

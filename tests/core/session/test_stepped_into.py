@@ -1,4 +1,4 @@
-"""A recorded tool is run through: its code runs, and the calls that it makes are served and compared."""
+"""A recorded tool is stepped into: its code runs, and the calls that it makes are served and compared."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_code_runs_and_calls_inside_are_served() -> None:
         ("tool", "expert", 1)
     ]
     assert [crossed.kind for crossed in session.report.replayed] == ["chat"]
-    assert str(session.report) == "1 replayed, 0 recorded, 1 run through"
+    assert str(session.report) == "1 replayed, 0 recorded, 1 stepped into"
     assert session.report.not_run == ()
 
 
@@ -136,7 +136,7 @@ def test_what_is_served_and_why() -> None:
 
 
 def test_through_by_name() -> None:
-    """A tool that is named is run through whatever it did; frozen wins over that, and so does live."""
+    """A tool that is named is stepped into whatever it did; frozen wins over that, and so does live."""
     recorded(lambda: report("sum"))
     with use_cassette("c", step_into={"report"}) as session:
         report("sum")
@@ -152,7 +152,7 @@ def test_through_by_name() -> None:
 
 
 def test_nested_tools_are_decided_on_one_by_one() -> None:
-    """A tool inside a tool is run through or served by what it did itself."""
+    """A tool inside a tool is stepped into or served by what it did itself."""
 
     @boundary("tool")
     def chief(question: str) -> str:
@@ -210,7 +210,7 @@ async def awords(question: str) -> AsyncIterator[str]:
 
 
 def test_every_shape() -> None:
-    """Coroutines, generators and async generators are run through as functions are."""
+    """Coroutines, generators and async generators are stepped into like functions."""
 
     async def every() -> list[Any]:
         return [await aexpert("a"), list(words("b")), [word async for word in awords("c")]]
@@ -309,17 +309,17 @@ def test_new_episodes_record_inside_a_tool(edited: Callable[[str, str], None]) -
     edited("times", "2")
     with use_cassette("c", mode="new_episodes") as session:
         result = longer("why?")
-    assert str(session.report) == "1 replayed, 1 recorded, 1 run through"
+    assert str(session.report) == "1 replayed, 1 recorded, 1 stepped into"
     tool, *inside = open_cassette("cassettes/c.yaml").interactions()
     assert tool.outcome.value == result == "answer to why? 0 answer to why? 1"
     assert [(item.name, item.parent) for item in inside] == [("model", tool.number), ("model", tool.number)]
     with use_cassette("c") as session:
         assert longer("why?") == result
-    assert str(session.report) == "2 replayed, 0 recorded, 1 run through"
+    assert str(session.report) == "2 replayed, 0 recorded, 1 stepped into"
 
 
 def test_nothing_new_leaves_the_file_alone() -> None:
-    """A tool that is run through and comes out as it was recorded is not written again."""
+    """A tool that is stepped into isn't written again if its outcome is the recorded one."""
     recorded(lambda: worldly("a"))
     before = Path("cassettes/c.yaml").read_bytes()
     with use_cassette("c", mode="new_episodes"):
@@ -357,7 +357,7 @@ def test_served_calls_inside_an_executed_tool_stay_inside(options: dict[str, Any
     assert (tool.name, chat.name, chat.parent) == ("longer", "model", tool.number)
     with use_cassette(written) as session:
         assert longer("why?") == result
-    assert str(session.report) == "1 replayed, 0 recorded, 1 run through"
+    assert str(session.report) == "1 replayed, 0 recorded, 1 stepped into"
 
 
 def test_departure_inside_a_tool() -> None:

@@ -127,7 +127,7 @@ def test_served_nodes_do_not_run_and_all_they_did_happens(
     seen = []
     for mode in ("all", "none"):  # the world stays: nodes that are not served run
         before = len(world.reached)
-        taped = tape(make(Nodes(world, is_async=is_async)).compile(checkpointer=InMemorySaver()), serve_nodes=serves)
+        taped = tape(make(Nodes(world, is_async=is_async)).compile(checkpointer=InMemorySaver()), replay_nodes=serves)
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             seen.append(run(taped, is_async=is_async))
     assert seen[1] == seen[0]
@@ -142,7 +142,7 @@ def test_served_nodes_do_not_run_and_all_they_did_happens(
 def test_outside_of_sessions_a_served_node_is_the_node(world: World) -> None:
     """Without a session everything runs, and the graph looks to everybody like the one that was given."""
     real = graph(Nodes(world, is_async=False)).compile(checkpointer=InMemorySaver())
-    taped = tape(real, serve_nodes=ALL)
+    taped = tape(real, replay_nodes=ALL)
     assert isinstance(taped, CompiledStateGraph)
     assert taped.get_graph().to_json() == real.get_graph().to_json()
     assert [type(node.bound).__name__ for node in taped.nodes.values()] == [
@@ -156,22 +156,22 @@ def test_outside_of_sessions_a_served_node_is_the_node(world: World) -> None:
 def test_a_name_that_no_node_has_is_refused(serves: Any, world: World) -> None:
     """A name that no node has is an error that lists the nodes."""
     with pytest.raises(ConfigurationError, match=r"no node '(modle|nobody)'\n.*'fan', 'leaf', 'model', 'plain'"):
-        tape(graph(Nodes(world, is_async=False)).compile(), serve_nodes=serves)
+        tape(graph(Nodes(world, is_async=False)).compile(), replay_nodes=serves)
     with pytest.raises(ConfigurationError, match="no node"):
-        tape(graph(Nodes(world, is_async=False)), serve_nodes=serves).compile()
+        tape(graph(Nodes(world, is_async=False)), replay_nodes=serves).compile()
 
 
 def test_one_name_is_no_collection_of_letters(world: World) -> None:
     """A bare text is the name of one node."""
     with pytest.raises(ConfigurationError, match=r"no node 'modle'\n"):
-        tape(graph(Nodes(world, is_async=False)).compile(), serve_nodes="modle")
+        tape(graph(Nodes(world, is_async=False)).compile(), replay_nodes="modle")
 
 
 def test_a_changed_input_is_a_miss(world: World, tmp_path: Path) -> None:
     """A node is asked with the state that it is given and the context of the run: another one has no recording."""
 
     def taped() -> Any:
-        return tape(graph(Nodes(world, is_async=False)), serve_nodes=["plain"]).compile(checkpointer=InMemorySaver())
+        return tape(graph(Nodes(world, is_async=False)), replay_nodes=["plain"]).compile(checkpointer=InMemorySaver())
 
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         taped().invoke(GIVEN, CONFIG, context=Context())
@@ -186,7 +186,7 @@ def test_a_changed_input_is_a_miss(world: World, tmp_path: Path) -> None:
 def test_calls_inside_a_served_node_are_not_unused(world: World, tmp_path: Path) -> None:
     """Calls inside a served node are in the cassette as its children, and are neither executed nor unused."""
     for mode in ("all", "none"):
-        taped = tape(graph(Nodes(world, is_async=False)), serve_nodes=["model"]).compile()
+        taped = tape(graph(Nodes(world, is_async=False)), replay_nodes=["model"]).compile()
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             taped.invoke(GIVEN, context=Context())
     records = list(open_cassette(tmp_path / "c.yaml").interactions())
@@ -209,7 +209,7 @@ def test_humans_are_asked_again(*, is_async: bool, world: World, tmp_path: Path)
         world.gone = mode == "none"
         builder = StateGraph(State, context_schema=Context)
         builder.add_node("ask", Nodes(world, is_async=is_async).made(ask)).add_edge(START, "ask")
-        taped = tape(builder, serve_nodes=["ask"]).compile(checkpointer=InMemorySaver())
+        taped = tape(builder, replay_nodes=["ask"]).compile(checkpointer=InMemorySaver())
         seen = [run(taped, is_async=is_async)]
         seen += [run(taped, is_async=is_async, given=Command(resume=answer)) for answer in answers]
         return seen, taped.get_state(CONFIG)
@@ -239,7 +239,7 @@ def test_retries_happen_again(*, is_async: bool, world: World, tmp_path: Path) -
         builder = StateGraph(State, context_schema=Context)
         policy = RetryPolicy(initial_interval=0, jitter=False, max_attempts=3)
         builder.add_node("shaky", Nodes(world, is_async=is_async).made(shaky), retry_policy=policy)
-        taped = tape(builder.add_edge(START, "shaky"), serve_nodes=["shaky"]).compile(checkpointer=InMemorySaver())
+        taped = tape(builder.add_edge(START, "shaky"), replay_nodes=["shaky"]).compile(checkpointer=InMemorySaver())
         return run(taped, is_async=is_async)
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
@@ -256,7 +256,7 @@ def test_a_timeout_of_a_node_happens_only_once(world: World, tmp_path: Path) -> 
         return {"notes": [world.reach("slow")]}
 
     builder = StateGraph(State).add_node("slow", slow, timeout=TimeoutPolicy(run_timeout=30)).add_edge(START, "slow")
-    taped = tape(builder, serve_nodes=["slow"]).compile()
+    taped = tape(builder, replay_nodes=["slow"]).compile()
     runs = recorded_and_replayed(world, tmp_path / "c.yaml", lambda _: asyncio.run(taped.ainvoke(GIVEN))["notes"])
     assert [each.facts for each in runs] == [[1], [1]]
 
@@ -277,7 +277,7 @@ def test_runnables_and_graphs_are_nodes_too(world: World, tmp_path: Path) -> Non
         chain = RunnableLambda(lambda state: state) | RunnableLambda(chained)
         builder = StateGraph(State, context_schema=Context).add_node("chain", chain).add_node("graph", subgraph)
         builder.add_edge(START, "chain").add_edge("chain", "graph")
-        return tape(builder, serve_nodes={"chain", "graph"}).compile(checkpointer=InMemorySaver())
+        return tape(builder, replay_nodes={"chain", "graph"}).compile(checkpointer=InMemorySaver())
 
     def drive(_: str) -> Any:
         parts, history = run(build(), is_async=False)
@@ -299,7 +299,7 @@ def test_caches_keep_working(world: World, tmp_path: Path) -> None:
 
     def drive(_: str) -> Any:
         builder = StateGraph(State).add_node("costly", costly, cache_policy=CachePolicy()).add_edge(START, "costly")
-        taped = tape(builder, serve_nodes=["costly"]).compile(cache=InMemoryCache())
+        taped = tape(builder, replay_nodes=["costly"]).compile(cache=InMemoryCache())
         return [taped.invoke({"n": 1})["notes"] for _ in range(2)]
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
@@ -322,7 +322,7 @@ def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
     def build() -> Any:
         loop = StateGraph(State).add_node("turn", turn).add_edge(START, "turn").compile()
         builder = StateGraph(State).add_node("loop", loop).add_node("after", after).add_edge(START, "loop")
-        return tape(builder, serve_nodes=["turn"]).compile()
+        return tape(builder, replay_nodes=["turn"]).compile()
 
     given: Any = {"n": 0, "messages": [AIMessage("x", id="1")]}
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", lambda _: build().invoke(given))
@@ -333,7 +333,7 @@ def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
 def test_taping_again_keeps_what_is_served(world: World, tmp_path: Path) -> None:
     """Nodes of a taped graph can be named later; the given graph stays as it was."""
     first = tape(graph(Nodes(world, is_async=False)).compile())
-    second = tape(first, serve_nodes=lambda name: name.startswith("pl"))
+    second = tape(first, replay_nodes=lambda name: name.startswith("pl"))
     with use_cassette(tmp_path / "c.yaml", mode="all") as session:
         second.invoke(GIVEN, context=Context())
     assert [item.name for item in session.interactions if item.kind == "node"] == ["plain"]
@@ -352,7 +352,7 @@ def test_a_config_that_a_node_asks_for_is_its_own(world: World, tmp_path: Path) 
 
     def drive(_: str) -> Any:
         builder = StateGraph(State).add_node("by_hand", by_hand).add_edge(START, "by_hand")
-        return tape(builder, serve_nodes=["by_hand"]).compile().invoke(GIVEN)["notes"]
+        return tape(builder, replay_nodes=["by_hand"]).compile().invoke(GIVEN)["notes"]
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert recorded.facts == replayed.facts == ["by hand", "returned"]
@@ -363,7 +363,7 @@ def test_an_event_loop_that_is_older_than_the_session(world: World, tmp_path: Pa
     before = contextvars.copy_context()
     seen = []
     for mode in ("all", "none"):
-        taped = tape(graph(Nodes(world, is_async=True)), serve_nodes=ALL).compile()
+        taped = tape(graph(Nodes(world, is_async=True)), replay_nodes=ALL).compile()
         world.gone = mode == "none"
         with asyncio.Runner() as runner, use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             answer = runner.run(taped.ainvoke(GIVEN, context=Context()), context=before.copy())
@@ -377,11 +377,11 @@ def test_an_event_loop_that_is_older_than_the_session(world: World, tmp_path: Pa
 
 
 def test_a_recording_made_without_it_says_so(tmp_path: Path) -> None:
-    """Nodes are recorded only if `serve_nodes` named them then, and a miss says so."""
+    """Nodes are recorded only if `replay_nodes` named them then, and a miss says so."""
     builder = StateGraph(State).add_node("work", lambda _: {"notes": ["hi"]}).add_edge(START, "work")
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
         tape(builder.compile()).invoke({"notes": []})
-    said = "no node call was recorded; nodes are recorded only if serve_nodes names them then"
+    said = "no node call was recorded; nodes are recorded only if replay_nodes names them then"
     with pytest.raises(CassetteMissError, match=said), use_cassette(path):
-        tape(builder.compile(), serve_nodes=["work"]).invoke({"notes": []})
+        tape(builder.compile(), replay_nodes=["work"]).invoke({"notes": []})

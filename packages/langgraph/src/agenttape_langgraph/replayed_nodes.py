@@ -34,22 +34,22 @@ from agenttape_core.integration import (
 from agenttape_langchain.integration import aapply, apply, noting_effects
 from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence, twin_of
 from agenttape_langgraph.node_boundary import Serves, cross_node, is_served, with_config
-from agenttape_langgraph.tasks import with_served_tasks
+from agenttape_langgraph.tasks import with_replayed_tasks
 
 _SERVES = "agenttape_serves"
 
 
-def with_served_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
+def with_replayed_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
     """Return the nodes of a graph, with served ones for those that are named; the graph doesn't change.
 
     Raises:
         ConfigurationError: If no node of the graph, or of a graph that is a node of it, has one of the names.
     """
     _check_names(graph, serves)
-    return _served_nodes(graph, serves)
+    return _replayed_nodes(graph, serves)
 
 
-def _served_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
+def _replayed_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
     return {name: _node(graph, name, node, serves) for name, node in graph.nodes.items()}
 
 
@@ -62,7 +62,7 @@ def _node(graph: Any, name: str, node: Any, serves: Serves) -> Any:
         whole = _sequence_class(kind)(bound=bound) if is_sequence(bound) else bound
         return node.copy({"bound": NODES.tape(whole, again=True), "subgraphs": node.subgraphs})
     if isinstance(bound, Pregel):
-        nodes = _served_nodes(bound, serves)
+        nodes = _replayed_nodes(bound, serves)
         if all(nodes[name] is node for name, node in bound.nodes.items()):
             return node
         inner = twin_of(bound, nodes=nodes)
@@ -88,7 +88,7 @@ def _check_names(graph: Any, serves: Serves) -> None:
     unknown = sorted(set(serves) - known)
     if unknown:
         raise ConfigurationError(
-            f"serve_nodes: the graph has no node {', '.join(map(repr, unknown))}\n"
+            f"replay_nodes: the graph has no node {', '.join(map(repr, unknown))}\n"
             f"  it has {', '.join(map(repr, sorted(known)))}; tape a graph that a function calls by itself"
         )
 
@@ -107,13 +107,13 @@ def _entrypoint_alias(cls: type[RunnableCallable]) -> type:
 
     @functools.wraps(cls.invoke)
     def invoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        config = with_served_tasks(config if config is not None else {}, vars(self)[_SERVES])
+        config = with_replayed_tasks(config if config is not None else {}, vars(self)[_SERVES])
         with with_config(config):
             return cls.invoke(self, input, config, **kwargs)
 
     @functools.wraps(cls.ainvoke)
     async def ainvoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        config = with_served_tasks(config if config is not None else {}, vars(self)[_SERVES])
+        config = with_replayed_tasks(config if config is not None else {}, vars(self)[_SERVES])
         with with_config(config):
             return await cls.ainvoke(self, input, config, **kwargs)
 
