@@ -1,7 +1,7 @@
 """The readers of LangChain's recorded streams. LangChain is not imported, so that the command line need not import it.
 
-The chunks are those of `agenttape_langchain.codec.outputs`: the fields of an `AIMessageChunk`, or a `message` beside
-the fields of its generation.
+The chunks have the form of `agenttape_langchain.codec.outputs`: the fields of an `AIMessageChunk`, or a `message` next
+to the fields of its generation.
 """
 
 from __future__ import annotations

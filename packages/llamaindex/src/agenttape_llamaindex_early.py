@@ -1,4 +1,4 @@
-"""The part that runs without LlamaIndex, or before it is known whether there is one; nothing here imports it at once.
+"""The part that runs without LlamaIndex, or before it's known to be installed; it doesn't import it eagerly.
 
 The readers of recorded streams, for tools: the command line need not import LlamaIndex. A chunk is the difference of a
 response from the one before, as `agenttape_llamaindex.codec.streams` writes it.
@@ -89,10 +89,10 @@ def _within(value: Any, path: Sequence[str]) -> Mapping[str, Any]:
 
 @contextmanager
 def workflows() -> Iterator[None]:
-    """Connect LlamaIndex also in a program that imports only its workflows: `from workflows import Workflow`.
+    """Connect LlamaIndex even in a program that only imports its workflows: `from workflows import Workflow`.
 
     Core connects it as soon as `llama_index` is imported. A program may have its own package that is called
-    `workflows`; for that, nothing is imported.
+    `workflows`; that one triggers no import.
     """
     if "llama_index" not in sys.modules and _is_of_llamaindex():
         importlib.import_module("llama_index")

@@ -1,6 +1,6 @@
-"""AgentTape's core: what a cassette is, when requests match, and what happens on a call.
+"""AgentTape's core: the cassette, the matching of requests, and the handling of calls.
 
-Nothing is imported before it is asked for: a test runner that only finds our plugin pays nothing for it.
+Modules are imported lazily: a test runner that only finds our plugin pays nothing for it.
 """
 
 from importlib import import_module
@@ -117,7 +117,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
+    """Import a name on first access."""
     for home, names in _HOMES.items():
         if name in names:
             value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)

@@ -1,4 +1,4 @@
-"""Python's collector of garbage, kept from looking at what is imported.
+"""Keep Python's garbage collector from scanning imported modules.
 
 Nearly all that modules make stays, and the collector looks at all objects there are whenever a quarter more have come:
 for an agent's framework, that is a tenth of the time of a small suite.
@@ -19,20 +19,22 @@ _USUALLY, _SELDOM = 10, 10
 """The collections of the middle generation before one of the oldest, as Python has it, and how many times that."""
 
 _FREEZING = 2_000
-"""The objects that are frozen where a program has frozen what it had; Python 3.12 puts those there that never end."""
+"""The frozen objects, if the program has frozen its objects itself; Python 3.12 puts those there that never end."""
 
 _has_frozen: list[int] = []
-"""The number of objects of a program that has frozen what it had. They are counted once: Python walks over all."""
+"""The number of objects of a program that has frozen them itself. They are counted once: Python walks over all."""
 
 
 @contextmanager
 def collecting_late(*, stays: bool = True) -> Iterator[None]:
-    """Take all that the block makes for old, as if it had outlived a collection; nothing is kept alive by that.
+    """Treat all objects made in the block as old, as if they had survived a collection; this keeps none of them alive.
 
-    Blocks may nest and overlap in any threads. Thresholds that the block sets stay, and so does what it freezes.
+    Blocks may nest and overlap in any threads. Thresholds that the block sets stay in effect, and objects that it
+    freezes stay frozen.
 
     Args:
-        stays: Whether what the block makes stays. If not, it is gone at the end, and there is nothing to take for old.
+        stays: Whether the objects of the block stay alive. If not, they are gone at the end, and there are none to
+            treat as old.
     """
     usual = gc.get_threshold()
     if not 0 < usual[0] < _LATE:  # switched off, or within such a block
@@ -54,8 +56,8 @@ def collecting_late(*, stays: bool = True) -> Iterator[None]:
 def looking_at_all_seldom() -> Iterator[None]:
     """Let the collector look at all objects there are ten times less often than usual during the block.
 
-    For a run of tests, beside a framework: one look takes as long as ten tests, and the first comes after few of them,
-    because the collector has not counted what was imported as old. Younger objects are looked at as ever, and where a
+    For a run of tests with a framework: one scan takes as long as ten tests, and the first comes after few of them,
+    because the collector doesn't count imported objects as old. Younger objects are looked at as ever, and where a
     program has chosen how often all of them are, that stays.
     """
     usual = gc.get_threshold()
@@ -74,8 +76,8 @@ def looking_at_all_seldom() -> Iterator[None]:
 class OneLook:
     """The objects that a full collection has found alive, set aside, so that one which follows does not look at them.
 
-    pytest makes two full collections when it ends, one straight after the other. It must be put back: when Python ends,
-    it still looks for what has to be finalised.
+    pytest makes two full collections when it ends, one straight after the other. It must be reset: when Python exits,
+    the collector still looks for objects to finalize.
     """
 
     def __init__(self) -> None:
@@ -111,7 +113,7 @@ def _frozen() -> int:
 
 
 def collecting_late_before(module: str) -> AbstractContextManager[None]:
-    """Take what the block makes for old if it is the first to import a module, with all that comes with it.
+    """Treat the objects of the block as old if it is the first to import a module, including all that comes with it.
 
     Args:
         module: The name of the module.

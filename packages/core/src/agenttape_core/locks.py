@@ -1,9 +1,10 @@
 """Locks that are free in a forked child.
 
-A fork copies locks as they are, and only the thread that forks. So a child would wait forever for a lock that another
-thread of its parent held at that moment: for the journal while it's written, or for a count of calls. Python frees its
-own locks in a child for that reason (`threading`, `logging`), and these are ours. What such a lock protects may be half
-done in the child: all of it belongs to the run of the parent, and a child that records into it is refused.
+A fork copies locks in their current state, but only the thread that forks. So a child would wait forever for a lock
+that another thread of its parent held at that moment: for the journal while it's written, or for a count of calls.
+Python frees its own locks in a child for that reason (`threading`, `logging`), and these are ours. What such a lock
+protects may be half done in the child: all of it belongs to the run of the parent, and a child that records into it is
+refused.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class cached_property(Generic[T]):  # noqa: N801 - it's used as the one of `func
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
     def __get__(self, instance: object | None, owner: type) -> Any:
-        """Return the value, which stands in the object from then on."""
+        """Return the value, and store it in the object."""
         return self if instance is None else vars(instance).setdefault(self._name, self._compute(instance))
 
 

@@ -15,7 +15,7 @@ WAITING: list[str] = []
 
 
 def register_late(module: str) -> None:
-    """Name the module of an integration that registers what the integration knows: codecs, packages, effects.
+    """Add the module of an integration that registers its codecs, packages and effects.
 
     It is imported when the first session opens, or the first value is read or written.
 
@@ -26,7 +26,7 @@ def register_late(module: str) -> None:
 
 
 def load_late() -> None:
-    """Import what was named so far. What cannot be imported is tried again the next time.
+    """Import the modules added so far. What cannot be imported is tried again the next time.
 
     Raises:
         ImportError: As the import of one of the modules does.

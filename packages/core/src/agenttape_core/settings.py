@@ -249,7 +249,7 @@ def load_settings(
         start: The folder; by default the current one. The nearest `pyproject.toml` at or above it that has our table
             counts.
         environment: The variables; by default the process environment.
-        otherwise: The folder to start from if there is no such file.
+        otherwise: The folder to start from if the file doesn't exist.
 
     Raises:
         ConfigurationError: If a key or variable is unknown, or a value is not valid.

@@ -1,6 +1,6 @@
 """The only file that relies on LangChain beyond its public interface.
 
-Read against langchain-core 1.8, tried on 1.4.7. Each function names what it relies on.
+Read against langchain-core 1.8, tried on 1.4.7. Each function documents the part of the framework that it relies on.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class InlineHandler(BaseCallbackHandler):
     `AsyncCallbackManager.on_llm_start` of langchain-core up to 1.8 forgets all other handlers of a text model if one
     of them runs inline. To that function this handler denies it; the next function calls it inline all the same.
 
-    A program may copy or pickle what a handler is attached to: an agent, a config, a callback manager. A copy of the
-    handler is the handler itself, as two would record the same runs twice. In another process it observes nothing.
+    A program may copy or pickle the object that a handler is attached to: an agent, a config, a callback manager. A
+    copy of the handler is the handler itself, as two would record the same runs twice. In another process it doesn't
+    observe.
     """
 
     def __copy__(self) -> Self:
@@ -163,7 +164,7 @@ def _media(block: Any) -> Any:
     """Return a block of audio or a file without the changes that one of the two functions made to it.
 
     `_format_for_tracing` writes a file in the form of version 0, which `_normalize_messages` refuses to take back when
-    it has an id; the latter draws ids (`lc_...`) and collects what it does not know under `extras`.
+    it has an id; the latter draws ids (`lc_...`) and collects unknown keys under `extras`.
     """
     if not isinstance(block, dict) or block.get("type") not in {"audio", "file"}:
         return block
@@ -184,7 +185,7 @@ def invocation_params(model: BaseChatModel, stop: list[str] | None, kwargs: dict
 
 
 def completion_params(model: BaseLLM, stop: list[str] | None, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the `invocation_params` that callbacks receive for a call of a text model, and those of the call itself.
+    """Return the `invocation_params` that callbacks receive for a call of a text model, and the call's own ones.
 
     `BaseLLM.generate` keeps the arguments of the call from its callbacks; `stream` passes them on.
     """
@@ -254,7 +255,7 @@ class BeginningTool(NamedTuple):
     Args:
         tool: The tool.
         arguments: Its arguments, also those that the framework injects.
-        config: The config that its run will pass on, once its callbacks are replaced; a copy of that of its caller.
+        config: The config that its run will pass on, once its callbacks are replaced; a copy of its caller's.
         manager: The callback manager of this one run.
     """
 
@@ -329,8 +330,8 @@ RUN_IDS_OF = (
     "langgraph.checkpoint.base",
     "langgraph.pregel",
 )
-"""The packages that draw ids of runs, of tasks, and of checkpoints, which perhaps no one keeps: savers that do draw
-versions of their own."""
+"""The packages that draw ids of runs, tasks and checkpoints, which are perhaps never stored: savers that are draw their
+own versions."""
 ID_MAKERS = ("langchain_core.utils.uuid",)
 
 CHECKPOINT_SEAMS = {
@@ -347,7 +348,7 @@ CHECKPOINT_SEAMS = {
         ("langgraph.pregel._loop", "acheckpoint_superseded"),
     ),
 }
-"""The functions by which LangGraph makes and loads checkpoints, under the modules that import them, by what they do.
+"""The functions by which LangGraph makes and loads checkpoints, under the modules that import them, by their purpose.
 
 LangGraph is not imported for it: agents of `langchain` run on it, even where `agenttape-langgraph` is not installed.
 """

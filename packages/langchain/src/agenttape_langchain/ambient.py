@@ -277,8 +277,8 @@ def _lending(real: Callable[..., Any]) -> Callable[..., Any]:
 def _telling_outside(handle: Callable[..., None]) -> Callable[..., None]:
     """Return `handle_event` so that handlers run outside the call that reports to them.
 
-    If the tree of a session is the only handler, the framework's work for others is skipped: it raises
-    what goes wrong, never returns a coroutine, and does nothing for a token.
+    If the tree of a session is the only handler, the framework's work for others is skipped: it raises its errors,
+    never returns a coroutine, and ignores tokens.
     """
 
     @functools.wraps(handle)

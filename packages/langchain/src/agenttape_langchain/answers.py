@@ -1,7 +1,7 @@
 """Answers that the user has chosen for calls, as their boundaries return them, and recorded answers as users know them.
 
-Of a chat model, the answer is a message or a text; of a text model a text; of a tool what its function returns, or the
-message that is made of it.
+For a chat model, the answer is a message or a text; for a text model a text; for a tool the return value of its
+function, or the message made from it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def chosen_result(crossing: Any, answer: Any) -> ChatResult:
 
     Args:
         crossing: The call.
-        answer: A text, a message or a whole result. Beside a text stands what the recorded message holds, unless it
+        answer: A text, a message or a whole result. A text keeps the rest of the recorded message, unless that message
             called tools.
 
     Raises:

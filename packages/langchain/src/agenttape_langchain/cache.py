@@ -1,7 +1,7 @@
 """A cache of LangChain on a cassette.
 
-It receives what the framework gives a cache: the prompt, the model as a string, and the generations. Streams, errors,
-tools and embeddings never reach a cache.
+It receives the arguments of a framework's cache: the prompt, the model as a string, and the generations. Streams,
+errors, tools and embeddings never reach a cache.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class TapeCache(BaseCache):
     """Answers model calls from a cassette, for programs that use `set_llm_cache` or give models a `cache`.
 
     A request has one answer, the last recorded one, however often it is looked up. While the cache is open, each
-    recording is in a journal at once; it is in the file when the cache is closed: by `close`, at the end of a `with`
-    block, or at the end of the program.
+    recording is written to a journal right away; it is in the file when the cache is closed: by `close`, at the end of
+    a `with` block, or at the end of the program.
 
     Args:
         path: A bare name under the cassette folder, or a path.

@@ -1,9 +1,9 @@
 """Send a candidate the requests of the program's own chat model: at the leaf, in the candidate's own form.
 
-A candidate of the same client gets the parameters of the call as they are, but for the name of the model. Another one
+A candidate of the same client gets the parameters of the call unchanged, except for the name of the model. Another one
 gets what all providers share: the messages, the tools offered, the tool choice and the stop words, through its own
-`bind_tools`. Sampling stays the candidate's own. Where a schema is asked for in a way of one provider, it is offered as
-a tool, and the call of that tool becomes the answer.
+`bind_tools`. Sampling stays the candidate's own. If a schema is requested in a provider's own way, it is offered as a
+tool, and the call of that tool becomes the answer.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Asked(NamedTuple):
     Args:
         model: The model.
         options: The parameters other than messages and stop words.
-        schema: The name of the tool that stands for a schema the answer is to follow; empty without one.
+        schema: The name of the tool for the schema that the answer is to follow; empty without one.
     """
 
     model: BaseChatModel

@@ -1,8 +1,8 @@
 """Substitute the leaf calls of chat models.
 
-A taped model is an *alias*: an object of a dynamic subclass that shares the state of the model it stands for, and
-overrides exactly the leaf methods that the provider implements. It therefore is an instance of the provider's class,
-with its profile, its name and its way of binding tools.
+A taped model is an *alias*: an object of a dynamic subclass that shares the state of the original model, and overrides
+exactly the leaf methods that the provider implements. It therefore is an instance of the provider's class, with its
+profile, its name and its way of binding tools.
 """
 
 from __future__ import annotations

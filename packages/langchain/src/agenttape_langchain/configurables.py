@@ -31,8 +31,8 @@ def begun_with() -> Mapping[str, Any]:
 def noting(real: Callable[..., Any], handler_of: Callable[[Session], BaseCallbackHandler]) -> Callable[..., Any]:
     """Wrap the function of `CallbackManager.configure`, which makes the callback manager of a run.
 
-    `langchain_core.tracers.context.register_configure_hook` attaches a handler to every run too, but cannot be undone,
-    and asks for it several times. Here threads are reached that were started without a context.
+    `langchain_core.tracers.context.register_configure_hook` also attaches a handler to every run, but can't be undone,
+    and calls its hook several times. Here threads are reached that were started without a context.
 
     Args:
         real: The function.

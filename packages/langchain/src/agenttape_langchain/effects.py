@@ -1,7 +1,7 @@
-"""Side effects of a call besides its result: noted while it runs, and applied again when it's replayed.
+"""Side effects of a call in addition to its result: noted while it runs, and applied again when it's replayed.
 
-LangChain itself lets code dispatch custom events. Frameworks on top of it add effects of their own, which go through
-the config of the run; they register them here. This module knows none of them.
+LangChain itself lets code dispatch custom events. Frameworks on top of it add their own effects, which go through the
+config of the run; they register them here. This module doesn't depend on any of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NoteEffect:
     def twin_of(self, handler: Any, make: Callable[[], Any]) -> Any:
         """Return the object that takes the place of a callback handler in all configs that the call receives.
 
-        LangGraph merges the handlers of a config that code hands on with those of its context, and keeps one of each.
+        LangGraph merges the handlers of a config that code passes on with those of its context, and keeps one of each.
 
         Args:
             handler: The handler.
@@ -63,7 +63,7 @@ def _unwatched(_: ExecutedCall, __: NoteEffect) -> Iterator[None]:
 
 
 class Effects(NamedTuple):
-    """The side effects that a framework lets a call have besides its result.
+    """The side effects that a framework lets a call have in addition to its result.
 
     Args:
         apply: Applies an effect again, by the word for its kind; called where the call is served.

@@ -1,7 +1,7 @@
 """The identity of models without identifying parameters.
 
-LangChain asks a model for them; a model written for a single company often has none, and is then identified by
-its class alone. LangChain's own caches confuse two such models as well.
+LangChain gets them from the model; a model written for a single company often has none, and is then identified by its
+class alone. LangChain's own caches confuse two such models as well.
 """
 
 from __future__ import annotations

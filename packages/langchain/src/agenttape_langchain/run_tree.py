@@ -204,7 +204,7 @@ class RunTree(InlineHandler):
     def announced_model(self) -> Run | None:
         """Return the run of the model call that was last announced in this context, and forget the announcement.
 
-        `stream` tells its callbacks the run id, but not the leaf method that it then calls. A call that another task
+        `stream` passes its callbacks the run id, but not the leaf method that it then calls. A call that another task
         has made for this context was announced here, and ended there: its run is no longer open.
         """
         announced, mine, others = _announced.get(), None, []

@@ -53,8 +53,8 @@ def tape(obj: T) -> T:
         obj: A chat model, a text model, a decision model, a tool or a retriever, also inside `bind`, `with_config`,
             `with_retry`, `with_fallbacks` and the like, or the configurable model of `init_chat_model`; an embedding
             model, a vector store, a document compressor, a cross encoder, a key-value store, a chat message history. A
-            graph of LangGraph is taped by `agenttape_langgraph.tape`. Any other runnable is taped as a whole: nothing
-            inside it runs on replay.
+            graph of LangGraph is taped by `agenttape_langgraph.tape`. Any other runnable is recorded as a whole: its
+            parts don't run in a replay.
 
     Raises:
         ConfigurationError: If `obj` is none of these, keeps its state where a taped object cannot share it, or is a

@@ -97,8 +97,8 @@ def _running(tool: Any, crossing: Crossing) -> Crossing:
 def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
     """Return the request of a tool, with what reaches it through the run unless only an observed call was recorded.
 
-    Callbacks receive the arguments, but nothing that the run adds, such as the answers that a human has given in the
-    node. An observed call serves every equal call, unless its outcome may depend on those.
+    Callbacks receive the arguments, but not the additions of the run, such as a human's answers in the node. An
+    observed call serves every equal call, unless its outcome may depend on those.
 
     Args:
         session: The session.

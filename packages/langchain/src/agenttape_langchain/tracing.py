@@ -1,7 +1,7 @@
 """Keep replays out of LangSmith by default, and mark those that are traced.
 
-All runs reach LangSmith through `RunTree`: those that the environment turns on, those of `tracing_v2_enabled`, of a
-`LangChainTracer` among the callbacks, and of `@traceable` functions.
+All runs reach LangSmith through `RunTree`: those from the environment, from `tracing_v2_enabled`, from a
+`LangChainTracer` among the callbacks, and from `@traceable` functions.
 """
 
 from __future__ import annotations

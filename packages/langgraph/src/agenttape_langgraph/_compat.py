@@ -1,6 +1,6 @@
 """The only file that uses parts of LangGraph that it does not promise to keep.
 
-Read against langgraph 1.2; each function names what it relies on.
+Read against langgraph 1.2; each function documents the part that it relies on.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def ask_again(question: Mapping[str, Any]) -> None:
 def twin_of(value: Any, cls: Any = None, /, **changes: Any) -> Any:
     """Return an object with the attributes of a graph, a builder or a node's function, and changes of them.
 
-    Without a call of the constructor, which `Pregel.copy` makes: that of a subclass may take other arguments.
+    `Pregel.copy` calls the constructor, which may take other arguments in a subclass, so it isn't used.
 
     Args:
         value: The object, which doesn't change.
@@ -264,9 +264,9 @@ SAVERS_OF_WRITES = frozenset({"put_writes", "aput_writes"})
 def saves_in_memory(fn: Any) -> bool:
     """Return true for save work that a synchronous loop submits, if its saver is an `InMemorySaver`.
 
-    So is one that is derived from it: its own parts and those of `InMemorySaver`, each in its own turn, would let
-    the graph continue between them. What is submitted is the method of the saver for the writes of a task, and for a
-    checkpoint a method of the loop, which waits for the checkpoint before.
+    So is one that is derived from it: if its own parts and those of `InMemorySaver` waited separately, the graph would
+    continue between them. What is submitted is the method of the saver for the writes of a task, and for a checkpoint a
+    method of the loop, which waits for the checkpoint before.
     """
     owner = getattr(fn, "__self__", None)
     if getattr(fn, "__name__", "") == "_checkpointer_put_after_previous":

@@ -1,8 +1,8 @@
-"""Side effects that LangGraph lets a tool, a node or a task have besides its result.
+"""Side effects that LangGraph lets a tool, a node or a task have in addition to its result.
 
-A call reaches its graph through the config of its run: it writes state and custom streams, asks a human, and lets inner
-calls stream through it. While it executes, it gets a config that notes these effects on its crossing; when it is
-served, they are applied again with the config of this run.
+A call reaches its graph through the config of its run: it writes state and custom streams, interrupts for a human, and
+lets inner calls stream through it. While it executes, it gets a config that notes these effects on its crossing; when
+it is served, they are applied again with the config of this run.
 """
 
 from __future__ import annotations

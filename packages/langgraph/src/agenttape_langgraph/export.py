@@ -86,8 +86,8 @@ def export_thread(
 ) -> Path:
     """Write a thread into one file: all its checkpoints, and its part of the cassette.
 
-    Secrets in the checkpoints are replaced as they were in the cassette. Values that no codec can write are replaced by
-    opaque values. The saver and the cassette are only read.
+    Secrets in the checkpoints are replaced as in the cassette. Values that no codec can write are replaced by opaque
+    values. The saver and the cassette are only read.
 
     Args:
         saver: The saver that holds the thread.

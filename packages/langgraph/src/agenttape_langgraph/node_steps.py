@@ -1,9 +1,9 @@
 """Steps of a session that records graphs: the inputs of graphs, and the inputs, writes and routes of their nodes.
 
-The kinds are those of `TapeCallbackHandler`: a graph is a `chain` or an `agent`, outermost ones with their input; a
-node is a `node`, at the address above its calls. A node that asks a person has failed with a `GraphInterrupt`, which
-holds the question and its id; the answer is the input of the next run of the graph. Callbacks cannot see the following
-parts of a node's step:
+The kinds are the same as in `TapeCallbackHandler`: a graph is a `chain` or an `agent`, outermost ones with their input;
+a node is a `node`, at the address above its calls. A node that interrupts for a human has failed with a
+`GraphInterrupt`, which holds the question and its id; the answer is the input of the next run of the graph. Callbacks
+cannot see the following parts of a node's step:
 
 - `input`: the changes in it (see `state_delta`);
 - `output`: its writes, by channel; several writes to one channel are a list under `$writes`;

@@ -1,7 +1,7 @@
 """Nodes that are served as a whole: they do not run on replay, and their effects are applied again.
 
-A served node is an alias of the runnable that the node is bound to, so an inspection of the graph finds what was there:
-its class, its function, whether it is a coroutine, the graphs inside it. Only its calls are intercepted.
+A replayed node is an alias of the runnable that the node is bound to, so an inspection of the graph finds the original
+properties: its class, its function, whether it is a coroutine, the graphs inside it. Only its calls are intercepted.
 """
 
 from __future__ import annotations

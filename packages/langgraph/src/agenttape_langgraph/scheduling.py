@@ -3,17 +3,17 @@
 - When a task has ended, its graph writes the state, streams the result and calls the saver in a callback of the task's
   future: in a thread of the pool without any context, or in the thread of the graph, in the order in which tasks happen
   to end. This work belongs to the session of the graph, in a branch of the task's own.
-- Work that a graph submits to its pool besides its tasks, for example to save or to wait for parts of a stream, happens
-  as often and as early as the schedule has it. It makes no branch.
+- Work that a graph submits to its pool in addition to its tasks, for example to save or to wait for parts of a stream,
+  happens as often and as early as in the schedule. It makes no branch.
 - LangGraph gathers the interrupts of several tasks of a subgraph from a set. They are put in the order of the tasks.
 - Threads put parts on a stream, commit what tasks wrote, and write into a saver in memory in turns. A replay takes them
   in the recorded order.
-- Where checkpoints are kept in memory, they are saved at once: in the background, those of a graph and of a subgraph
-  would be saved in their own order.
+- Checkpoints in memory are saved synchronously: in the background, a graph and its subgraph would each save in their
+  own order.
 - The error of a node that ran out of time shows how long it ran, on a clock that is never frozen. In a session with a
   frozen clock it shows that it ran for as long as it might: error handlers put the error into prompts.
 - The writes of a task are saved in the background, while the state gives ids to messages in them that have none. They
-  are saved as they were written.
+  are saved in the order of the writes.
 """
 
 from __future__ import annotations

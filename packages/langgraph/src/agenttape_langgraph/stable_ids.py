@@ -1,8 +1,8 @@
 """Ids that are the same in every recording, in place of LangGraph's own, which hold the time.
 
-LangGraph derives the id of a task from that of a checkpoint, and the id of an interrupt from those of tasks. A recorded
-error holds them for readers only: a served call asks its question again. There, an interrupt gets an id that is derived
-from the place where it was asked, and a task gets none.
+LangGraph derives the id of a task from the checkpoint's id, and the id of an interrupt from the ids of tasks. A
+recorded error holds them for readers only: a replayed call asks its question again. There, an interrupt gets an id that
+is derived from the place where it was asked, and a task gets none.
 """
 
 from __future__ import annotations

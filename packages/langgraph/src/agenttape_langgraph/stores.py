@@ -4,8 +4,8 @@ A store that reaches outside of the process is a boundary: its calls are recorde
 the graph that fills it fills it again on replay, and only its embeddings are served. Writes of a served tool or node to
 the store of its graph are effects, and are made again.
 
-To sweep out what is too old is a call as any other. What a store sweeps by itself from time to time is none: what is
-read afterwards tells it.
+Sweeping out old items is a call like any other. A store's own periodic sweeps aren't calls: later reads show their
+effect.
 """
 
 from __future__ import annotations

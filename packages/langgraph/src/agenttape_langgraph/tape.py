@@ -30,9 +30,8 @@ def tape(obj: T, *, replay_nodes: Serves = ()) -> T:
         obj: A compiled graph of any kind, also within `with_retry`, `with_fallbacks` and the like; a builder, whose
             `compile` then returns taped graphs; an `@entrypoint`; a `@task`, which is served as a whole; a store. An
             object that is not LangGraph's is taped as by `agenttape_langchain.tape`.
-        replay_nodes: The nodes that are served as a whole and do not run on replay, also in graphs that are nodes of
-            this
-            one: their names, a predicate of a name, or `True` for all nodes that are no graphs. For an entrypoint, the
+        replay_nodes: The nodes to replay as a whole, without running them, even in graphs that are nodes of this one:
+            their names, a predicate of a name, or `True` for all nodes that aren't graphs. For an entrypoint, the
             tasks.
 
     Raises:

@@ -60,11 +60,11 @@ def hook_span_handler(handler: BaseSpanHandler[Any]) -> Callable[[], None]:
 def within_decorators(method: Any, make: Callable[[Any], Any]) -> Any:
     """Return a method with the decorators of another one, around a function made of the one inside.
 
-    The decorators of the framework, `dispatcher.span` and those of `llms.callbacks`, begin spans, fire events and wait
-    for rate limiters. They do so also for calls that are served.
+    The decorators of the framework, `dispatcher.span` and the ones in `llms.callbacks`, begin spans, fire events and
+    wait for rate limiters. They do so also for calls that are served.
 
     Args:
-        method: The method as it is in the class.
+        method: The method from the class dict.
         make: Makes the function.
     """
     if isinstance(method, wrapt.FunctionWrapper):
@@ -143,7 +143,7 @@ def is_decorated(method: Any) -> bool:
 
 
 def static(cls: type, name: str) -> Any:
-    """Return an attribute as it is in a class or one above it, without calling descriptors."""
+    """Return the raw attribute of a class or of one above it, without calling descriptors."""
     return inspect.getattr_static(cls, name, None)
 
 
@@ -223,7 +223,7 @@ def step_names(workflow: Workflow) -> set[str]:
 
 
 def answered_steps(workflow: Workflow) -> set[str]:
-    """Return the names of the steps of a workflow that take nothing but the answers of people."""
+    """Return the names of the steps of a workflow that only take answers of people."""
     configs = {name: getattr(step, "_step_config", None) for name, step in workflow._get_steps().items()}
     return {
         name
@@ -247,7 +247,7 @@ def decorated_by(decorator: Any) -> Any:
 
 
 def run_of(context: Any) -> Any:
-    """Return the identity that all contexts of a run share: the id of the run, or the inner side while nothing runs."""
+    """Return the identity that all contexts of a run share: the id of the run, or the inner side outside of a run."""
     adapter = getattr(context._face, "_internal_adapter", None) or getattr(context._face, "_external_adapter", None)
     return adapter.run_id if adapter is not None else context._face
 
@@ -294,12 +294,12 @@ def buffered(runner: Any) -> int:
 
 
 def is_at_rest(runner: Any) -> bool:
-    """Return whether a control loop has nothing to do before its next scheduled tick is due."""
+    """Return whether a control loop is idle until its next scheduled tick is due."""
     return not (runner.worker_tasks or runner.tick_buffer or runner._pending_workers)
 
 
 def around_processing(runner: Any, change: Callable[[Any], Any], after: Callable[[], list[Any]]) -> None:
-    """Let a control loop process what a function makes of each of its ticks, and next what another one returns.
+    """Let a control loop process its ticks as converted by one function, and take the next one from another.
 
     Args:
         runner: The control loop.

@@ -1,9 +1,9 @@
-"""Ask a candidate what the program's own LLM is asked: at the leaf, in the candidate's own form.
+"""Send a candidate the request of the program's own LLM: at the leaf, in the candidate's own form.
 
-A candidate of the same class gets the parameters of the call as they are, but for the name of the model. Another one
+A candidate of the same class gets the parameters of the call unchanged, except for the name of the model. Another one
 gets the messages, the tools offered and whether one has to be called, through its own `chat_with_tools`; its tool calls
-become blocks that every LLM reads. A prompt to complete goes to the candidate as it is. The framework's spans and
-events are those of the program's own LLM.
+become blocks that every LLM reads. A prompt to complete goes to the candidate unchanged. The framework's spans and
+events belong to the program's own LLM.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ register_candidates(FRAMEWORK, made)
 def asked_instead(
     crossing: Crossing | None, name: str, own: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Callable[[], Any] | None:
-    """Return what asks the candidate in place of the program's own LLM, if the call has one.
+    """Return the function that calls the candidate in place of the program's own LLM, if the call has one.
 
     Args:
         crossing: The crossing of the call.
@@ -93,8 +93,8 @@ def asked_instead(
         kwargs: Those given by name.
 
     Raises:
-        ConfigurationError: If the candidate calls no tools, and some are offered; or an answer is to follow a schema in
-            a way that only the program's own LLM knows.
+        ConfigurationError: If tools are offered, and the candidate can't call any; or if an answer is to follow a
+            schema in a way that only the program's own LLM supports.
     """
     candidate = candidate_of(crossing, FRAMEWORK)
     if candidate is None or crossing is None:
@@ -122,7 +122,7 @@ def _shared(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _prompted(args: Sequence[Any], given: Mapping[str, Any], *, is_kin: bool) -> dict[str, Any]:
-    """Return what a candidate is asked to complete; one of another class gets the prompt alone, in its own template."""
+    """Return the prompt for a candidate to complete; another class gets the prompt alone, in its own template."""
     names = dict(zip(("prompt", "formatted"), args, strict=False))
     asked = {**given, **names}
     return _shared(asked) if is_kin else {"prompt": asked.get("prompt", "")}
@@ -166,7 +166,7 @@ def _is_required(choice: Any) -> bool:
 
 
 class _Described(ToolMetadata):
-    """The metadata of a tool that is offered as it was recorded."""
+    """The metadata of an offered tool, from the recording."""
 
     def __init__(self, function: Mapping[str, Any]) -> None:
         super().__init__(description=function["description"], name=function["name"])

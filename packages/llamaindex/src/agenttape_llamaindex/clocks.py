@@ -108,8 +108,8 @@ def popping(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
 def _that_may_come(runner: Any, due: list[Any]) -> list[Any]:
     """Return the ticks that come now, of those that are due: one retry, and only after a wait in vain for its timer.
 
-    The timers of a program come in the recorded order where calls are awaited, and else when the program has nothing
-    else to do. At any other point it would be the speed of the machine that decides whether a delay is over.
+    The timers of a program fire in the recorded order between awaited calls, and else when the program is idle. At any
+    other point it would be the speed of the machine that decides whether a delay is over.
     """
     retries = [number for _, number, tick in due if is_retry(tick)]
     later = retries if buffered(runner) else retries[1:]
@@ -119,8 +119,8 @@ def _that_may_come(runner: Any, due: list[Any]) -> list[Any]:
 def _waits(runner: Any) -> list[tuple[Any, float]]:
     """Return the scheduled ticks in their order, with the moments at which they are due.
 
-    If the next one is a retry, it is due at once where the session skips the delays before other attempts and the run
-    has nothing else to do; not if the delay is part of a recorded order, as it passes in its turn then.
+    If the next one is a retry, it is due right away if the session skips the delays before other attempts and the run
+    is idle; not if the delay is part of a recorded order, since it passes in its turn then.
     """
     deadlines = _deadlines.of(runner)
     waits = [(entry, deadlines.get(entry[1], 0.0)) for entry in sorted(scheduled(runner), key=lambda one: one[:2])]
@@ -146,7 +146,7 @@ class OrderedTime(ModuleType):
     """The module `time` for code that sorts by moments: no two of them are equal within a session.
 
     Args:
-        real: The module that it stands for.
+        real: The module that it replaces.
     """
 
     def __init__(self, real: ModuleType) -> None:

@@ -1,7 +1,7 @@
 """Shared by retrievers, rerankers, stores and tools: which of them are boundaries, and the shapes of their methods.
 
-The components of LlamaIndex's core that are made of others run, and the calls they make are recorded. So do classes
-that keep what they have in this process. Any other class that implements such an interface itself is a boundary.
+The components of LlamaIndex's core that are made of others run, and the calls they make are recorded. So are classes
+that keep their data in this process. Any other class that implements such an interface itself is a boundary.
 
 The framework may begin a span for their methods. The span belongs to the method, whether the call is served or not: so
 the function inside of it is substituted.
@@ -28,7 +28,7 @@ _IN_MEMORY = InMemoryClasses(
     ),
     ("_retrieve", "_aretrieve", "add", "async_add", "delete", "adelete", "query", "aquery"),
 )
-"""Classes of LlamaIndex's other packages that keep what they have in this process."""
+"""Classes of LlamaIndex's other packages that keep their data in this process."""
 
 
 def is_boundary(cls: type) -> bool:

@@ -56,7 +56,7 @@ _CALLED = frozenset({"__call__"})
 
 
 def tape_container(container: Any) -> Any:
-    """Return the taped alias of a container; a taped one is returned as it is."""
+    """Return the taped alias of a container; a taped one is returned unchanged."""
     return alias_of(container, _container_alias)
 
 
@@ -106,7 +106,7 @@ def _entered(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _taped(value: Any) -> Any:
-    """Return what a method has returned, taped: a container, or a stream that makes its calls when it is read."""
+    """Return a method's return value, taped: a container, or a stream that makes its calls when it is read."""
     if isinstance(value, _RETURNED):
         return tape_container(value)
     if isinstance(value, StreamingResponse | AsyncStreamingResponse):

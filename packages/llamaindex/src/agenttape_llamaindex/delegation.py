@@ -5,10 +5,10 @@ calls are one request. It is recorded once, with the request of the outer call a
 recording names the methods that have delegated. On replay these run for real, with all the events of the framework, and
 the inner call is served.
 
-A method may also call another one for its own purpose, such as to rewrite a query, and then make its own request.
-Run on a replay, it would reach the world. So its call is a delegation only if what happened proves it when the call has
-ended: it has made exactly one inner call, and its outcome is that of the inner one, see `_Answer.is_that_of`. All other
-calls are recorded and served as a whole, together with the calls inside.
+A method may also call another one for its own purpose, such as to rewrite a query, and then make its own request. Run
+on a replay, it would reach the world. So its call is a delegation only if that is proven when the call has ended: it
+has made exactly one inner call, and its outcome is the inner one's, see `_Answer.is_that_of`. All other calls are
+recorded and served as a whole, together with the calls inside.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DELEGATED_BY = "delegated_by"
 
 
 class _Answer:
-    """A response as it was when it was given: whoever gets it may change it in place.
+    """A copy of a response at the time it was returned: the caller may change it in place.
 
     Args:
         response: The response, or the last one of a stream.
@@ -54,9 +54,9 @@ class _Answer:
             self._objects.append(self._text)
 
     def is_that_of(self, inner: _Answer) -> bool:
-        """Return whether this answer was made of that of an inner call, and of nothing else.
+        """Return whether this answer was made from an inner call's answer, without any other.
 
-        It has the same content, and has been handed on: both share an object. Equal content alone proves nothing, as
+        It has the same content, and has been handed on: both share an object. Equal content alone is no proof, since
         two requests may both be answered by "yes".
         """
         if self._text != inner._text or (None not in (self._blocks, inner._blocks) and self._blocks != inner._blocks):
@@ -179,7 +179,7 @@ class LeafCall:
             self.run.answered(response)
 
     def effected(self, effect: dict[str, Any] | None) -> None:
-        """Record what the method has done to its object, if anything."""
+        """Record the method's changes to its object, if any."""
         if self.run is not None and effect is not None:
             self.run.crossing.effected(effect)
 

@@ -142,4 +142,4 @@ def _install(wrappers: Wrappers) -> None:
 
 
 EFFECTS_NOTED = Wrappers(_install)
-"""While inside, the effects of executed calls are noted. Sessions and observers may be inside at once."""
+"""While inside, the effects of executed calls are noted. Sessions and observers may be inside in parallel."""

@@ -1,8 +1,8 @@
-"""The effects of a tool on the workflow that it is called in, besides its return value.
+"""The effects of a tool on the workflow that it is called in, in addition to its return value.
 
 A tool may write into the state of its workflow, write events to the stream, send events to steps, and wait for a
-person. Its effects are noted while it is executed, and applied again, in order, when it is served. Only the run
-knows when a wait is over: the wait is repeated like every other effect, and pauses the step as it did in the recording.
+person. Its effects are noted while it is executed, and applied again, in order, when it is served. Only the run itself
+can end a wait: the wait is repeated like every other effect, and pauses the step as in the recording.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _is_part(embedding: Any) -> bool:
-    """Return whether a call is a part of that of an embedding model around it."""
+    """Return whether a call is part of a call of an embedding model around it."""
     outer = executing()
     if outer is None or outer.boundary.kind != EMBEDDING.kind:
         return False
@@ -109,7 +109,7 @@ def _is_program(cls: type) -> bool:
 
 
 def embedding_settings(embedding: Any) -> Mapping[str, Any]:
-    """Return the settings that the provider is sent besides the texts, as far as the object has them as attributes."""
+    """Return the settings that the provider gets together with the texts, if the object has them as attributes."""
     model = {key: name for key, name in model_of(embedding).items() if name != "unknown"}
     sparse = {"sparse": True} if isinstance(embedding, BaseSparseEmbedding) else {}
     others = {} if model else public_fields(embedding, BaseEmbedding)

@@ -134,7 +134,7 @@ COMPLETION = Boundary("completion", join=TEXTS.join, split=TEXTS.split, usage=us
 
 
 def tape_llm(llm: LLMT) -> LLMT:
-    """Return the taped alias of an LLM; a taped one is returned as it is."""
+    """Return the taped alias of an LLM; a taped one is returned unchanged."""
     if isinstance(llm, StructuredLLM):
         return llm.model_copy(update={"llm": tape_llm(llm.llm)})  # it only calls another LLM
     return LLMS.tape(llm)

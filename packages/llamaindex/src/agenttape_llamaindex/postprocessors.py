@@ -32,4 +32,4 @@ POSTPROCESSORS = Family(
     },
     is_boundary=is_boundary,
 )
-"""Every node postprocessor; those of LlamaIndex's own classes only if they are taped by hand."""
+"""Every node postprocessor; LlamaIndex's own classes only if they are taped by hand."""

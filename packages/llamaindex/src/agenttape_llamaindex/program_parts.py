@@ -1,4 +1,4 @@
-"""Substitute components of users that reach outside by themselves, where LlamaIndex's work by other components.
+"""Substitute components of users that reach outside directly, where LlamaIndex's work through other components.
 
 Engines, transformations, synthesizers, selectors, evaluators, memory blocks and their like are program: a replay runs
 them, and the calls that they make are served. A class that a user has written may ask a service itself. Then its call
@@ -63,7 +63,7 @@ _ASYNC, _RESPONSE, _CHAT = "is_async", "response", "chat"
 
 
 def followed(call: ProgramCall, value: Any) -> Any:
-    """Return what a component that was watched has returned, with its end noted: now, or when its stream ends."""
+    """Return the return value of a watched component, with its end noted: now, or when its stream ends."""
     is_response = isinstance(value, StreamingResponse | AsyncStreamingResponse)
     if is_response and isinstance(value.response_gen, _STREAMS):
         bare = Response(None, value.source_nodes, value.metadata)
@@ -119,7 +119,7 @@ CALL = Boundary("call")
 _CHATS = frozenset({"stream_chat", "astream_chat"})
 """The methods whose answers are read by a thread or their own task."""
 _ASKING = frozenset({"llama_index.llms.openai.responses.OpenAIResponses"})
-"""Classes of LLMs that ask their service for objects by methods of its own, and not by their leaf calls."""
+"""Classes of LLMs that request objects from their service by separate methods, and not by their leaf calls."""
 
 
 def _begun(
@@ -151,7 +151,7 @@ def _asks_its_service(cls: type) -> bool:
 
 
 def _running(self: Any) -> Any:
-    """Return the object whose code runs: a taped LLM asks its service by itself, all others by their parts."""
+    """Return the object whose code runs: a taped LLM calls its service directly, all others go through their parts."""
     return self if isinstance(self, LLM) else original_of(self)
 
 
@@ -269,11 +269,11 @@ PROGRAM_PARTS = (
     MEMORY_BLOCKS,
     STRUCTURED,
 )
-"""The families of components that are program, unless a class of a user reaches outside by itself."""
+"""The families of components that are part of the program, unless a user's class reaches outside directly."""
 
 
 def tape_part(part: Any) -> Any:
-    """Return the taped alias of such a component; a taped one is returned as it is.
+    """Return the taped alias of such a component; a taped one is returned unchanged.
 
     One of LlamaIndex's own is a container. One of a user is recorded even if it makes no calls that are recorded.
     """

@@ -41,7 +41,7 @@ def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
 
 
 def _describe_lazy(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
-    """Describe a call that returns an iterable: one that crosses reads it to its end, as a list is what is recorded."""
+    """Describe a call that returns an iterable: a recorded one reads it to its end, since it's recorded as a list."""
     call = leaf_call()(real, cross, self, *args, **kwargs)
     load: Callable[[], Iterable[Any]] = call.real
     if call.crossing is not None:
@@ -72,4 +72,4 @@ READERS = Family(
     defaults=frozenset({"aload_data", "alazy_load_data"}),
     is_boundary=is_boundary_but(BaseReader, BasePydanticReader),
 )
-"""Every reader; those of LlamaIndex's own classes only if they are taped by hand."""
+"""Every reader; LlamaIndex's own classes only if they are taped by hand."""

@@ -26,7 +26,7 @@ _MEDIA_TERMS = {
 
 
 def keyed_messages(messages: Sequence[ChatMessage]) -> KeyedItems:
-    """Return messages with their keys, and the function that makes them as they are sent.
+    """Return messages with their keys, and the function that makes the sent form of a message.
 
     An agent sends the same messages again on each call: a message with a cheap key is made once only.
     """
@@ -56,7 +56,7 @@ def message_key(message: ChatMessage) -> Any:
 
 
 def plain_message(message: ChatMessage) -> dict[str, Any]:
-    """Return a message as it is sent, as plain data: its role, content and tool calls, or the call that it answers."""
+    """Return the sent form of a message as plain data: role, content and tool calls, or the call that it answers."""
     extra = dict(message.additional_kwargs)
     plain: dict[str, Any] = {"role": getattr(message.role, "value", message.role), "content": _content(message)}
     for key in ("name", "tool_call_id"):

@@ -1,4 +1,4 @@
-"""Requests of calls as plain data: what a provider would receive, in the terms that all our cassettes share."""
+"""Requests of calls as plain data: the provider's view, in the terms that all our cassettes share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agenttape_core.integration import MODEL_SETTINGS, model_of, public_fields, 
 from agenttape_llamaindex.request_values import keyed_messages, plain_argument, plain_field
 
 _TRANSPORT = frozenset({"stream", "streaming", "stream_options"})
-"""Parameters that say how the answer travels, and are no part of the request."""
+"""Parameters about the transport of the answer, which aren't part of the request."""
 _PYDANTICS: Any = getattr(BaseModel.model_json_schema, "__func__")  # noqa: B009 - mypy knows no such attribute
 
 
@@ -101,7 +101,7 @@ def _tool(tool: Any) -> Any:
 
 
 _of_schemas: WeakKeyDictionary[type, tuple[tuple[Any, ...], Any]] = WeakKeyDictionary()
-"""Tools as plain data with what they were made of, by the class of their arguments.
+"""Tools as plain data with the objects that they were made from, by the class of their arguments.
 
 An agent passes its tools on each call, and pydantic makes the schema of a class again whenever it is wanted.
 """
@@ -147,7 +147,7 @@ def retrieval_body(query: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request of a call of one method of several, such as those of a store.
+    """Return the request of a call of one of several methods, such as a store's.
 
     Args:
         method: The method; the one name of its synchronous and its asynchronous form.

@@ -65,4 +65,4 @@ RETRIEVERS = Family(
     },
     is_boundary=is_boundary,
 )
-"""Every retriever; those of LlamaIndex's own classes only if they are taped by hand."""
+"""Every retriever; LlamaIndex's own classes only if they are taped by hand."""

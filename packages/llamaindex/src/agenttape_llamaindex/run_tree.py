@@ -140,7 +140,7 @@ def is_program(instance: Any) -> bool:
 
 
 def input_of(bound: inspect.BoundArguments, instance: Any) -> Any:
-    """Return the input of an outermost method; that of a workflow is the event that it begins with."""
+    """Return the input of an outermost method; for a workflow, that's the event that it begins with."""
     arguments = bound.arguments
     return readable(arguments.get("start_event")) if isinstance(instance, Workflow) else dict(arguments)
 

@@ -1,8 +1,8 @@
 """The four shapes of a leaf call of an LLM, over one decision.
 
 They differ from core's in two ways. A streaming method runs when it is called, and its stream later: an error that it
-raises at once is raised at once on replay, and its address is the place of the call. And a method may delegate its call
-to another one, see `delegation`; therefore an alias runs its own method, and not that of its original.
+raises immediately is also raised immediately in a replay, and its address is the location of the call. And a method may
+delegate its call to another one, see `delegation`; therefore an alias runs its own method, not its original's.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ from llama_index_instrumentation.span_handlers import NullSpanHandler
 
 
 class SpanListener(NullSpanHandler):
-    """Listens to spans, and makes none of its own.
+    """Listens to spans, and makes no spans.
 
-    Agents and workflows hold their dispatcher, and that holds its handlers. So whoever copies one of them copies us: a
-    copy reports to the same listener, and has nothing of its state. In another process it does nothing.
+    Agents and workflows hold their dispatcher, and that holds its handlers. So copying one of them copies us: a copy
+    reports to the same listener, and has none of its state. In another process it's inactive.
     """
 
     def __copy__(self) -> Self:

@@ -14,7 +14,7 @@ _OPAQUE = object()
 
 
 def snapshot(state: Any) -> dict[str, Any]:
-    """Return the items of a state as fresh values, with a marker for what cannot be written, such as a memory."""
+    """Return the items of a state as fresh values, with a marker for values that can't be written, such as a memory."""
     codec, fresh = value_codec(), {}
     for key, value in state_items(state).items():
         try:
@@ -27,7 +27,7 @@ def snapshot(state: Any) -> dict[str, Any]:
 def changes_between(before: Any, after: Any, path: tuple[str | int, ...] = ()) -> list[dict[str, Any]]:
     """Return the changes that turn one value into another, in the smallest pieces.
 
-    Calls that run at once may change different places of one value, and each must note only its own.
+    Parallel calls may change different places of one value, and each must note only its own.
     """
     if type(before) is dict and type(after) is dict:
         changes: list[dict[str, Any]] = [{"unset": [*path, key]} for key in before if key not in after]

@@ -175,7 +175,7 @@ STORES = (VECTOR_STORES, GRAPH_STORES, KEY_VALUE_STORES, CHAT_STORES, CHAT_DATAB
 
 
 def tape_store(store: Any) -> Any:
-    """Return the taped alias of a store; a taped one is returned as it is.
+    """Return the taped alias of a store; a taped one is returned unchanged.
 
     One in memory runs on every replay, and the calls that it makes are taped.
 

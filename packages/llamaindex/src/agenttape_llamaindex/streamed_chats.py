@@ -1,4 +1,4 @@
-"""The streams of chat engines that reach outside by themselves.
+"""The streams of chat engines that reach outside directly.
 
 LlamaIndex's form of such an answer is read by a thread or its own task, which begins before the engine returns. So
 the stream in it is followed from the moment at which the answer is made.
@@ -32,7 +32,7 @@ class Answering:
     def __init__(self, call: ProgramCall) -> None:
         self._call = call
         self.has_stream = False
-        """True if it has made an answer: its stream shows what is recorded, and when."""
+        """True if it has made an answer: its stream then determines the content and the end of the recording."""
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -68,7 +68,7 @@ _ANSWERING: ContextVar[Answering | None] = ContextVar("agenttape_answering", def
 
 
 def following(real: Callable[..., None]) -> Callable[..., None]:
-    """Wrap `__post_init__` of the answers that stream: that of a watched call is followed."""
+    """Wrap `__post_init__` of the answers that stream, to follow the stream of a watched call."""
 
     @functools.wraps(real)
     def post_init(self: StreamingAgentChatResponse) -> None:

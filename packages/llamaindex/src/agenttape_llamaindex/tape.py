@@ -50,8 +50,8 @@ def tape(obj: T) -> T:
     Args:
         obj: An LLM, also a structured one; an embedding model; a tool, a retriever, a node postprocessor, a reader, a
             store, a memory. A query engine, a chat engine, an index, a workflow, an agent and any other object that is
-            made of components runs on every replay, as stores in memory do: its calls that reach outside are taped,
-            also in sessions that are not ambient.
+            made of components runs in every replay, like stores in memory: its calls that reach outside are taped, even
+            in sessions that aren't ambient.
 
     Raises:
         ConfigurationError: If `obj` is of no such class, or keeps its state where an alias cannot share it.

@@ -28,7 +28,7 @@ def capturing(capture: Capture) -> Iterator[None]:
     """Take down all that LlamaIndex reports until the end of the block.
 
     The part `events` has every event of the instrumentation, the part `spans` the begin and the end of every span with
-    its arguments and its result, the part `callbacks` what the older callbacks of `Settings` are given.
+    its arguments and its result, the part `callbacks` the arguments of the older callbacks in `Settings`.
 
     Args:
         capture: What they are taken down in.

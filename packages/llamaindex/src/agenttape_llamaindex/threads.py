@@ -47,7 +47,7 @@ class ThreadReplay:
 
 
 def export_thread(cassette: str | Path, path: str | Path, *, run: int = -1) -> Path:
-    """Write a thread into one file: the ticks of a run, all calls and steps in it, and nothing of other runs.
+    """Write a thread into one file: the ticks of a run, with all its calls and steps, without other runs.
 
     The file is a cassette: `replay_thread`, `context_at`, `steps_of` and `use_cassette` take it. A run that others came
     before in its file is the first one there. Secrets have the pseudonyms that they have in the cassette.

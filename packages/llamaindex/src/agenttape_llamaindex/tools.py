@@ -1,8 +1,8 @@
 """Substitute the work of tools.
 
-Of a `FunctionTool` only the function is served: the tool makes its output of the result (blocks, callbacks,
-`ToolOutput`) on every replay. A tool of a class that is not LlamaIndex's is served whole. Tools that LlamaIndex makes
-of its own engines and retrievers run, and their calls are served.
+For a `FunctionTool`, only the function is replayed: the tool makes its output from the result (blocks, callbacks,
+`ToolOutput`) in every replay. A tool of a class that is not LlamaIndex's is served whole. Tools that LlamaIndex makes
+from its own engines and retrievers run, and their calls are replayed.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ _HINTS = ("idempotent", "read_only", "idempotentHint", "readOnlyHint")
 
 
 def _is_idempotent(tool: BaseTool) -> bool:
-    """Return whether a tool says in its metadata that it may be called again, or only reads."""
+    """Return whether the metadata of a tool marks it as repeatable or read-only."""
     return any(getattr(tool.metadata, hint, None) is True for hint in _HINTS)
 
 
 FUNCTION = Boundary("tool")
-"""The function of a tool. If it has no recording and the run goes on, it raises: its caller makes an output of that."""
+"""The function of a tool. If it has no recording and the run continues, it raises: its caller makes an output from
+that."""
 TOOL = Boundary("tool", missed=_missed_output, faked=_faked_output)
 """A whole tool, which makes its output itself."""
 
@@ -156,7 +157,7 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
 
 
 def _shown(crossing: Crossing, output: Any) -> Any:
-    """Return the output of a tool with the text that the model was shown, where this process writes it otherwise."""
+    """Return the output of a tool with the text that the model saw, if this process would write it differently."""
     blocks: list[Any] = output.blocks if isinstance(output, ToolOutput) else []
     if len(blocks) == 1 and isinstance(blocks[0], TextBlock) and not isinstance(output.raw_output, str):
         blocks[0].text = recorded_text(crossing, blocks[0].text)

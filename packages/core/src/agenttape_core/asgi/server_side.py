@@ -13,9 +13,9 @@ T = TypeVar("T")
 def in_context(context: Context, function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Return a function that runs in a separate context, within the task of its caller.
 
-    A server that begins to read again when an application asks for more, or takes the next request of a connection when
-    it has answered one, gives what comes then the context in which it was called. Requests would be found in the
-    session of an earlier one.
+    A server that resumes reading when an application wants more, or takes the next request of a connection after it has
+    answered one, gives later data the context in which it was called. Requests would be found in the session of an
+    earlier one.
 
     Args:
         context: The context.

@@ -107,8 +107,7 @@ class Parameters:
 def _signatures(function: Any) -> list[Signature]:
     """Return the signature that a callable declares, and its own where the two differ.
 
-    A decorated function declares the signature of the innermost one, which its decorator may call with arguments of
-    its own.
+    A decorated function declares the signature of the innermost one, which its decorator may call with other arguments.
     """
     try:
         declared, own = inspect.signature(function), inspect.signature(function, follow_wrapped=False)

@@ -44,7 +44,7 @@ def boundary(
             on the object. By default the methods of the kind `memory` do: say `writes=False` where one only reads.
 
     Raises:
-        ConfigurationError: Right away, if there is no such kind or parameter, or if this can't be a boundary. A call
+        ConfigurationError: Right away, if the kind or parameter doesn't exist, or if this can't be a boundary. A call
             raises the errors of the session: a miss, or a value that cannot be recorded.
     """
     if not isinstance(kind, str):

@@ -57,7 +57,7 @@ def decide(
         candidate: The recording that would answer the call, if there is one.
         address: Where the call is made.
         is_tried: Whether another model is tried on the call.
-        is_idempotent: Whether the boundary says that a call of it may be made again.
+        is_idempotent: Whether the boundary declares that its calls may be repeated.
     """
     if (is_tried and not policy.is_replay_only(kind, name, address)) or not policy.may_serve(kind, name, address):
         return Execute(live=is_tried or policy.is_live(kind, name, address))

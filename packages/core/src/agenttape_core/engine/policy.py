@@ -23,14 +23,14 @@ _REPLAYED_WHOLE = frozenset({"call"})
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """The permissions of one session, and what follows from them: computed once, as every call asks for it.
+    """The permissions of one session, and their consequences: computed once, since every call needs them.
 
     Args:
         mode: The mode it was opened in.
         recorded: Whether a cassette was there when it was opened.
         live: The calls that are executed for real in any mode.
         replay_only: The calls that are only ever served, in any mode.
-        step_into: The calls that are stepped into, whatever they did; `None` where nothing is, for want of code.
+        step_into: The calls that are stepped into, whatever they did; `None` if there is none, because it has no code.
         on_repeat: The answer when a sequence of equal requests runs out.
         match_on: How a recording is found, tried in turn.
         on_miss: The answer to a call that has no recording.
@@ -51,25 +51,25 @@ class Policy:
     repeats: frozenset[str] = PURE_KINDS
     is_shared: bool = False
     executable: Selector | None = None
-    """The calls that may be executed for want of a recording; `None` if the mode alone decides."""
+    """The calls that may be executed if they have no recording; `None` if the mode alone decides."""
     unrecorded: frozenset[str] = frozenset()
-    """The kinds that are executed for want of a recording, also in a replay: the calls beside those that another model
-    is tried on."""
+    """The kinds that are executed if they have no recording, even in a replay: the other calls while a candidate model
+    is tried."""
 
     replaces: bool = field(init=False)
-    """True if what is executed takes the place of the whole old cassette."""
+    """True if the recorded calls replace the whole old cassette."""
     records: bool = field(init=False)
     """True if calls without a recording may be executed."""
     adds: bool = field(init=False)
     """True if the run is added to those that are recorded: none of these goes."""
     updates: bool = field(init=False)
-    """True if the run takes the place of the recorded one, of which it keeps what it is still asked for."""
+    """True if the run replaces the recorded one, and keeps the recordings of calls that it still makes."""
     offline: bool = field(init=False)
-    """True if nothing at all may be executed."""
+    """True if no call may be executed."""
     serves: bool = field(init=False)
     """True if anything may be served."""
     runs_idempotent: bool = field(init=False)
-    """True if boundaries that say that they may be called again are executed for want of a recording."""
+    """True if boundaries that declare their calls repeatable are executed if they have no recording."""
 
     def __post_init__(self) -> None:
         """Compute what follows."""
@@ -87,7 +87,7 @@ class Policy:
         )
 
     def may_serve(self, kind: str, name: str, address: str = "") -> bool:
-        """True if a recording would be served if there is one; else there is no need to look for it."""
+        """True if a recording would be replayed if there is one; else there is no need to look for it."""
         return not (self.replaces or self.is_live(kind, name, address)) or self.is_replay_only(kind, name, address)
 
     def is_replay_only(self, kind: str, name: str, address: str = "") -> bool:
@@ -119,7 +119,7 @@ class Policy:
         return self.must_step_into(kind, name, address) or (kind not in _REPLAYED_WHOLE and candidate.contained)
 
     def must_step_into(self, kind: str, name: str, address: str = "") -> bool:
-        """True if the user has said that the code of a recorded call is run."""
+        """True if the user wants the code of a recorded call to run."""
         return self.step_into is not None and bool(self.step_into) and self.step_into.selects(kind, name, address)
 
     def is_live(self, kind: str, name: str, address: str = "") -> bool:

@@ -222,7 +222,7 @@ class UnusedInteractionsError(AgentTapeError):
 
 
 class ChangeNotReachedError(AgentTapeError):
-    """The run ended without making a call that was to be changed, so it shows nothing about the change.
+    """The run ended without making the call to change, so it shows nothing about the change.
 
     Args:
         message: What it is about, with the changes.
@@ -243,7 +243,7 @@ class UnrecordedCallError(AgentTapeError):
 
     Args:
         summary: What was missed.
-        said: The words of the error result: neutral if a model may read them. By default the summary.
+        said: The text of the error result: neutral if a model may read it. By default the summary.
     """
 
     def __init__(self, summary: str, said: str | None = None) -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def shown_path(path: Path | str) -> str:
-    """Return a path as a message says it: from the working directory, if it is below that.
+    """Return a path for a message: relative to the working directory, if it is below that.
 
     Args:
         path: A path, or the URL of a cassette.
@@ -28,7 +28,7 @@ def shown_path(path: Path | str) -> str:
 def visible(text: str) -> str:
     """Return a text with its control characters spelled out, as it may come from a stranger's cassette.
 
-    A terminal would do what they say, and a CI system would take a line that begins with `::` for a command.
+    A terminal would execute them, and a CI system would take a line that begins with `::` for a command.
 
     Args:
         text: The text; line breaks and tabs stay.
@@ -56,7 +56,7 @@ def how_to_recover(journal: Path) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things as a message says it: `1 call`, `2 calls`.
+    """Return a number of things for a message: `1 call`, `2 calls`.
 
     Args:
         count: The number.

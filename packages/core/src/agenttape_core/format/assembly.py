@@ -42,9 +42,9 @@ def assemble(
 ) -> tuple[Header, list[AnyRecord]]:
     """Sort, renumber and re-parent.
 
-    What was recorded comes after what is kept. But a run whose steps are among both was taken once more. If it made new
-    calls, it stands in the place of the old one as it is now, together with the interactions that it did not ask for
-    any more. If it made none, the old steps stay.
+    New records come after the kept ones. But a run whose steps are among both was taken once more. If it made new
+    calls, its new recording replaces the old one, together with the interactions that it no longer made. If it made
+    none, the old steps stay.
 
     Args:
         header: The header; its timings are from `keep`, by their old numbers.

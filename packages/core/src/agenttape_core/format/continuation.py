@@ -1,8 +1,8 @@
-"""Continuations: a request that extends an earlier one is stored as what is new.
+"""Continuations: store only the new part of a request that extends an earlier one.
 
-An agent sends its whole history again on every call, so files of full requests grow with the square of its turns.
-A stored request names the record it *continues*, how many of its leading messages it *keeps* (all, if not said),
-the keys it is *without*, and holds the rest itself.
+An agent sends its whole history again on every call, so files of full requests grow with the square of its turns. A
+stored request names the record that it *continues*, the number of leading messages that it *keeps* (default: all) and
+the keys that it is *without*, and holds the rest itself.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class _Prefixes:
 
     def __init__(self) -> None:
         self._longer: dict[int, int] = {}
-        """The number of a list, by that of the one it goes on from (the upper bits) and of its last message."""
+        """The number of a list, composed of the number of the list that it continues (the upper bits) and of its last
+        message."""
         self._latest: list[_Seen | None] = [None]
         """The latest record that begins with a list, by its number; 0 is the list of no messages."""
 
@@ -87,7 +88,7 @@ class Compactor:
     The messages it was given must not be changed afterwards.
 
     Args:
-        checks: Whether what is new in a request is checked to be plain data.
+        checks: Whether to check that the new part of a request is plain data.
     """
 
     def __init__(self, *, checks: bool = True) -> None:
@@ -141,10 +142,10 @@ class Compactor:
 
 
 class _Contents:
-    """Numbers messages by what they hold: equal ones have one number, types and the order of keys included.
+    """Numbers messages by their content: equal ones get the same number, and types and the order of keys count.
 
     Agents send the same objects again and again, and most messages are a few texts, whose hash Python has already. So
-    what was met lately is looked up; of what was met long ago only digests are kept.
+    recent messages are looked up directly; of older ones only digests are kept.
     """
 
     def __init__(self) -> None:

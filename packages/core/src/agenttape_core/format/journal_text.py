@@ -36,7 +36,7 @@ class Line(NamedTuple, Generic[RecordT_co]):
         order: Where it belongs in the cassette.
         record: The interaction or step.
         timing: When it happened.
-        source: The number of the cassette that its numbers come from; 0 where they are those of the journal itself.
+        source: The number of the cassette that its numbers come from; 0 for the journal itself.
         inside: The number, in the journal, of the call that one from a cassette lies inside; 0 for its own parent.
     """
 
@@ -100,14 +100,14 @@ def _check_number(record: Interaction | Step, numbers: set[int]) -> None:
 def read_own_journal(path: Path, content: bytes) -> Sequence[Line[AnyRecord]]:
     """Read the lines of a journal that this process has written: what no encoder writes is not looked for.
 
-    Steps are not parsed: they are most of what an observer writes.
+    Steps aren't parsed: they are most of an observer's output.
 
     Args:
         path: The file, for errors.
         content: What is in it.
 
     Raises:
-        CassetteFormatError: It is not as it was written.
+        CassetteFormatError: If it was damaged or edited.
     """
     requests: list[dict[str, Any]] = []
     try:
@@ -136,7 +136,7 @@ def _header(path: Path, row: bytes) -> Header:
 
 
 def _line(value: dict[str, Any], requests: list[dict[str, Any]]) -> Line[Interaction | Step]:
-    """Check one line; `requests` are those of the lines before, by which continuations count here."""
+    """Check one line; `requests` are those from the lines above, which continuations here refer to."""
     order, times = value.get("order"), value.get("timing")
     if not isinstance(order, list) or not _is_order(order):
         raise Malformed("`order` must be a list of integers, strings and such lists")

@@ -9,7 +9,7 @@ from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step
 
 _DEFINED = "#/$defs/{model}"
 _TEXTS = ("stamps", "steps", "timings")
-"""The parts of the volatile block that are written as texts of their own form."""
+"""The parts of the volatile block that are written as text, each in its own form."""
 _REFERENCE = r"^\$\{[1-9][0-9]*\.\w+(?:~[0-9]+)?\}$"
 _END = {"additionalProperties": False, "properties": {"end": {"const": True}}}
 """The last line of the JSON layout."""
@@ -19,7 +19,7 @@ def json_schema() -> dict[str, Any]:
     """Return the schema, by draft 2020-12, of one record of a cassette: the header, an interaction or a step.
 
     It holds for all format versions up to this one. What stands between records is beyond it: their order, growing
-    numbers, and references to earlier ones. `agenttape check` checks that, too.
+    numbers, and references to earlier ones. `agenttape check` checks these as well.
     """
     shared: dict[str, Any] = {}
     header, interaction, step = (_of_model(model, shared) for model in (Header, Interaction, Step))
@@ -61,7 +61,7 @@ def _of_model(model: Any, shared: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rename(schema: dict[str, Any], first: dict[str, Any]) -> None:
-    """Put the key that tells a record from others first, in the place of its number in the model."""
+    """Put the key that identifies the kind of record first, instead of its number in the model."""
     schema["properties"] = {**first, **schema["properties"]}
     schema["required"] = [*first, *(key for key in schema.get("required", ()) if key != "number")]
 

@@ -16,11 +16,11 @@ _encoder = json.JSONEncoder(ensure_ascii=True, check_circular=False, allow_nan=F
 _MAX_TEXTS = 1_000_000
 """The number of characters of JSON that are held with their texts."""
 _ENTRY = 100
-"""The share of each entry in them, or millions of short ones would cost nothing."""
+"""Each entry's own size, without which millions of short ones would be free."""
 
 
 class _TextsWritten(dict[str, str]):
-    """Texts with their JSON, those of the last requests: what was written to be hashed is written to the journal next.
+    """Texts with their JSON, from the latest requests: after hashing, the same text is written to the journal.
 
     It only ever holds what goes into cassettes, and forgets all when it is full.
     """
@@ -76,7 +76,7 @@ def load_line(raw: bytes) -> Any:
     """Parse one JSON text.
 
     Raises:
-        Malformed: It is no JSON, not UTF-8, too deep, or has duplicate keys, NaN or lone surrogates.
+        Malformed: If it isn't JSON, isn't UTF-8, is nested too deeply, or has duplicate keys, NaN or lone surrogates.
     """
     value, rest = load_prefix(raw)
     if rest.strip(" \t\r\n"):

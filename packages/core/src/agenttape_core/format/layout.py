@@ -30,16 +30,16 @@ class Layout(Protocol):
         """Those of the pieces that are steps, and not interactions."""
 
     def step_address(self, data: bytes, span: Span) -> str:
-        """The address of a step; nothing else of it is parsed where it stands as it is written."""
+        """The address of a step; the rest of a canonically written step isn't parsed."""
 
     def may_be_marked(self, data: bytes, span: Span) -> bool:
-        """Return True if a record may have the key `fidelity`; it has not when this says so."""
+        """Return False if a record can't have the key `fidelity`, and True if it may."""
 
     def row(self, data: bytes, span: Span) -> IndexRow:
         """Read the first keys of a record."""
 
     def after_head(self, data: bytes, span: Span) -> int:
-        """The offset after the first keys of a record; its start if they do not stand as they are written."""
+        """The offset after the first keys of a record; its start if they aren't in canonical form."""
 
     def header(self, piece: bytes) -> tuple[dict[str, Any], str]:
         """Parse the header, its timings left as text and apart."""
@@ -84,7 +84,7 @@ def address_from_dict(record: dict[str, Any]) -> str:
 
 
 def as_dict(value: Any, what: str) -> dict[str, Any]:
-    """Refuse a piece that is no dict."""
+    """Refuse a piece that isn't a dict."""
     if not isinstance(value, dict):
         raise Malformed(f"{what} must be a mapping of keys to values")
     return value

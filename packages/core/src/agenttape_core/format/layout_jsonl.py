@@ -23,7 +23,7 @@ _match_step_head = re.compile(rb'\{"step":[0-9]{1,9},"kind":%b,"name":%b,"addres
 _END = b'{"end":true}'
 _OUTCOME = b',"outcome":'
 _NO_IDS = tuple(f'"{key}":'.encode() for key in ("request", "continues", "tags", "metadata", "fidelity", "acts"))
-"""The key that may follow the first keys when there are no ids."""
+"""The keys that may follow the first keys of a record without ids."""
 _match_step = re.compile(rb'\s*\{\s*"step"\s*:').match
 
 
@@ -53,7 +53,7 @@ class JsonlLayout:
         return [span for span in spans if _match_step(data, *span)] if b'"step"' in data else []
 
     def step_address(self, data: bytes, span: Span) -> str:
-        """Read the first keys, by pattern when they stand as they were written."""
+        """Read the first keys, by a pattern if they are in canonical form."""
         match = _match_step_head(data, *span)
         return match[3].decode() if match is not None else address_from_dict(self.record(data[slice(*span)]))
 
@@ -62,7 +62,7 @@ class JsonlLayout:
         return data.find(b'"fidelity"', *span) != -1
 
     def row(self, data: bytes, span: Span) -> IndexRow:
-        """Read the first keys, by pattern when they stand as they were written."""
+        """Read the first keys, by a pattern if they are in canonical form."""
         match = _match_head(data, *span)
         if match is None:
             return row_from_dict(self.record(data[span[0] : span[1]]))
@@ -110,7 +110,7 @@ class JsonlLayout:
         return self.record(data[span[0] : span[1]]).get("outcome")
 
     def ids(self, data: bytes, span: Span) -> Any:
-        """Parse the ids alone, when they stand where they are written."""
+        """Parse only the ids, if they are at their canonical position."""
         match = _match_head(data, *span)
         if match and data.startswith(_NO_IDS, match.end()):
             return []

@@ -67,7 +67,7 @@ class YamlLayout:
         return [span for span in spans if data.startswith(_STEP, span[0])] if b"\n" + _STEP in data else []
 
     def step_address(self, data: bytes, span: Span) -> str:
-        """Read the first keys, by pattern when they stand as they were written."""
+        """Read the first keys, by a pattern if they are in canonical form."""
         match = _match_step_head(data, *span)
         if match is None:
             return address_from_dict(self.record(data[slice(*span)]))
@@ -79,7 +79,7 @@ class YamlLayout:
         return data.find(b"\nfidelity:", *span) != -1
 
     def row(self, data: bytes, span: Span) -> IndexRow:
-        """Read the first keys, by pattern when they stand as they were written."""
+        """Read the first keys, by a pattern if they are in canonical form."""
         match = _match_head(data, *span)
         if match is None:
             return row_from_dict(self._head(data, span))
@@ -118,7 +118,7 @@ class YamlLayout:
         return as_dict(_load(piece), "a record")
 
     def outcome(self, data: bytes, span: Span) -> Any:
-        """Parse from the `outcome:` line on, which is the last key of a record as it is written."""
+        """Parse from the `outcome:` line on, the last key of a record in canonical form."""
         at = data.find(b"\noutcome:\n", *span)
         if at != -1:
             try:
@@ -179,5 +179,5 @@ def _one_line(value: Any) -> str:
 
 @lru_cache(maxsize=256)
 def _repeated_text(raw: bytes) -> str:
-    """A kind or a name: few of them stand in thousands of records."""
+    """A kind or a name: thousands of records share a few of them."""
     return (raw[1:-1] if raw[0] == _QUOTE else raw).decode()

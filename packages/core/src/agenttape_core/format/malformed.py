@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Malformed(Exception):  # noqa: N818 - a signal between two modules, never shown
-    """A piece of a file is not what the format says.
+    """A piece of a file breaks the rules of the format.
 
     Args:
         problem: What is wrong, expected against found.

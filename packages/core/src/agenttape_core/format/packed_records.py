@@ -1,8 +1,8 @@
 """Records in less memory than their content takes.
 
-To write a cassette, all of its records are gone through several times, as the header comes first and says what stands
-in them. As dicts, those of a large one take several times what its file does. Most of that stands in many of them:
-some hundred, packed together, take a tenth of it.
+To write a cassette, all of its records are read several times, because the header comes first and describes them. As
+dicts, the records of a large cassette take several times the memory of its file. Most of their content repeats: some
+hundred records, packed together, take a tenth of it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from itertools import chain, islice
 from agenttape_core.format.written_steps import Stored, WrittenStep
 
 _AS_THEY_ARE = 2_000
-"""The first records are kept as they are: most cassettes have no more, and are written in the least time."""
+"""The first records aren't packed: most cassettes have no more, and are written in the least time."""
 _TOGETHER = 200
-"""The records that are packed into one, and are in memory together when one of them is asked for."""
+"""The number of records that are packed together, and unpacked together when one of them is read."""
 _FASTEST = 1
 
 
 class Shelf(Collection[Stored]):
-    """Records as they are stored, each of which is made anew each time it is asked for. They are not to be changed.
+    """Stored records, each of which is unpacked again every time it is read. They are not to be changed.
 
     Args:
         records: The records, which may be made one by one.
@@ -48,7 +48,7 @@ class Shelf(Collection[Stored]):
 
 
 def _packed(records: list[Stored]) -> bytes | list[Stored]:
-    """Return some records in one, or as they are where that cannot be."""
+    """Return some records packed together, or unpacked if they can't be."""
     plain = [tuple(record) if isinstance(record, WrittenStep) else record for record in records]
     try:
         return zlib.compress(marshal.dumps(plain), _FASTEST)

@@ -1,4 +1,4 @@
-"""The check that a value is plain data: what JSON and YAML hold alike (see `schema.values`)."""
+"""The check that a value is plain data: the values that JSON and YAML share (see `schema.values`)."""
 
 from __future__ import annotations
 

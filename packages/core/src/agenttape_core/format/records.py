@@ -22,11 +22,11 @@ AnyRecord = Interaction | Step | WrittenStep
 """A record of a cassette that is made."""
 
 HEAD = ("interaction", "kind", "name", "address", "fingerprint")
-"""The first keys of an interaction, in this order: what the index reads."""
+"""The first keys of an interaction, in this order: the index reads them."""
 STEP_HEAD = ("step", "kind", "name", "address")
-"""The first keys of a step, in this order: the first tells it from an interaction."""
+"""The first keys of a step, in this order: the first identifies it as a step."""
 _FIRST = 1
-"""The format version in which there are interactions only, and a reference to an asset is nothing but plain data."""
+"""The format version without steps, and in which a reference to an asset is ordinary plain data."""
 _SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})
 """The keys of records that version 1 does not have."""
 _REQUIRED: Any = object()
@@ -36,7 +36,7 @@ INTERACTION_KEYS = {*HEAD, *_OPTIONAL, "continues", "keep", "without", "request"
 
 
 def interaction_to_dict(interaction: Interaction, delta: Delta) -> dict[str, Any]:
-    """A record as it is stored; what is empty is omitted."""
+    """Return a record in its stored form; empty values are omitted."""
     fields = {
         "interaction": interaction.number,
         "kind": interaction.kind,
@@ -60,13 +60,13 @@ def interaction_to_dict(interaction: Interaction, delta: Delta) -> dict[str, Any
 
 
 def step_to_dict(step: Step) -> dict[str, Any]:
-    """A step as it is stored; what equals its default is omitted."""
+    """Return a step in its stored form; defaults are omitted."""
     fields = _stored(step)
     return {"step": fields.pop("number"), **fields}
 
 
 def step_from_dict(value: dict[str, Any], *, after: int = -1) -> Step:
-    """Check a stored step, and that its number is greater than that of the one before it."""
+    """Check a stored step, and that its number is greater than the previous one."""
     fields = {key: item for key, item in value.items() if key != "step"}
     if "number" in fields:
         raise Malformed("the step has an unknown key: 'number'")
@@ -77,13 +77,13 @@ def step_from_dict(value: dict[str, Any], *, after: int = -1) -> Step:
 
 
 def version_of(header: Header, records: Iterable[Stored]) -> int:
-    """The oldest format version that has what a file needs, so that older readers can read what they understand.
+    """The oldest format version that has every feature in a file, so that older readers can read as much as possible.
 
-    What stands in the volatile block does not count: two recordings of the same run differ there, and nowhere else.
+    The volatile block doesn't count: two recordings of the same run differ only there.
 
     Args:
         header: The header.
-        records: The records as they are stored, but for their assets.
+        records: The records in their stored form, without their assets.
     """
     since_second = header.ignore or header.origin is not None or header.payload != "full"
     return FORMAT_VERSION if since_second or any(map(_is_of_second, records)) else _FIRST
@@ -102,7 +102,7 @@ def _is_of_second(record: Stored) -> bool:
 
 
 def header_to_dict(header: Header, *, version: int = _FIRST, stamps: str = "") -> dict[str, Any]:
-    """The header as it is stored: the version first, the volatile block last, the timings last in it.
+    """Return the header in its stored form: the version first, the volatile block last, and the timings last in it.
 
     Args:
         header: The header.

@@ -1,8 +1,8 @@
 """Rules for the values that a provider makes up for each answer: ids, counts of tokens, fingerprints, dates.
 
-They are told by their keys and their form, as providers write them; core knows no provider. In answers of models, any
-id that nobody would have chosen counts. Elsewhere the data are the program's, and only what is unmistakable counts: an
-id in a form such as `call_…` or `chatcmpl-…`, and the tokens of a message.
+They are recognized by their keys and their form, as providers write them; core doesn't depend on any provider. In
+answers of models, any id that was clearly generated counts. Elsewhere the data belong to the program, and only
+unmistakable ones count: an id in a form such as `call_…` or `chatcmpl-…`, and the tokens of a message.
 """
 
 from __future__ import annotations

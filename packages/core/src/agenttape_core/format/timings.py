@@ -3,7 +3,8 @@
 One line per interaction: its number, its start and its duration with a `+` between them, and the offsets of its chunks.
 Where its start is not known, the duration stands alone. For a tool, the moment at which its code began and the nonce of
 its ids stand after the number, as `@1763815000.123456~9f3a2c1b44d0`. One line per step: its number, its start and its
-duration. All of them change with each recording, so more than two stand on few lines, with `, ` between them.
+duration. All of them change with each recording, so if there are more than two they share a few lines, separated by `,
+`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 MAX_MS = 1e15
 """A duration in milliseconds has up to 15 digits before the point."""
 _FEW, _PACKED = 2, 8
-"""Timings that stand on lines of their own, and timings on a line if there are more."""
+"""The number of timings up to which each gets its own line, and the number per line if there are more."""
 _BETWEEN = ", "
 _MS = r"-?[0-9]{1,15}\.[0-9]"
 _MOMENT = r"@-?[0-9]{1,15}\.[0-9]{6}~[0-9a-f]{1,64}"
@@ -31,7 +32,7 @@ _STEP_LINE = re.compile(rf"[0-9]{{1,15}}(?: {_MS}){{2}}")
 
 
 def dump_timings(timings: Mapping[int, Timing]) -> str:
-    """The text, with a precision of 0.1 ms; empty when there are no timings."""
+    """The text, with a precision of 0.1 ms; empty without timings."""
     entries = [
         f"{number} {_moment(timing)}{_start(timing)}{' '.join(map(_milliseconds, _durations(timing)))}"
         for number, timing in sorted(timings.items())
@@ -118,7 +119,7 @@ def _moment(timing: Timing) -> str:
 
 
 def _milliseconds(ms: float) -> str:
-    """One time as it is written."""
+    """Format one time."""
     if not math.isfinite(ms) or abs(ms) >= MAX_MS:
         raise UnrecordableValueError("timing", type(ms), f"{ms} isn't a duration in milliseconds")
     return f"{ms:.1f}"

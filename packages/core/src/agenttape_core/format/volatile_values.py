@@ -1,8 +1,8 @@
 """Volatile values: a provider's new ids and counts for each answer go into the volatile block, with references to them.
 
-Ids, counts of tokens, fingerprints and dates differ in each recording of the same run. A stored record has
-`${3.id}` in the place of the `id` with which interaction 3 was stamped, wherever that id stands, and the header has the
-stamps of each record on one line. So all else in two recordings of the same run is the same, byte for byte.
+Ids, counts of tokens, fingerprints and dates differ in each recording of the same run. A stored record has `${3.id}`
+instead of the `id` that the provider gave interaction 3, wherever that id occurs, and the header has the values of each
+record on one line. So all else in two recordings of the same run is the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class _Walk:
         self._counts: dict[str, int] = {}
 
     def value(self, value: Any, place: Setting | None) -> Any:
-        """Return a value with references; no new values are taken where there is no place for them."""
+        """Return a value with references; new values aren't taken at places that can't hold a reference."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -278,7 +278,7 @@ class Stamps:
         """Return a value with the volatile values instead of the references to them.
 
         Raises:
-            Malformed: There is no such volatile value.
+            Malformed: If the volatile value doesn't exist.
         """
         if isinstance(value, str):
             return self.text(value) if _MARK in value else value

@@ -1,4 +1,4 @@
-"""Steps as a journal has them: their text is put into the cassette as it is, unless something in it must change."""
+"""Steps in a journal: their text goes into the cassette unchanged, unless a part of it must change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WrittenStep(NamedTuple):
 
     @property
     def status(self) -> str:
-        """Its state at the end of the recording, as that of a `Step`."""
+        """Its state at the end of the recording, as in a `Step`."""
         return str(self.as_dict().get("status", "ended")) if _OPEN in self.text else "ended"
 
     @property
@@ -38,7 +38,7 @@ class WrittenStep(NamedTuple):
         return f'{{"step":{self.number},{self.text}'
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the step as it is stored."""
+        """Return the step in its stored form."""
         stored: dict[str, Any] = json.loads(self.line)
         return stored
 
@@ -48,7 +48,7 @@ class WrittenStep(NamedTuple):
 
 
 Stored = dict[str, Any] | WrittenStep
-"""A record as it is stored."""
+"""A record in its stored form."""
 
 
 def written_step(row: bytes) -> tuple[Any, WrittenStep] | None:

@@ -1,8 +1,8 @@
 """A reader for exactly the YAML that `yaml_text` writes, several times faster than PyYAML's C loader.
 
-A replay serves one record at a time, so this is its hot path. The reader knows one layout and nothing else: at the
-first sign of anything else it raises `NotCanonical` and the caller turns to the full reader, which also explains
-what is wrong. What it accepts, the full reader accepts with the same result (property-tested).
+A replay serves one record at a time, so this is its hot path. The reader supports exactly one layout: at the first sign
+of another it raises `NotCanonical`, and the caller turns to the full reader, which also explains the error. What it
+accepts, the full reader accepts with the same result (property-tested).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORDS: dict[str, Any] = {"null": None, "true": True, "false": False}
 _LITERALS = {f"|{size}{chomp}": (bool(size), chomp) for size in ("", "2") for chomp in ("", "-", "+")}
 _PADS = [" " * width for width in range(MAX_DEPTH - 4)]  # a level takes a column or more; deeper is checked elsewhere
 _seen_keys: set[str] = set()
-"""Plain keys that were checked before: the same few dozen stand in every record."""
+"""Plain keys that were checked before: every record has the same few dozen."""
 _MAX_SEEN_KEYS = 4096
 _INFINITIES = (float("inf"), float("-inf"))
 

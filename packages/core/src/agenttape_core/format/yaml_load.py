@@ -1,4 +1,4 @@
-"""Any YAML document as plain data, strictly: JSON-like scalars and collections, and nothing else YAML can do.
+"""Read any YAML document as plain data, strictly: JSON-like scalars and collections, without YAML's other features.
 
 The values are built here from PyYAML's parser events. Its constructors and resolvers never run, so no tag can make
 an object, no `yes` becomes a boolean, no alias can blow up, and depth is bounded before memory is.
@@ -29,7 +29,7 @@ def load_yaml(raw: bytes, loader: Any = _LOADER) -> Any:
         loader: The PyYAML loader class whose parser is used.
 
     Raises:
-        Malformed: It is no YAML, or uses a part of YAML that a cassette never has.
+        Malformed: If it isn't YAML, or uses a part of YAML that a cassette never has.
     """
     if len(raw) > MAX_FOREIGN_BYTES:
         raise Malformed(f"a record is larger than {MAX_FOREIGN_BYTES} bytes, in YAML that AgentTape has not laid out")

@@ -1,8 +1,8 @@
 """Plain data as YAML text: one fixed way to write each value.
 
-The text is a subset of YAML 1.1 and 1.2 that every reader takes alike: dicts indented by two, lists by nothing, plain
-scalars only where nothing could be mistaken, JSON-style double quotes, and literal blocks for text of many lines.
-No line is folded, so a line of the text is a line of the file.
+The text is a subset of YAML 1.1 and 1.2 that every reader understands in the same way: dicts indented by two, lists
+without indentation, plain scalars only if they are unambiguous, JSON-style double quotes, and literal blocks for text
+of many lines. No line is folded, so a line of the text is a line of the file.
 
 We do not use PyYAML's dumper: its layout depends on width and version, and the fixed layout is what makes the
 index and the fast reader possible.
@@ -53,7 +53,7 @@ def inline(value: Any) -> str:
 
 
 def quote(text: str) -> str:
-    """A double-quoted string that is JSON and YAML at once."""
+    """A double-quoted string that is valid in both JSON and YAML."""
     return UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
@@ -62,7 +62,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _collection(lines: list[str], value: Any, indent: int, lead: str) -> None:
-    """Append a non-empty dict or list; `lead` is what already stands on its first line."""
+    """Append a non-empty dict or list; `lead` is the text already on its first line."""
     pad = _PADS[indent]
     if isinstance(value, dict):
         for key, item in value.items():

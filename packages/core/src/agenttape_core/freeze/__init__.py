@@ -8,7 +8,7 @@ What is covered, and how:
 
 - `time.time`, `time_ns`, `clock_gettime`, `gmtime`, `localtime`, `ctime`, `asctime`, `strftime`, the module-level
   functions of `random` and `numpy.random`, and the id makers of `uuid_utils`: replaced in every loaded module that
-  holds them as a global, also under another name, also in modules imported while a session is open.
+  holds them as a global, even under another name, and in modules that are imported while a session is open.
 - `datetime.now`, `utcnow`, `today` and `date.today`: replaced inside the real classes, so every reference to a class is
   covered, and derived classes are.
 - `uuid1`, `uuid4`, `uuid6` and `uuid7` of `uuid`, `uuid_utils.compat` and `uuid6`, as far as they have them: replaced
@@ -20,16 +20,16 @@ What is covered, and how:
   time too (`waiting`), and so do loops that only read the clock (`spinning`).
 - `os.environ` and all that reads it: in the methods of its class, so every reference is covered.
 
-Modules are never imported for this: what is not imported needs no freezing.
+Modules are never imported for this: a module that isn't loaded needs no freezing.
 
 What is never frozen: `perf_counter`, `monotonic`, the event loop's clock, generators with a seed of one's own,
-`random.SystemRandom`, `secrets`, `os.urandom`, and file times. Where the program itself reads such a clock or draws
-such noise, listeners are told (`real_sources`).
+`random.SystemRandom`, `secrets`, `os.urandom`, and file times. If the program itself reads such a clock or draws such
+noise, listeners are notified (`real_sources`).
 
 Direct references that were taken before the session, such as `field(default_factory=datetime.now)`, are covered by
 `references`, on CPython.
 
-Limits. C code that asks the system cannot be reached, such as pydantic's `PastDatetime`. The modules in
+Limits. C code that calls the system can't be reached, such as pydantic's `PastDatetime`. The modules in
 `modules.SKIPPED` keep their direct references.
 """
 

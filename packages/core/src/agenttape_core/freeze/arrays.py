@@ -1,7 +1,7 @@
 """The random numbers of numpy, which is never imported for them.
 
-The module-level functions are methods of one hidden `RandomState`, as those of `random` are of a `Random`; in a session
-each scope has one of its own. Whatever else is made without a seed, by `default_rng()`, `RandomState()`,
+The module-level functions are methods of one hidden `RandomState`, like those of `random` and its `Random`; in a
+session, each scope has its own. Whatever else is made without a seed, by `default_rng()`, `RandomState()`,
 `SeedSequence()` or a bit generator, draws its entropy from one function, `randbits`, which is a seam.
 """
 

@@ -1,7 +1,7 @@
-"""Sleeps of frameworks between two attempts, which a replay skips: there is no one to be spared.
+"""Sleeps of frameworks between two attempts, which a replay skips: it has no service to spare.
 
-A sleep belongs to the code that sleeps. So the frameworks' own places are known by module and function, and nothing
-else is skipped: the sleeps of the user's code are the user's.
+A sleep belongs to the code that sleeps. So the frameworks' own sleeps are listed by module and function, and no others
+are skipped: sleeps in the user's code are part of the program.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _passers: list[Callable[[float], Awaitable[None] | None]] = []
 def register_ordered_sleeps(
     is_sleep_ordered: Callable[[], bool], passing: Callable[[float], Awaitable[None] | None]
 ) -> None:
-    """Name what knows the recorded orders of event loops.
+    """Register the functions that can look up the recorded orders of event loops.
 
     Args:
-        is_sleep_ordered: Returns true if a sleep that is asked for here is part of one.
-        passing: Returns what passes the time of a sleep that is asked for here, of so many seconds, in its turn and
-            without anybody waiting; `None` if nothing does.
+        is_sleep_ordered: Returns true if a sleep that starts here is part of a recorded order.
+        passing: Returns the function that lets the time of a sleep that starts here pass, in its turn and without a
+            real wait; `None` if there is none.
     """
     _ordered.append(is_sleep_ordered)
     _passers.append(passing)
 
 
 def is_sleep_ordered() -> bool:
-    """Return True if a sleep in an event loop that is asked for here is part of a recorded order."""
+    """Return True if a sleep that starts here, in an event loop, is part of a recorded order."""
     return any(knows() for knows in _ordered)
 
 
@@ -67,6 +67,6 @@ def passing(seconds: float) -> Awaitable[None] | None:
 
 
 def is_backing_off() -> bool:
-    """Return True if a sleep that is asked for here is a framework's, between two attempts."""
+    """Return True if a sleep that starts here is a framework's, between two attempts."""
     frame = calling_frame(_PASSING)
     return frame is not None and frame.f_code.co_name in _places.get(str(frame.f_globals.get("__name__")), ())

@@ -1,8 +1,9 @@
-"""The branches of a run: what is sequential in itself, a task or a piece of work in a thread.
+"""The branches of a run: its sequential parts, such as a task or a piece of work in a thread.
 
-Each has a name that is the same in every run: what it runs, below the branch that began it, numbered among those that
-run the same. `run/main/poll#2` is the second task of `poll` that `main` has begun. Unlike the branches of an address
-(`matching`), they begin whether or not the branch makes calls, and nothing but the readings of the clock goes by them.
+Each has a name that is the same in every run: the name of its code, below the branch that began it, numbered among
+those with the same code. `run/main/poll#2` is the second task of `poll` that `main` has begun. Unlike the branches of
+an address (`matching`), they begin whether or not the branch makes calls, and only the readings of the clock depend on
+them.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Branch:
         return branch
 
     def callbacks(self, home: Branches) -> Branch:
-        """Return the branch of what an event loop calls for this one, between its steps."""
+        """Return the branch of the callbacks that an event loop runs for this one, between its steps."""
         if self._callbacks is None:
             self._callbacks = Branch(home, f"{self.name}/()", self.thread, self.outer)
         return self._callbacks
@@ -74,7 +75,7 @@ class BegunWork:
 
     Args:
         scope: Its scope, which is the same in every run.
-        branch: Its branch; `None` where nothing is read from a standing clock.
+        branch: Its branch; `None` if no standing clock is read.
     """
 
     __slots__ = ("_before", "_branch", "_over", "_scope")
@@ -185,7 +186,7 @@ class Branches:
         return over
 
     def fork(self, label: str) -> Branch:
-        """Return a branch for what the caller begins, in its own thread."""
+        """Return a branch for work that the caller starts in its own thread."""
         return self.here().began(self, label, None)
 
     def _above(self) -> Branch:

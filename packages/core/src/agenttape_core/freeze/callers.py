@@ -17,14 +17,14 @@ MACHINERY = frozenset(
         *("hypothesis", "coverage", "bdb", "pdb", "pydevd", "debugpy"),
     }
 )
-"""Top-level modules that do not ask for the run: the names of temporary files must differ between processes, and what
-a test tool puts back must be what was really there."""
+"""Top-level modules whose draws aren't part of the run: the names of temporary files must differ between processes, and
+a test tool must put back the real functions."""
 
 MAKERS = frozenset({"datetime", "random", "uuid", "uuid6", "uuid_utils", "uuid_utils.compat"})
 """The modules whose functions draw for others."""
 
 WAITING_FOR_OTHERS = frozenset({"agenttape_core", "anyio", "async_timeout", "sniffio", "tenacity"})
-"""Installed top-level modules whose waits are those of their callers, as the standard library's are."""
+"""Installed top-level modules whose waits count as their callers', like those of the standard library."""
 STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 OURS = str(Path(__file__).parents[1]) + os.sep
 """The files of this package. Code of ours also runs as code of the standard library, with its globals: see `ids`."""
@@ -54,7 +54,7 @@ def calling_frame(passing: Collection[str]) -> types.FrameType | None:
 
 
 def is_of_a_library() -> bool:
-    """Return True if a wait that begins here is that of an installed package, and not of the program's own code."""
+    """Return True if a wait that begins here belongs to an installed package, and not to the program's own code."""
     frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - see calling_module
     while frame is not None:
         file = frame.f_code.co_filename
@@ -74,7 +74,7 @@ def is_drawn_by_program() -> bool:
 
 
 def is_drawn_for_run() -> bool:
-    """Return True if the code that draws here is the program's, or that of a library which may draw for it."""
+    """Return True if the code that draws here belongs to the program, or to a library which may draw for it."""
     frame = _drawing_frame()
     return frame is not None and _is_of_run(frame)
 

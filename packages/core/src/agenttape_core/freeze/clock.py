@@ -49,7 +49,7 @@ def _strftime(frozen: Frozen, real: Real) -> Callable[..., str]:
 
 
 def _of_clock(frozen: Frozen, real: Real) -> Callable[[int], Any]:
-    """`clock_gettime` and `clock_gettime_ns`, which can be asked for the clock of the wall too."""
+    """`clock_gettime` and `clock_gettime_ns`, which can also read the wall clock."""
 
     def of_clock(clock: int, /) -> Any:
         if clock != time.CLOCK_REALTIME:

@@ -16,7 +16,7 @@ _CLOCK = "clock"
 _PASSING_ON = frozenset({"pydantic", "pydantic_core"})
 """Installed top-level modules that draw for the classes of others: see `default_factory`."""
 _CALLING = frozenset({"asyncio", "concurrent", "functools", "threading"})
-"""Top-level modules that call what a program has given them."""
+"""Top-level modules that call functions given to them by a program."""
 _of_runs: set[str] = set()
 _makers: set[str] = set()
 
@@ -25,7 +25,7 @@ def register_run_ids(*modules: str, makers: Collection[str] = ()) -> None:
     """Name modules of a framework that draw ids of its runs, spans and events, which only handlers get to see.
 
     Args:
-        *modules: Their full names; what is inside of a package belongs to it.
+        *modules: Their full names; the submodules of a package belong to it.
         makers: The full names of modules whose functions draw for others.
     """
     _of_runs.update(modules)
@@ -35,10 +35,10 @@ def register_run_ids(*modules: str, makers: Collection[str] = ()) -> None:
 def drawer(kind: str) -> str:
     """Return whose code draws something here: `PROGRAM`, or the name of an installed package; empty for no one's.
 
-    A time is the program's only if its own code asks for it: frameworks look at the clock all the time.
+    A time belongs to the program only if its own code reads it: frameworks read the clock all the time.
 
     Args:
-        kind: The kind of what is drawn.
+        kind: The kind of the drawn value.
     """
     frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
     while frame is not None:

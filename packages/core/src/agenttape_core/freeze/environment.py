@@ -1,4 +1,4 @@
-"""The environment variables that one session knows. Pure: the variables themselves are in `variables`."""
+"""The environment variables of one session. Pure: the variables themselves are in `variables`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Environment:
             return dict(sorted(self._learned.items()))
 
     def value(self, name: str, live: str | None) -> str | None:
-        """Give what the session sees of a variable.
+        """Return the value of a variable in this session.
 
         Args:
             name: The variable.
@@ -95,7 +95,8 @@ class Environment:
     def changed(self, name: str, before: str | None, now: str | None) -> None:
         """Note that the session's code set or removed a variable, which makes it live from then on.
 
-        What is removed and put back as it was is not changed: `mock.patch.dict` does so with all variables.
+        A variable that is removed and put back unchanged counts as unchanged: `mock.patch.dict` does so with all
+        variables.
 
         Args:
             name: The variable.
@@ -112,7 +113,7 @@ class Environment:
                     del self._before[name]
 
     def as_listed(self, key: Key) -> Key:
-        """Give the one object that stands for a key when the environment is walked through."""
+        """Return the one object that represents a key when the environment is iterated over."""
         return self._listed.setdefault(key, key)  # type: ignore[return-value]
 
     def is_listed(self, key: str | bytes) -> bool:

@@ -29,7 +29,7 @@ Source = TypeVar("Source")
 
 _REAL_MONOTONIC = time.monotonic
 _WAKING = 0.0001
-"""Seconds by which every sleep is longer than was asked for, as real ones are."""
+"""Seconds by which every sleep is longer than requested, as real sleeps are."""
 _SEED_BITS = 256
 _DIGITS = 6
 """The clock is exact to the microsecond, as `datetime` is."""
@@ -66,17 +66,16 @@ class Frozen:
     Args:
         kinds: Which of `KINDS` are frozen.
         seed: What ids and random numbers are derived from; kept in the cassette's header.
-        clock: The moment at which the session begins, in seconds since the epoch. From there `clock` passes only
-            while the session's own code waits: what waits for a moment to come does not wait for ever, and what the
-            run does between two waits happens at one moment, in every run. `clock:ticking` runs on as fast as the
-            monotonic clock does.
+        clock: The moment at which the session begins, in seconds since the epoch. From there `clock` passes only while
+            the session's own code waits: a loop that waits for a moment doesn't wait forever, and everything between
+            two waits happens at one moment, in every run. `clock:ticking` runs on as fast as the monotonic clock does.
         scope: Gives the scope of the calling context.
         scope_seen: Gives a name of that scope, and begins no branch.
-        environment: What the session knows of environment variables, when `env` is frozen.
+        environment: The environment variables of the session, if `env` is frozen.
         skips_backoff: Whether frameworks do not really sleep between two attempts. See `backoff`.
-        outer: For the code of a tool: what is kept fixed around it. See `within`.
+        outer: For the code of a tool: the frozen state around it. See `within`.
         place: For the code of a tool: the address of the call.
-        was_observed: Whether nothing that the program draws is kept fixed, as what recorded the run could not see it.
+        was_observed: Whether no draw of the program is frozen, because the recorder of the run couldn't see them.
         is_under_way: Returns True while a call of the session is under way beside the caller. See `waiting`.
         readings: What branches that were interleaved read in the recording, by branch and package. See `readings`.
 
@@ -147,7 +146,7 @@ class Frozen:
         self._branches.end()
 
     def within(self, place: str, moment: float, nonce: str) -> Frozen:
-        """Return what is kept fixed for the code of one tool: its own clock, its own ids and random numbers.
+        """Return the frozen state for the code of one tool: its own clock, its own ids and random numbers.
 
         Args:
             place: The address of the call.
@@ -362,7 +361,7 @@ class Frozen:
 
         Args:
             maker: The name of the module, such as `random`.
-            make: Makes the generator when the scope first asks for it, of a derived seed of 256 bits.
+            make: Makes the generator on the scope's first draw, from a derived seed of 256 bits.
         """
         scope = ask(self._scope)
         with self._lock:
@@ -384,4 +383,4 @@ def _nanoseconds(seconds: float) -> int:
 
 
 Lookup = Callable[[], Frozen | None]
-"""Gives what the calling context's session keeps fixed, or `None` when it belongs to none that does."""
+"""Returns the frozen state of the calling context's session, or `None` if it belongs to none that freezes."""

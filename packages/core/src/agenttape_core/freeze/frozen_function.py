@@ -14,7 +14,7 @@ from agenttape_core.freeze.unfrozen import ASKING, ask
 from agenttape_core.guard import is_tracer
 
 Replacement = Callable[[Frozen, Callable[..., Any]], Callable[..., Any]]
-"""Given what is frozen and the real function, gives the function to call instead."""
+"""Given the frozen state and the real function, returns the function to call instead."""
 
 
 _PASSING = frozenset(
@@ -35,12 +35,12 @@ class _Installed:
 installed = _Installed()
 
 _DRAWN = frozenset({"clock", "numpy", "random", "uuid"})
-"""The kinds of what a program draws."""
+"""The kinds of values that a program draws."""
 _listeners: list[Callable[[str], object]] = []
 
 
 def register_real_draws(listener: Callable[[str], object]) -> None:
-    """Name what is to know that code of the program draws an id, a number or a time where no session keeps them fixed.
+    """Register the listener for draws of an id, a number or a time by the program that no session freezes.
 
     Args:
         listener: Called with the kind, in the thread of the code.
@@ -49,10 +49,10 @@ def register_real_draws(listener: Callable[[str], object]) -> None:
 
 
 def active(kind: str) -> Frozen | None:
-    """Give what the caller's session keeps fixed, if it freezes this kind.
+    """Return the frozen state of the caller's session, if it freezes this kind.
 
-    Not for a tracer: its spans have real times, and ids of their own; and what the program draws must be the same
-    whether it is traced or not. Nor for what the garbage collector deletes: see `gc_state`.
+    Not for a tracer: its spans have real times and their own ids; and the program's draws must be the same whether it
+    is traced or not. Nor for finalizers that the garbage collector runs: see `gc_state`.
     """
     frozen = current()
     if frozen is None or (kind in _DRAWN and (frozen.was_observed or (COLLECTING and is_collecting()))):
@@ -77,7 +77,7 @@ def tell_real_draw(kind: str) -> None:
 
 
 def current() -> Frozen | None:
-    """Give what the caller's session keeps fixed, whatever that is."""
+    """Return the frozen state of the caller's session, with whatever kinds it freezes."""
     lookup = installed.lookup
     if lookup is None or ASKING.now:
         return None
@@ -92,14 +92,15 @@ class FrozenFunction:
     """Stands in for a function wherever a module holds it.
 
     An object instead of a plain function, because builtins do not bind as methods when a class body holds them. It is
-    equal to the real function, because some packages keep functions as keys: numba, which compiles the calls of those
-    it knows, would know none after a session that imported it.
+    equal to the real function, because some packages keep functions as keys: numba, which compiles calls of the
+    functions in its table, would find none after a session that imported it.
 
     Args:
-        real: The function it stands in for.
+        real: The function it replaces.
         kind: Which of `KINDS` it belongs to; `None` where every session has its own way.
         replacement: What to call instead, for a session that freezes this kind.
-        otherwise: Called with the real function and the arguments where no session does; by default that is called.
+        otherwise: Called with the real function and the arguments outside of sessions; by default the real function is
+            called.
     """
 
     __wrapped__: Callable[..., Any]
@@ -118,7 +119,7 @@ class FrozenFunction:
         self._otherwise = otherwise
         self._known = real
         self.unexchanged = unexchanged(real)
-        """Does what the real function does while that is exchanged too."""
+        """Does the same as the real function while that one is replaced as well."""
         self._hash = hash(real)  # that of a function in C is another one while it is exchanged
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The garbage collector, which runs code of the program at moments of its own: `__del__`, `finally` of generators.
+"""The garbage collector, which runs code of the program at unpredictable moments: `__del__`, `finally` of generators.
 
-Which garbage it finds, and when, depends on all that the process has made so far, such as modules. What is drawn there
-is nothing of the run: were it, the program's next id would be another one in each replay.
+Which garbage it finds, and when, depends on all that the process has made so far, such as modules. Values drawn there
+aren't part of the run: if they were, the program's next id would be different in each replay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The makers of ids: those of `uuid`, and those of the third-party modules that are in use beside it.
+"""The makers of ids: those in `uuid`, and those in third-party modules that are used next to it.
 
 Makers that are plain Python functions are replaced inside their function objects: swapping their code reaches every
 reference there is, module globals, class attributes, default factories captured long before the session. No module has
@@ -67,12 +67,12 @@ class _Swap:
     them would draw a real id in a replay. All of them call one function object, so the one thing that reaches them
     is what that object runs.
 
-    The code of `_asking` looks its maker up by the constant "KEY", which is replaced by the maker's key: a
-    function's code has no closure of its own to carry it (`co_freevars` must keep their number when `__code__` is
-    assigned, see https://docs.python.org/3/reference/datamodel.html#function.__code__), and its globals stay those
-    of `uuid`, so that the module of the maker must be imported by `_asking` itself. The call keeps the function's
-    identity, name and module; only `inspect` must be told its signature. The real makers are called through
-    `_copy`, a function with the old code.
+    The code of `_asking` looks up its maker by the constant "KEY", which is replaced by the maker's key: a function's
+    code has no closure to carry it (`co_freevars` must keep their number when `__code__` is assigned, see
+    https://docs.python.org/3/reference/datamodel.html#function.__code__), and its globals stay those of `uuid`, so that
+    the module of the maker must be imported by `_asking` itself. The call keeps the function's identity, name and
+    module; only `inspect` needs an explicit signature. The real makers are called through `_copy`, a function with the
+    old code.
 
     It holds for functions in Python alone: `uuid` since it exists, the back-ports `uuid6`. Makers in C
     (`uuid_utils`) have no code to exchange, and are replaced in each module that holds them.

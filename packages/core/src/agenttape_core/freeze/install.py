@@ -170,8 +170,9 @@ def freezing(lookup: Lookup, kinds: Collection[str] = ()) -> Iterator[None]:
     every call and call the real thing when it gives `None` or a `Frozen` without that kind.
 
     Args:
-        lookup: Gives what the calling context's session keeps fixed. The same for all blocks that are open together.
-        kinds: What the session freezes. `env` is put in place only while a session that asks for it is open, as
+        lookup: Returns the frozen state of the calling context's session. The same for all blocks that are open
+            together.
+        kinds: What the session freezes. `env` is put in place only while a session that freezes it is open, because
             everything in the process reads the environment.
 
     Raises:
@@ -186,7 +187,7 @@ def freezing(lookup: Lookup, kinds: Collection[str] = ()) -> Iterator[None]:
 
 
 def register_seam(module: str, attribute: str, kind: str, replacement: Replacement) -> None:
-    """Name a global of a framework's module that makes ids or tells the moment.
+    """Register a global of a framework's module that makes ids or returns the current time.
 
     The module is never imported for this: its seam is filled when it is loaded at the time a session opens, or is
     imported while one is open. A module without that attribute is left alone, as versions of a framework differ.

@@ -1,8 +1,8 @@
 """The places in loaded modules where stand-ins go.
 
 Every loaded module is searched once per process (4-6 ms); after that only those that appeared or got new globals. What
-is found is remembered as a place, to fill and clear in microseconds. Only the module's own dict is read: asking for
-attributes could run a lazy module's code.
+is found is remembered as a place, to fill and clear in microseconds. Only the module's own dict is read: attribute
+access could run a lazy module's code.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _RUNNING_WORK = frozenset(
         *("Work.do", "_FromOrigin.__call__", "_Once.__call__"),
     }
 )
-"""The functions of `threading`, `concurrent` and ours that call what the program gave them, and nothing else."""
+"""The functions of `threading`, `concurrent` and ours whose only purpose is to call a function of the program."""
 
 
 def keeps_real(frame: types.FrameType) -> bool:
@@ -74,7 +74,7 @@ def keeps_real(frame: types.FrameType) -> bool:
 
 
 REFERENCES = [FunctionReference(stand_in.__wrapped__, stand_in, keeps_real) for stand_in in _STAND_INS]
-"""All that holds those functions and is no global of a module."""
+"""All references to those functions that aren't globals of a module."""
 _OWN = "agenttape_core.freeze"
 
 
@@ -88,10 +88,10 @@ class _Seen:
     """The modules that were searched, and how many globals each had then.
 
     Every start and end of a session compares, so it does that in loops of C that touch as little as they can: whether
-    the modules are the same, and whether those of the program have as many globals as before. Installed modules are
-    looked at again once any module was imported: what they find out late, they import. A module whose globals changed
-    without a change of their number is not noticed; its known places still are. A module that was removed meanwhile
-    lives until the next comparison.
+    the modules are the same, and whether the program's modules have as many globals as before. Installed modules are
+    examined again after any import: what they look up late, they import. A module whose globals changed without a
+    change of their number is not noticed; its known places still are. A module that was removed meanwhile lives until
+    the next comparison.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ def _is_of_program(content: dict[str, Any]) -> bool:
 
 
 class ModuleGlobals:
-    """The places found so far. Not safe to use from two threads at once; `install` holds the lock."""
+    """The places found so far. Not thread-safe; `install` holds the lock."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, str], ModuleGlobal] = {}
@@ -145,7 +145,7 @@ class ModuleGlobals:
         self._seen = _Seen()
 
     def know(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        """Search for further things from now on: those of a module that is imported only now.
+        """Also search for further functions from now on, such as those of a module that was just imported.
 
         Args:
             pairs: The real things and their stand-ins.
@@ -165,7 +165,7 @@ class ModuleGlobals:
                 content[name] = stand_in
 
     def clear(self, extra: Table) -> None:
-        """Put every real thing back, also in modules that came since.
+        """Put every real function back, even in modules that were imported since.
 
         Args:
             extra: Stand-ins that are to be removed where they spread to, but not put there again.

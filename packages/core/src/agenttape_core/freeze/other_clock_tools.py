@@ -11,7 +11,8 @@ _REAL_TIME = time.time
 def travelled_time() -> float | None:
     """Return the time that another tool gives in seconds since the epoch, or `None` if no such tool is active.
 
-    freezegun and its like put a function of theirs into `time.time`; time-machine changes what is behind the name.
+    freezegun and similar tools put their own function into `time.time`; time-machine patches the function behind the
+    name.
     """
     current = time.time
     if current is not _REAL_TIME and not hasattr(current, "is_stand_in"):

@@ -1,9 +1,9 @@
 """Random numbers: the module-level functions of `random`, and generators of one's own that have no seed.
 
-The functions share one hidden generator. In a session each scope has one of its own instead. A generator of one's own
-that is made without a seed, `random.Random()`, and `seed()` without one, would ask the system for noise; they get a
-derived seed from `Random.seed`, through which all of them pass, subclasses included. Those that have a seed are
-reproducible as they are. `random.SystemRandom`, `secrets` and `os.urandom` stay real.
+The functions share one hidden generator. In a session, each scope has its own instead. A generator of one's own that is
+made without a seed, `random.Random()`, and `seed()` without one, would ask the system for noise; they get a derived
+seed from `Random.seed`, through which all of them pass, subclasses included. Generators with a seed are reproducible
+without this. `random.SystemRandom`, `secrets` and `os.urandom` stay real.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _DRAWING = {
     for stand_in in STAND_INS
     if isinstance(stand_in.__wrapped__, types.BuiltinFunctionType)
 }
-"""The functions that all others draw with. As attributes of the hidden generator they reach what was bound to it before
-a session, such as `partial(random.choice, names)`."""
+"""The functions that all others draw with. Since they are attributes of the hidden generator, references bound to it
+before a session are replaced as well, such as `partial(random.choice, names)`."""
 
 
 def swap_in() -> None:

@@ -1,10 +1,10 @@
-"""The readings of the frozen clock, so that a replay reads what the recording read.
+"""The readings of the frozen clock, so that a replay reads the same times as the recording.
 
 The clock of a session is moved by waits, of whichever branch. A branch that reads it beside the waits of others reads a
-moment that depends on who was faster. So each branch's readings are counted, and where branches were interleaved, the
-recording keeps what they read: `0*3 0.2001 @1 0.4002*2` are three readings at the beginning, one when the clock had
-passed by 0.2001 s, and two after the branch's own first wait. Between two waits of its own a branch's readings are told
-apart by their number, and those of different packages are counted apart: a tracer may be there or not.
+moment that depends on who was faster. So each branch's readings are counted, and if branches were interleaved, the
+recording keeps their readings: `0*3 0.2001 @1 0.4002*2` are three readings at the beginning, one when the clock had
+passed by 0.2001 s, and two after the branch's own first wait. Between two of its waits, a branch's readings are
+distinguished by their number, and those of different packages are counted separately: a tracer may be present or not.
 """
 
 from __future__ import annotations
@@ -142,14 +142,14 @@ class ReadingLog:
     """The readings of one session, of all of its clocks.
 
     Args:
-        recorded: Those of the recording, as they are in its header.
+        recorded: The readings in the header of the recording.
     """
 
     def __init__(self, recorded: Mapping[str, str] | None = None) -> None:
         self._recorded = dict(recorded or {})
         self._clocks: list[Callable[[], dict[str, str]]] = []
         self.is_interleaved = False
-        """True if a branch waited while another one did something, so that what it read depends on which was faster."""
+        """True if a branch waited while another one ran, so that its readings depend on which was faster."""
 
     def readings(self, place: str = "") -> Readings:
         """Return the readings of a clock.
@@ -172,7 +172,7 @@ class ReadingLog:
         return {key: (text, made[key]) for key, text in self._recorded.items() if key in made and made[key] != text}
 
     def made(self) -> dict[str, str]:
-        """Return the readings to record: those of this run if they depend on the schedule, and what was recorded."""
+        """Return the readings to record: this run's if they depend on the schedule, and the recorded ones."""
         if not self.is_interleaved:
             return self._recorded
         made = dict(self._recorded)

@@ -2,7 +2,7 @@
 
 A standing clock would let event loops and locks wait for ever, and the seed of a session can be read in its cassette.
 So code of the program that reads one of these gets something else in each replay, and each replay names it. Libraries
-read them all the time, mostly for timeouts and logs; what they do with it is not looked at.
+read them all the time, mostly for timeouts and logs; their use isn't checked.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _of_program: dict[str, bool] = {}
 
 
 class RealSource:
-    """Stands in for a function that stays real, and tells who calls it.
+    """Wraps a function that stays real, and reports its callers.
 
     Args:
         real: The function.
-        kind: The kind of what it gives: `noise` or `spans`.
+        kind: The kind of its values: `noise` or `spans`.
     """
 
     __wrapped__: Callable[..., Any]

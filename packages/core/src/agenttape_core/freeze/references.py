@@ -3,16 +3,16 @@
 A search of modules finds the globals that hold `time.time`. It does not find `field(default_factory=time.time)`, nor
 what pydantic keeps inside its core, a default argument, a `functools.partial`, a value of a dict; and whoever wrote
 `default_factory=datetime.now` holds a method that was bound before any session. As with `uuid.uuid4` (see `ids`), all
-of them hold one thing, so that is what is exchanged: the entry that names which C function runs, `PyMethodDef`
+of them share one thing, which is therefore replaced: the entry that names which C function runs, `PyMethodDef`
 (https://docs.python.org/3/c-api/structures.html#c.PyMethodDef).
 
-- A function of a module is one object (`FunctionReference`). While a session is open it has an entry of ours. It names
-  a function of the C API which calls what the function belongs to, and there our stand-in takes the module's place.
+- A function of a module is one object (`FunctionReference`). While a session is open it has an entry of ours. It's set
+  to a function of the C API which calls the function's module, and there our wrapper takes the module's place.
 - A method of a class has one entry for all objects that were ever bound to it (`MethodReference`). The address in it is
   exchanged for one that ctypes makes. Nothing can be raised from there: a call with wrong arguments is a `SystemError`.
 
 Whoever keeps a real clock by the rules of `modules` does so here. Only CPython has such entries; without them, or with
-a layout that is not the known one, references stay real as they are.
+an unknown layout, references stay real.
 """
 
 from __future__ import annotations
@@ -58,11 +58,12 @@ class _Function(ctypes.Structure):
 _Slots = ctypes.c_size_t * 2
 """The entry and the owner of a function."""
 _CALLING = {_NO_ARGUMENTS: "PyObject_CallNoArgs", _ONE: "PyObject_CallOneArg", _TUPLE: "PyObject_CallObject"}
-"""The functions of the C API that call their first argument, with what a C function of these flags gets."""
+"""The functions of the C API that call their first argument, with the arguments that a C function of these flags
+gets."""
 
 
 def _function_of(function: Any) -> tuple[_Function, _Entry] | None:
-    """Return what is behind a function in C, if the function is one that is understood."""
+    """Return the entry behind a function in C, if its layout is understood."""
     if not _IS_KNOWN or type(function) is not types.BuiltinFunctionType:
         return None
     found = _Function.from_address(id(function))
@@ -99,7 +100,7 @@ class FunctionReference:
         found = _function_of(function)
         calling = _CALLING.get(found[1].flags) if found is not None else None
         self.slots: tuple[Any, list[int], list[int]] | None = None
-        """The place that is exchanged, its real content, and that of sessions; `None` if it is left alone."""
+        """The field that is replaced, its real content, and its content in sessions; `None` if it is left alone."""
         if found is None or calling is None:
             return
         real = unexchanged(function)
@@ -122,7 +123,7 @@ _SIGNATURES: dict[int, Any] = {
 
 
 def _arguments(values: Any = None, count: int = 0, names: int | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a call in C as those of a call in Python."""
+    """Convert the arguments of a call in C to those of a call in Python."""
     keywords: tuple[str, ...] = ctypes.cast(names, _OBJECT).value if names else ()
     plain = [values[at] for at in range(count + len(keywords))]
     return tuple(plain[:count]), dict(zip(keywords, plain[count:], strict=True))
@@ -166,7 +167,7 @@ class MethodReference:
 
 
 class References:
-    """References that are exchanged together, by a loop that calls nothing of ours: every session does so.
+    """References that are replaced together, by a loop that calls none of our functions: every session does so.
 
     Args:
         references: The references.

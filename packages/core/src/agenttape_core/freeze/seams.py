@@ -17,7 +17,7 @@ class Seams:
         self._registered: dict[str, dict[str, tuple[str, Replacement]]] = {}
         self._filled: list[tuple[dict[str, Any], str, FrozenFunction]] = []
         self._made: dict[tuple[str, str], FrozenFunction] = {}
-        """The stand-ins that were made so far; one serves for as long as what it stands for is the same object."""
+        """The wrappers that were made so far; each is reused as long as the wrapped object is the same."""
 
     def register(self, module: str, attribute: str, kind: str, replacement: Replacement) -> None:
         """Keep a seam; the last registration of the same attribute counts."""
@@ -29,7 +29,7 @@ class Seams:
         return name in self._registered
 
     def fill(self, *names: str) -> None:
-        """Put stand-ins at the seams of modules, as far as they are loaded and have them.
+        """Put wrappers at the seams of modules that are loaded and have them.
 
         Args:
             *names: The names of the modules; by default all.

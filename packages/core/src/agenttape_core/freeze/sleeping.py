@@ -39,4 +39,5 @@ async def sleep_and_pass(delay: float, result: T) -> T:
 
 
 CODES = [(_SLEEP, _CODE, _sleep.__code__)]
-"""The function that moves the caller's frozen clock in a session: it, its own code, and that of a session."""
+"""The function that moves the caller's frozen clock in a session: the function, its own code, and its code in a
+session."""

@@ -1,8 +1,8 @@
 """Loops that only read a standing clock, and so wait for it: `while time.time() < deadline: pass`.
 
-They read it at one line, over and over, while nothing else of the session happens. From some number of such readings on
-the clock passes there in real time, so the loop waits as long as it would without a session, and ends. It passes in
-ticks, of which the loop sees each, so that the moment at which it ends is the same in every run.
+They read it at one line, over and over, while the rest of the session is idle. From some number of such readings on the
+clock passes there in real time, so the loop waits as long as it would without a session, and ends. It passes in ticks,
+of which the loop sees each, so that the moment at which it ends is the same in every run.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Callable
 
 PATIENCE = 100_000
 """Readings of one line, without any other event of the session between them, that are taken for a loop that waits. A
-loop that does nothing else gets there in a tenth of a second, a program that stamps what it makes hardly ever."""
+loop that only reads the clock gets there in a tenth of a second; a program that timestamps its data hardly ever
+does."""
 TICK = 0.01
-"""Seconds by which the clock passes at once."""
+"""Seconds by which the clock passes each time."""
 
 _REAL_MONOTONIC = time.monotonic
 

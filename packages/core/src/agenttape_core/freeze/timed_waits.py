@@ -7,7 +7,7 @@ waits of threads come down to the `acquire` of a lock: `Event.wait`, `Condition.
 
 A wait during which a call of the session is under way takes no frozen time, as the call takes none: how often a program
 looks whether a model has answered depends on how fast it answers. For the same reason only waits of the program's own
-code count: those of installed packages are how they look for news from their threads and tasks.
+code count: installed packages wait to look for news from their threads and tasks.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def wait_of(seconds: object) -> Wait | None:
 def rounded_up(seconds: float) -> float:
     """Round a wait up to two digits.
 
-    Some code computes what is left of a timeout, which is as exact as the machine is fast: `Queue.get`, `call_at`. The
+    Some code computes the rest of a timeout, which is only as exact as the machine is fast: `Queue.get`, `call_at`. The
     frozen clock must pass by the same in every run. What is a little less than 1 has the digits of 1.
     """
     digits = 1 - math.floor(math.log10(seconds * _SLACK))
@@ -100,7 +100,7 @@ def really_sleep(real: Callable[[float], None], seconds: float = 0, /, **_: obje
 
     Args:
         real: The real function.
-        seconds: The time; that of gevent, which may be in its place, has a default, and other arguments.
+        seconds: The time; gevent's version, which may replace it, has a default and other arguments.
     """
     if _ordered.sleep is None or ASKING.now:
         real(seconds)
@@ -161,7 +161,7 @@ _LATER = cast("types.FunctionType", asyncio.base_events.BaseEventLoop.call_later
 _AT = cast("types.FunctionType", asyncio.base_events.BaseEventLoop.call_at)
 _TIMEOUT = cast("types.FunctionType", asyncio.timeout)
 _ASKED = "_agenttape_asked"
-"""The attribute of an `asyncio.Timeout` for the moment at which it is due, and the seconds that were asked for."""
+"""The attribute of an `asyncio.Timeout` for the moment at which it is due, and for the requested seconds."""
 
 
 def _copied(function: types.FunctionType | None) -> Any:
@@ -186,7 +186,7 @@ def join(thread: threading.Thread, timeout: float | None) -> None:
 
 
 def wait_for_process(process: Any, seconds: float | None) -> int:
-    """Wait for a process; its polls are sleeps of the standard library's, which count for nothing (see `clock`)."""
+    """Wait for a process; its polls are sleeps of the standard library, which don't count (see `clock`)."""
     wait = wait_of(seconds)
     try:
         return cast("int", _real_wait(process, seconds))
@@ -264,7 +264,7 @@ def call_at(loop: Any, when: float, callback: Any, args: Any, context: Any) -> A
 
 
 def timeout(delay: float | None) -> asyncio.Timeout:
-    """Make a timeout that knows for how long it is: it gives the event loop only the moment at which it is due."""
+    """Make a timeout that keeps its duration: asyncio's gives the event loop only the moment at which it is due."""
     made: asyncio.Timeout = _real_timeout(delay)
     setattr(made, _ASKED, (made.when(), delay))
     return made
@@ -321,7 +321,7 @@ CODES = [
     )
     if function is not None
 ]
-"""The functions whose timeouts move the frozen clock in a session, each with its own code, and that of a session."""
+"""The functions whose timeouts move the frozen clock in a session, each with its own code and its code in a session."""
 LOCKS = tuple(
     owner
     for owner in cast("tuple[type, ...]", (_thread.LockType, _thread.RLock))

@@ -15,7 +15,7 @@ _GREGORIAN_OFFSET = 0x01B21DD213814000
 _TICKS_PER_MILLISECOND = 10_000
 _VARIANT = 0b10 << 62
 _MULTICAST = 1 << 40
-"""Marks a node that is no hardware address (RFC 9562, section 6.10)."""
+"""Marks a node that isn't a hardware address (RFC 9562, section 6.10)."""
 
 _new = object.__new__
 _set_int = vars(uuid.UUID)["int"].__set__  # of a slot
@@ -28,7 +28,7 @@ def uuid_from(
     """Lay out a UUID.
 
     Args:
-        noise: 16 bytes for the fields that are otherwise random.
+        noise: 16 bytes for the fields that are random by default.
         version: One of `VERSIONS`.
         milliseconds: The time since the epoch for versions 1, 6 and 7.
         node: 48 bits for versions 1 and 6, instead of noise.

@@ -1,9 +1,9 @@
 """`os.environ` and `os.environb` as a session sees them: dispatched by context, in the methods of their class.
 
-The variables themselves stay what they are. A session that freezes `env` sees other values when it reads a single one,
-by any reference to the mapping there is; whatever it writes is really written, so child processes get it. Who walks
-through the whole environment (`dict(os.environ)`, `copy()`, `items()`) sees it as it is: that is for child processes,
-and for what puts it back later.
+The variables themselves don't change. A session that freezes `env` sees other values when it reads a single one, by any
+reference to the mapping there is; whatever it writes is really written, so child processes get it. Code that iterates
+over the whole environment (`dict(os.environ)`, `copy()`, `items()`) sees the real one: that is for child processes, and
+for restoring it later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _environment() -> Environment | None:
 
 
 def _name(variables: Any, key: Any) -> str:
-    """Give the name of a variable as the system knows it: in upper case on Windows."""
+    """Return the name of a variable in the form that the system uses: upper case on Windows."""
     raw = variables.encodekey(key)
     return raw if isinstance(raw, str) else os.fsdecode(raw)
 
@@ -42,7 +42,7 @@ def _live(variables: Any, key: Any) -> str | None:
 
 
 def _asked(variables: Any, key: Any) -> Environment | None:
-    """Give what the session knows, if this question is one that it answers."""
+    """Return the session's value, if it has one for this variable."""
     frozen = active("env")
     environment = frozen.environment if frozen is not None else None
     if environment is None or not isinstance(key, str | bytes) or environment.is_listed(key):

@@ -1,4 +1,4 @@
-"""The refusal of what a replay has started, and which continues after its end."""
+"""The refusal of work that a replay started and that continues after its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def how_to_end(allowing: str = "") -> str:
     """Return the explanation and the remedy.
 
     Args:
-        allowing: The option that allows what was tried, where one does.
+        allowing: The option that allows the attempt, if there is one.
     """
     if not _AFTER_IT.get():
         return _WAIT_FOR_IT

@@ -68,7 +68,7 @@ class Attempt(NamedTuple):
 
 
 def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:
-    """Give what an audit event tries, if it could reach the outside."""
+    """Return the attempt behind an audit event, if it could reach the outside."""
     if event in CONNECTING:
         return _connection(CONNECTING[event], args[0], args[1])
     if event in _RESOLVING:
@@ -216,7 +216,7 @@ _TO_OWN = "a replay sends signals only to processes that it has started itself; 
 
 
 def look_up(event: str, asked: Any) -> Attempt | None:
-    """Give the attempt to look up a name, or an address when the event says so, unless it stays on this machine."""
+    """Return the attempt to look up a name, or an address if the event has one, unless it stays on this machine."""
     host = text(asked[0] if isinstance(asked, tuple) else asked)
     spelled = normal(host)
     reverse = event in ("socket.gethostbyaddr", "socket.getnameinfo")

@@ -1,4 +1,4 @@
-"""Threads that no guard looks at: those that pass on what a session tells about itself."""
+"""Threads exempt from the guard: those that send a session's events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _here = _Here()
 
 
 def exempt_thread() -> None:
-    """Let the caller's thread reach what it wants, until it ends. It must never run code of the program."""
+    """Exempt the caller's thread until it ends. It must never run code of the program."""
     _here.is_let_through = True
 
 

@@ -11,8 +11,8 @@ that is open already. So while someone watches, these are wrapped, in `multiproc
 
 Nothing is imported for this: a module is wrapped when the program has imported it.
 
-A pipe by itself leads nowhere. So one that's older than a session counts only if this process has a child that's older,
-too. A process that `multiprocessing` has started may therefore open a session and report to its parent.
+A pipe alone leads nowhere. So an older pipe counts only if this process also has a child that's older than the session.
+A process that `multiprocessing` has started may therefore open a session and report to its parent.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _EXECUTORS = ("concurrent.futures.process", "joblib.externals.loky.process_execu
 
 _numbers = itertools.count(1)
 _born: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-"""By a connection that was made while someone watched: its moment, by the same numbers as those of ages."""
+"""By a connection that was made under a watcher: its moment, numbered on the same scale as the ages."""
 _forked: dict[int, int] = {}
 """The same by the number of a forked process, which the system may give to a later one."""
 
 
 def moment() -> int:
-    """Return a number that is greater than all before: a clock for what came first."""
+    """Return a number that is greater than all before: a clock that orders events."""
     return next(_numbers)
 
 
@@ -90,7 +90,7 @@ class Handover(NamedTuple):
 
 
 Watcher = Callable[[Handover], object]
-"""Called before each of them, in its thread and context; nothing is handed over if it raises."""
+"""Called before each of them, in its thread and context; if it raises, the handover is refused."""
 
 _OLDER = "a process that is older than the session"
 _IN_BLOCK = (
@@ -100,7 +100,7 @@ _IN_BLOCK = (
 
 
 def to_interpreter(verb: str) -> Handover:
-    """Return what is done with another interpreter of this process: none of them has a session.
+    """Return the handover to another interpreter of this process: none of them has a session.
 
     Args:
         verb: The words for it.
@@ -183,7 +183,7 @@ _USES = {
     **dict.fromkeys(("send", "send_buffer", "put", "channel_send"), "send to"),
     **dict.fromkeys(("recv", "get", "channel_recv"), "receive from"),
 }
-"""The functions of the modules of interpreters, in all versions of Python, and the words for what they do."""
+"""The functions of the modules of interpreters, in all versions of Python, and their names in messages."""
 
 
 def _interpreters(module: Any, patched: Callable[..., None]) -> None:
@@ -206,7 +206,7 @@ _CARRYING = frozenset(
     f"{family}.{module}" for family in _FAMILIES for module in ("connection", "managers", "queues", "reduction")
 )
 _JUDGED_BEFORE = frozenset({*_EXECUTORS, *(f"{family}.pool" for family in _FAMILIES)})
-"""The modules whose threads carry what was judged when the program submitted it."""
+"""The modules whose threads carry work that was judged when the program submitted it."""
 _FEEDER = "_feed"
 _COUNTING = frozenset({"_decref", "_incref", "_finalize_manager"})
 """The functions of a proxy that count references: the garbage collector calls them, at any time."""
@@ -268,7 +268,7 @@ def _through(verb: str, real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _putting(real: Callable[..., None]) -> Callable[..., None]:
-    """Wrap the method of a queue that lets a thread send, or puts what it sends into a buffer first."""
+    """Wrap the method of a queue that lets a thread send, or that fills its buffer first."""
 
     def put(self: Any, *args: Any, **kwargs: Any) -> None:
         if HANDOVERS.all and _is_of_program():
@@ -309,7 +309,7 @@ def _connecting(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _peer(connection: Any) -> int | None:
-    """Return the process that listens at the other end of a Unix socket, where the system tells: on Linux."""
+    """Return the process that listens at the other end of a Unix socket, if the system provides it: on Linux."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None
@@ -341,7 +341,7 @@ def _forking(real: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def ends_workers() -> bool:
-    """Return True if a pool, an executor or a manager ends its own processes, or what is garbage does so."""
+    """Return True if a pool, an executor or a manager ends its own processes, by a call or by garbage collection."""
     frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - gives the stack without building a list
     while frame is not None and (is_own(frame) or is_library(frame.f_code.co_filename)):
         module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_name

@@ -28,7 +28,7 @@ _LAST_PORT = 65535
 
 
 def text(value: Any) -> str:
-    """Give what an audit event names, which may be bytes, a path or nothing, as text."""
+    """Return a name from an audit event, which may be bytes, a path or `None`, as text."""
     if value is None:
         return ""
     if isinstance(value, bytes | bytearray):
@@ -77,7 +77,7 @@ class Entry(NamedTuple):
 
 @functools.lru_cache(256)  # every session has the same
 def parsed(entry: str) -> Entry:
-    """Return what an entry of `allow_hosts` opens.
+    """Return the hosts that an entry of `allow_hosts` opens.
 
     Raises:
         ConfigurationError: It isn't a host, with or without a port, nor a word.
@@ -94,7 +94,7 @@ def parsed(entry: str) -> Entry:
 
 
 def of_program(entries: Collection[str]) -> tuple[str, ...]:
-    """Return the entries that are open to the whole program while calls are live, as entries where nothing is live."""
+    """Return the entries that are open to the whole program while calls are live, as plain entries."""
     return tuple(entry.strip()[len(OF_PROGRAM) :] for entry in entries if parsed(entry).is_of_program)
 
 

@@ -3,8 +3,8 @@
 Why the class itself is changed, and not the names that refer to it: a class is more than something to call. It is a
 base, an annotation, a key, what `isinstance` and C code compare with. A class of ours in its place must fail somewhere:
 extension modules take their base from `sys.modules["datetime"]` and check its layout, others compare the type of an
-annotation by identity, and a class with a metaclass cannot be mixed with another. With one method exchanged, the class
-stays what it is for all of them, and every reference to it is covered, whenever it was taken.
+annotation by identity, and a class with a metaclass cannot be mixed with another. With one method replaced, the class
+keeps its identity for all of them, and every reference to it is covered, whenever it was taken.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _IMMUTABLE = 1 << 8
 class Exchange:
     """Methods of classes, each with its stand-in: put in and taken out together.
 
-    Every session does both, so what is looked up is kept, and the loops call nothing of ours.
+    Every session does both, so the lookups are cached, and the loops call none of our functions.
 
     Args:
         methods: The class that defines a method, the method's name, and what takes its place. A name that the class
@@ -67,8 +67,8 @@ class Exchange:
 def _content(owner: type) -> Mapping[str, Any]:
     """Return the dict behind `vars(owner)` for a class that `setattr` refuses; else the view of it.
 
-    Who writes into it must drop what the interpreter remembers of the class. `PyType_Modified` "must be called after
-    any manual modification of the attributes or base classes of the type":
+    Code that writes into it must invalidate the interpreter's cache of the class. `PyType_Modified` "must be called
+    after any manual modification of the attributes or base classes of the type":
     https://docs.python.org/3/c-api/type.html#c.PyType_Modified. It reaches the subclasses too.
     """
     if not owner.__flags__ & _IMMUTABLE:
@@ -80,7 +80,7 @@ def _content(owner: type) -> Mapping[str, Any]:
 
 @functools.cache
 def _forgetting() -> Callable[[type], object]:
-    """Return `PyType_Modified`. It is kept: where a process ends in the midst of a session, nothing can be imported."""
+    """Return `PyType_Modified`. It is kept: if a process ends in the middle of a session, imports no longer work."""
     import ctypes  # only here: it takes milliseconds, and not every process opens a session
 
     modified = ctypes.pythonapi["PyType_Modified"]  # a function of our own: others may give it other arguments

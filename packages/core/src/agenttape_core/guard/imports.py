@@ -24,7 +24,7 @@ def _alone(_name: str) -> AbstractContextManager[None]:
 
 
 class ImportFinder:
-    """Finds what the other finders find, with a loader that reports. Stands in `sys.meta_path` while it is needed.
+    """Finds modules like the other finders, with a loader that reports. Stands in `sys.meta_path` while it is needed.
 
     Args:
         is_wanted: Returns True for the name of a module to be noticed.
@@ -71,7 +71,7 @@ def _namespace_loader(spec: ModuleSpec) -> Loader:
 class _ReportingLoader:
     """Loads like another loader, leaves that one's name on the module, and reports.
 
-    Derives from nothing: importing `importlib.abc` costs 10 ms.
+    It has no base class: importing `importlib.abc` costs 10 ms.
     """
 
     def __init__(

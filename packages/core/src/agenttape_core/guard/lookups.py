@@ -1,8 +1,8 @@
 """The answers of name look-ups, shown to whoever watches.
 
-Clients look up a name and then connect to a number, so the answer is what shows which name a number stands for. While
-someone watches, the resolver functions of the `_socket` module (through which `socket.getaddrinfo` goes, however it
-was imported) are wrapped. No second look-up is made, whose answer could differ.
+Clients look up a name and then connect to a number, so the answer shows which name a number belongs to. While someone
+watches, the resolver functions of the `_socket` module (through which `socket.getaddrinfo` goes, however it was
+imported) are wrapped. No second look-up is made, whose answer could differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Processes that libraries start to look at the machine: `uname`, `ldconfig`, `lscpu`. A replay lets them through.
 
-They reach nothing outside, change nothing, and say nothing of the run. A program that calls `platform.platform()`, as
-the SDKs of the providers do for their headers, starts a process without knowing it.
+They don't reach the outside, change any state, or depend on the run. A program that calls `platform.platform()`, as the
+SDKs of the providers do for their headers, starts a process without knowing it.
 """
 
 from __future__ import annotations

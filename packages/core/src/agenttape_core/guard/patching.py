@@ -1,13 +1,13 @@
 """Functions that are wrapped for a while, again and again, beside other tools that wrap the same ones.
 
-`Wrappers` are in place while anybody needs them, and `Watchers` are those who do so to see what is called.
+`Wrappers` are in place as long as they have a user, and `Watchers` are users that observe calls.
 
-Nothing of ours stays where no session is open. But what is put in for each session is made once, and put in again by
-loops that call nothing of ours, as long as what stood below is still there.
+Nothing of ours stays where no session is open. But the wrappers of a session are made once, and put in again by loops
+that call none of our functions, as long as the wrapped functions are the same.
 
 Whoever wraps a function later, and is done later, puts ours back when our time is over: the mock of a test, a detector
-of blocking calls, an instrumentor. Then it does nothing, but the next one must not be put around it. Else each session
-of a suite adds one, until a call has as many frames as Python allows.
+of blocking calls, an instrumentor. Then it's inactive, but the next one must not be put around it. Else each session of
+a suite adds one, until a call has as many frames as Python allows.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _ABSENT = object()
 
 
 class Left:
-    """Wrappers of ours that someone else may put back after their time, and what stood below each."""
+    """Our wrappers that other code may put back after their time, with the function below each."""
 
     def __init__(self) -> None:
         self._below: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
         self.any = False
-        """True if there may be any; asked for each function that is wrapped."""
+        """True if there may be any; read on each call of a wrapped function."""
 
     def add(self, ours: Any, below: Any) -> None:
         """Note a wrapper in place of which stands someone else's.
 
         Args:
             ours: The wrapper.
-            below: What stood in its place.
+            below: The function that it replaced.
         """
         if isinstance(ours, FunctionType):  # nothing else can be referred to weakly
             self._below[ours] = below
@@ -81,7 +81,7 @@ class _Wrapper:
         self.before: Any = _ABSENT
         self.ours: Any = None
         self.is_left = False
-        """True if someone else's stood in its place when it was to be taken out."""
+        """True if another wrapper was in its place when it was to be removed."""
 
     def returns(self) -> None:
         """Note that it is put in by us again."""
@@ -89,7 +89,7 @@ class _Wrapper:
         _left.discard(self.ours)
 
     def look(self) -> None:
-        """Make the wrapper of what is there now, unless it has been made."""
+        """Make the wrapper of the current function, unless it has been made."""
         before = _left.below(self.get(self.name, _ABSENT))
         inherited = _inherited(self.owner, self.name) if before is _ABSENT else None
         if self.ours is None or before is not self.before or inherited is not self.inherited:
@@ -98,7 +98,7 @@ class _Wrapper:
 
 
 class _Join:
-    """One more watcher, as a step. Sessions nest several, so it has no function of its own.
+    """One more watcher, as a step. Sessions nest several, so it has no wrapper function itself.
 
     Args:
         watchers: The others.
@@ -116,10 +116,9 @@ _Step = _Wrapper | _Join | tuple[Callable[[], object], Callable[[], object]]
 
 
 class Wrappers:
-    """Wrappers of functions, and what is exchanged with them: in place while anybody needs them. Thread-safe.
+    """Wrappers of functions and replaced values, in place as long as they have a user. Thread-safe.
 
-    They are a context manager, which may be entered again, also in the midst of itself. A wrapper must not refer to
-    anything that ends with a session.
+    They are a reentrant context manager. A wrapper must not refer to anything that ends with a session.
 
     Args:
         install: Adds them; called once, with these, when the first one comes who needs them.
@@ -184,7 +183,7 @@ class Watchers(Wrappers, Generic[WatcherT]):
     """Those that watch one thing of this process, and the wrappers that are in place while there are any. Thread-safe.
 
     Args:
-        install: Adds what is needed to watch; called once, when the first one comes.
+        install: Adds the watching functions; called once, for the first watcher.
     """
 
     def __init__(self, install: Callable[[Wrappers], object]) -> None:

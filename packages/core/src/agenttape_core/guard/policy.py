@@ -21,9 +21,9 @@ class Guard:
         allow_hosts: What is still allowed: host names, `*.example.com` for all names below, IP addresses, each with or
             without a port, and the words `loopback` and `subprocess`. While calls are live, they are open inside
             these, and to the rest of the program only with `program:` before them.
-        besides: More of the same, for the whole program, which does not restrict live calls.
+        besides: More entries, for the whole program, which don't restrict live calls.
         on_block: Called with each error before it is raised, so that the session fails even if something eats it.
-        background: What is allowed to threads that are no one's, such as those of tracers.
+        background: The hosts open to threads outside the program, such as those of tracers.
         in_background: Whether the caller is such a thread.
         is_live: Whether the caller runs for a call that is executed because it is live. Such a call may reach
             everything, or what `allow_hosts` names, if it names any host for live calls.
@@ -52,7 +52,7 @@ class Guard:
         self.age = Age()
         """The moment at which the session began."""
         self.is_over = False
-        """True if the session has ended, and the guard holds only for what it has started."""
+        """True if the session has ended, and the guard only covers work that it started."""
         self.on_block = on_block
         self.owns_caller = owns_caller
         entries = [parsed(entry) for entry in allow_hosts]
@@ -68,7 +68,7 @@ class Guard:
 
     @property
     def state(self) -> str:
-        """The state of the session, as a message about what is refused says it, with a place for names of cassettes."""
+        """The state of the session for the message of a refusal, with a placeholder for names of cassettes."""
         if self.is_over:
             return "after the replay of {} had ended"
         if self._is_live():
@@ -147,7 +147,7 @@ class _Hosts:
         return None in self.listed.get(word, ())
 
     def ports(self, host: str) -> set[int | None]:
-        """Return the ports of a host that are open; `None` among them stands for all."""
+        """Return the ports of a host that are open; `None` among them means all."""
         found = self.listed.get(host, set()) | self._resolved.get(host, set())
         for suffix, ports in self._below:
             if host.endswith(suffix):
@@ -164,7 +164,7 @@ class _Hosts:
         return None in ports or (bool(ports) if port is None else port in ports)
 
     def remember(self, host: str, addresses: Collection[str]) -> None:
-        """Open the addresses that were found for a host, as it is open itself."""
+        """Open the addresses that were found for a host, in the same way as the host."""
         if self.listed and (ports := self.ports(host)):
             for address in map(normal, addresses):
                 self._resolved.setdefault(address, set()).update(ports)

@@ -113,7 +113,7 @@ def _accepted_by_all(attempt: Attempt) -> bool:
 
 
 def _learn_names() -> None:
-    """Look up the names that guards allow: who opened a connection before them has asked for its address before them.
+    """Look up the names that guards allow: a connection that was opened before has also looked up its address before.
 
     Once for each guard.
     """
@@ -159,7 +159,7 @@ def _judging_signal(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pid_of(pidfd: int) -> int:
-    """Return the number of the process that an open file stands for; -1 if the system doesn't tell."""
+    """Return the number of the process that an open file refers to; -1 if the system doesn't provide it."""
     with contextlib.suppress(OSError, StopIteration, ValueError):
         lines = Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("Pid:")).split()[1])
@@ -167,7 +167,7 @@ def _pid_of(pidfd: int) -> int:
 
 
 def _remember(host: str, addresses: list[str]) -> None:
-    """Let each guard learn what is behind the names it allows."""
+    """Give each guard the addresses of the names it allows."""
     for opened in _guards.all:
         opened.guard.remember(host, addresses)
 
@@ -175,7 +175,7 @@ def _remember(host: str, addresses: list[str]) -> None:
 def _hook_for(
     guards: Watchers[_Opened], events: frozenset[str], recognise: Callable[[str, tuple[Any, ...]], Attempt | None]
 ) -> Callable[[str, tuple[Any, ...]], None]:
-    """Make the hook, with what it needs in its closure: it runs until after this module's globals are gone.
+    """Make the hook, with its dependencies in its closure: it runs until after this module's globals are gone.
 
     Python reports hundreds of events in each test, nearly all of them none of ours.
     """

@@ -1,10 +1,10 @@
 """Show what sockets of this process receive to whoever watches.
 
 A program may get something from the outside without a send: a subscription, a datagram, a connection that another
-process makes. No audit event tells of these. So while someone watches, the methods that receive are wrapped: those of
+process makes. These raise no audit event. So while there is a watcher, the methods that receive are wrapped: those of
 the class in C that all classes of sockets inherit from, and those by which `ssl` reads.
 
-Not shown: what stays in the process (socket pairs), and what is received by code in C with sockets of its own, by
+Not reported: data that stays in the process (socket pairs), and receipts by code in C with its own sockets, by
 `os.read` from the number of a socket, by the proactor event loop of Windows, and without a connection on a Unix socket.
 """
 
@@ -66,7 +66,7 @@ class Receipt(NamedTuple):
 
     @property
     def is_none(self) -> bool:
-        """True if nothing comes, and no one waits for it: the other end has closed an idle connection, for example."""
+        """True if there is no data and no waiting reader: the other end has closed an idle connection, for example."""
         if self.how != "data":
             return False
         if not _is_ready(self.sock):
@@ -84,7 +84,7 @@ class Receipt(NamedTuple):
 
 
 Watcher = Callable[[Receipt], object]
-"""Called before each receipt, in its thread and context; nothing is received if it raises."""
+"""Called before each receipt, in its thread and context; if it raises, no data is received."""
 
 _made: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 """By a socket that has connected, and a TLS connection without one: when that was."""
@@ -134,7 +134,7 @@ def _showing(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _receipt_of(sock: Any) -> Receipt | None:
-    """Return what comes in, unless it stays in this process."""
+    """Return the receipt, unless it stays in this process."""
     try:
         to = sock.getpeername()
     except OSError:

@@ -1,12 +1,12 @@
 """The sends on sockets of this process, shown to whoever watches.
 
 Audit events tell of a connection when it is made, and never again: a client that keeps its connections goes out on one
-that was open before anybody looked. So while someone watches, the methods that send are wrapped: those of the class in
-C that all classes of sockets inherit from, to which `makefile`, `http.client` and the event loops of asyncio come down,
-and those of `ssl.SSLSocket`, which writes for itself. Nothing is wrapped while no one watches.
+that was open before anybody looked. So while there is a watcher, the methods that send are wrapped: those of the class
+in C that all classes of sockets inherit from, to which `makefile`, `http.client` and the event loops of asyncio come
+down, and those of `ssl.SSLSocket`, which writes directly. Nothing is wrapped while no one watches.
 
-Not shown: what stays in the process (a socket pair, such as the one by which an event loop is woken), and sends of C
-code with sockets of its own, of `os.write` to the number of a socket, and of the proactor event loop of Windows.
+Not reported: data that stays in the process (a socket pair, such as the one by which an event loop is woken), and sends
+of C code with its own sockets, of `os.write` to the number of a socket, and of the proactor event loop of Windows.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def watching_sends(watcher: Watcher) -> AbstractContextManager[None]:
     Watchers may nest and overlap in any threads.
 
     Args:
-        watcher: Called with each send before it happens, in its thread and context. The send is refused with what the
-            watcher raises. One send of a library may be shown more than once.
+        watcher: Called with each send before it happens, in its thread and context. If the watcher raises, the send is
+            refused with that exception. One send of a library may be shown more than once.
     """
     return SENDS.including(watcher)
 
@@ -116,7 +116,7 @@ def _showing(address_in: Callable[[tuple[Any, ...]], Any], real: Callable[..., A
 
 
 def _send_of(sock: socket.socket, address: Any) -> Send | None:
-    """Return the send, unless it stays in this process, or fails for want of a connection."""
+    """Return the send, unless it stays in this process, or fails because there is no connection."""
     if address is not None:
         return Send(sock, address, is_open=False)
     try:

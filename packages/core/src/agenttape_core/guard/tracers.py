@@ -1,10 +1,9 @@
 """Tracers and telemetry: the hosts that they report to, as integrations register them, and the code that they are.
 
-A replay is not traced unless asked. But tracers send from threads of their own what others of this process did, before
-or beside the replay, and one that is refused loses it. So a tracer's host is open to threads that are no one's. Any
-other attempt of code that only reports on the program is refused like all, but the run does not fail for it: when it
-comes depends on nothing that the program does. It is refused in the words of a network that is down, which such code is
-made for.
+A replay is not traced unless asked. But tracers send, from their own threads, the spans of other work in this process,
+before or next to the replay, and a refused send loses them. So a tracer's host is open to threads outside the program.
+Any other attempt of code that only reports on the program is refused like all others, but the run doesn't fail: its
+timing doesn't depend on the program. It is refused in the words of a network that is down, which such code is made for.
 """
 
 from __future__ import annotations
@@ -59,10 +58,10 @@ def tracer_hosts() -> frozenset[str]:
 
 
 def in_telemetry() -> bool:
-    """Return True if the caller is code of a tracer or of telemetry, and nothing of the program waits for an answer.
+    """Return True if the caller is code of a tracer or of telemetry, and the program doesn't wait for an answer.
 
-    Either all that the thread runs is theirs and that of libraries, or an installed module that only reports was called
-    by the program. Code of the program on the stack of their threads, such as the target of an evaluation, is the
+    Either all code on the thread's stack belongs to them and to libraries, or the program called an installed module
+    that only reports. Code of the program on the stack of their threads, such as the target of an evaluation, is the
     program's; so is a module of the program that has the name of a tracer.
     """
     outermost: types.FrameType | None = None
@@ -112,9 +111,9 @@ _DISTRIBUTIONS = {
 
 @functools.lru_cache(4096)
 def is_installed_as(module: str, filename: str) -> bool:
-    """Return True if a file is that of a module, and belongs to the installed distribution of this name.
+    """Return True if a file belongs to a module, and to the installed distribution with this name.
 
-    A program may have a module `segment` of its own: that one's attempts must not be taken for telemetry.
+    A program may have its own module `segment`: attempts by that one must not be taken for telemetry.
 
     Args:
         module: The full name of the module.

@@ -1,6 +1,6 @@
-"""Interventions: what is to come of recorded calls instead of what was recorded, and which calls those are.
+"""Interventions: other answers to recorded calls, and the selection of those calls.
 
-Most sessions change nothing, so the changes are imported when they are asked for.
+Most sessions change no answers, so the changes are imported on demand.
 """
 
 from __future__ import annotations
@@ -52,6 +52,6 @@ _HOMES = {
     ".changes": ("Change", "GivenOutcome", "always", "cut", "edits", "late", "once", "raises", "returns"),
     ".placing": ("Changes", "Placed", "placed"),
 }
-"""The module of each name that is imported when it is asked for."""
+"""The module of each name that is imported on demand."""
 
 __getattr__ = late_names(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""Changes as plain data: what comes of a recorded call instead of what was recorded."""
+"""Changes as plain data: the answer to give to a call instead of its recording."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Change(ABC):
     """A change of a recorded call. It is made with `raises`, `returns`, `edits`, `cut` or `late`.
 
     Args:
-        every: Whether each attempt of the call is changed. If not, the first is, and the next gets what was recorded.
+        every: Whether each attempt of the call is changed. If not, the first is, and the next gets the recorded answer.
     """
 
     every: bool = False
@@ -32,7 +32,7 @@ class Change(ABC):
         return 0.0
 
     def problem(self, outcome: Outcome) -> str:  # noqa: ARG002 - as of a change that has one
-        """Return why the change cannot be made of what a call brought; empty if it can.
+        """Return the reason why the recorded answer can't be changed; empty if it can.
 
         Args:
             outcome: What was recorded.
@@ -41,10 +41,10 @@ class Change(ABC):
 
     @abstractmethod
     def outcome(self, call: RecordedCall) -> Outcome:
-        """Return what comes of a call.
+        """Return the outcome of a call.
 
         Args:
-            call: The call, with what was recorded.
+            call: The call, with its recording.
         """
 
     @abstractmethod
@@ -175,8 +175,8 @@ def returns(answer: Any) -> Change:
     """Return a change: the call returns an answer.
 
     Args:
-        answer: The answer as programs of the framework know it: a text or a message for a chat model, what the tool
-            returns for a tool, documents for a retriever.
+        answer: The answer in the form that programs of the framework use: a text or a message for a chat model, the
+            return value of a tool, documents for a retriever.
     """
     return _Returns(answer=answer)
 
@@ -185,11 +185,11 @@ def edits(function: Callable[[Any], Any]) -> Change:
     """Return a change: the call returns its recorded answer, edited. One that streamed brings it in one chunk.
 
     Args:
-        function: Gets the recorded answer, as programs of the framework know it and as it stands in the cassette,
-            redacted; returns the answer. It may change the one that it gets.
+        function: Gets the recorded answer, redacted, in the form that programs of the framework use; returns the
+            answer. It may change the one that it gets.
 
     Raises:
-        ConfigurationError: If it is no function that returns at once.
+        ConfigurationError: If it isn't a plain function (not a coroutine).
     """
     if not callable(function) or inspect.iscoroutinefunction(function):
         raise ConfigurationError(
@@ -222,7 +222,7 @@ def late(seconds: float) -> Change:
         seconds: The delay, in seconds. It is waited for, unless the clock of the replay is virtual.
 
     Raises:
-        ConfigurationError: If it is no length of time.
+        ConfigurationError: If it isn't a length of time.
     """
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not math.isfinite(seconds) or seconds < 0:
@@ -231,7 +231,7 @@ def late(seconds: float) -> Change:
 
 
 def once(change: Change) -> Change:
-    """Return a change of the first attempt of a call, as every change is: a retry gets what was recorded.
+    """Return a change of the first attempt of a call, which is the default: a retry gets the recorded answer.
 
     Args:
         change: The change.
@@ -240,7 +240,7 @@ def once(change: Change) -> Change:
 
 
 def always(change: Change) -> Change:
-    """Return a change of each attempt of a call: a retry of the same request gets it, too.
+    """Return a change of each attempt of a call: a retry of the same request gets it as well.
 
     Args:
         change: The change.

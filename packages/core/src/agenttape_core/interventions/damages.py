@@ -1,4 +1,4 @@
-"""Damaged answers: what networks, providers and strangers do to them. Integrations know those of their frameworks."""
+"""Damaged answers: what networks, providers and strangers do to them. Integrations add their frameworks' ones."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Recorded(Protocol):
         """An index row for each recording."""
 
     def outcome(self, number: int) -> Outcome:
-        """Read what came back."""
+        """Read the response."""
 
 
 class Placed(NamedTuple):

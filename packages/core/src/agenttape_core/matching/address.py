@@ -50,7 +50,7 @@ class Branch:
     Args:
         rank: The indices of the branch and of those it came from, outermost first.
         task: The asyncio task that runs in it, if one does; every other task gets a fork.
-        lent: Whether it is another branch of this rank over again, for a task that is awaited at once.
+        lent: Whether it is a further branch of the same rank, for a task that is awaited right away.
     """
 
     __slots__ = ("_loop", "_task", "lent", "rank")
@@ -69,7 +69,7 @@ class Branch:
         return rank_name(self.rank)
 
     def lend(self) -> Branch:
-        """Return this branch for the next task to claim: one that the task of this branch awaits at once."""
+        """Return this branch for the next task to claim: one that this branch's task awaits right away."""
         return Branch(self.rank, lent=True)
 
     def runs(self, task: asyncio.Task[Any]) -> bool:
@@ -136,7 +136,7 @@ def _running_task() -> asyncio.Task[Any] | None:
 
 
 class _Below:
-    """The counts of what has begun below a position. Most positions are calls, which have nothing below them."""
+    """The counts of positions that have begun below it. Most positions are calls, with no positions below them."""
 
     __slots__ = ("counts", "forks", "groups", "led", "started", "steps")
 
@@ -182,10 +182,10 @@ class Position:
 
         Args:
             label: The name of a model, tool, chain or node.
-            at: Its place among its siblings, if the framework knows it (a superstep).
+            at: Its index among its siblings, if the framework provides it (a superstep).
             group: Siblings of one group run concurrently: they share the place of the first of them to start.
-            within: Its place within the group, if the framework knows it.
-            branch: The branch it runs in, which tells it from concurrent siblings unless `at` or `group` do.
+            within: Its index within the group, if the framework provides it.
+            branch: The branch it runs in, which distinguishes it from concurrent siblings unless `at` or `group` do.
         """
         rank: tuple[int, ...] = ()
         if at is None and group is None and branch is not None and branch.rank:
@@ -238,7 +238,7 @@ class Position:
         return self.order[:1] == other.order[:1] and self.order[: len(other.order)] != other.order
 
     def moment(self) -> Order:
-        """Return the place of what happens now and is no position itself: after all that has begun below this one."""
+        """Return the position of an event that has none: after all positions that have begun below this one."""
         return (*self.order, SiblingPosition(self._below.started if self._below is not None else 0))
 
     def fork(self, branch: Branch, task: asyncio.Task[Any] | None = None) -> Branch:
@@ -266,7 +266,7 @@ def places_above(address: str) -> Iterator[str]:
     """Yield the places around an address, the nearest first, and last the empty one around all.
 
     Args:
-        address: The address; there is no place around the empty one.
+        address: The address; the empty one has no parent.
     """
     while address:
         address = address.rpartition("/")[0]

@@ -1,7 +1,7 @@
-"""The canonical JSON of plain data, and whether a run-specific id may stand in it.
+"""The canonical JSON of plain data, and whether it may contain a run-specific id.
 
-Writing and digesting the texts of a new request is a third of what it costs. JSON escapes character by character;
-most texts have only line breaks and quotes to escape, and one pass over the text tells so.
+Serializing and hashing the texts of a new request takes a third of its time. JSON escapes character by character; most
+texts have only line breaks and quotes to escape, which one pass over the text detects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CLASSES = bytes(
 """Hex digits, characters with a short escape (as one), those that JSON escapes in another way (as zero), all others."""
 _SHORT = 32
 _FEW = 16
-"""Only dicts with so few keys have theirs remembered: those of messages, not those of data."""
+"""Only dicts with up to this many keys have their order cached: messages do, data don't."""
 
 
 def canonical_json(plain: Plain) -> str:

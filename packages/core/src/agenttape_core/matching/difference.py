@@ -23,7 +23,7 @@ _MAX_COMPARED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where a recorded request and that of a call differ.
+    """One difference between a recorded request and a call's request.
 
     Args:
         path: The place, for example `messages[1].content`.
@@ -82,12 +82,12 @@ def differing_key_orders(
 
 
 def _is_equal(recorded: Plain, asked: Plain) -> bool:
-    """True if two leaves of one type are written alike: a NaN is equal to itself, and `-0.0` is not `0.0`."""
+    """True if two leaves of one type have the same text: a NaN is equal to itself, and `-0.0` is not `0.0`."""
     return repr(recorded) == repr(asked) if isinstance(asked, float) else bool(recorded == asked)
 
 
 def spelled(path: str, recorded: Plain, asked: Plain) -> Difference:
-    """Return two differing leaves as they are shown: texts word by word."""
+    """Return two differing leaves for display: texts word by word."""
     if isinstance(recorded, str) and isinstance(asked, str):
         return Difference(path, *differing_words(recorded, asked))
     return Difference(path, _shown(recorded), _shown(asked))
@@ -147,13 +147,13 @@ def _short(text: str) -> str:
 
 
 def likeness(recorded: Plain, asked: Plain) -> float:
-    """Return how alike two requests are, from 0 to 1, by equal leaves and by common words in unequal ones."""
+    """Return how similar two requests are, from 0 to 1, by equal leaves and by common words in unequal ones."""
     leaves, equal = _compared(recorded, asked)
     return equal / leaves if leaves else 0.0
 
 
 def _compared(recorded: Plain, asked: Plain) -> tuple[int, float]:
-    """Return the number of leaves in what was asked, and how many of them the recording has."""
+    """Return the number of leaves in the request, and how many of them the recording has."""
     if isinstance(asked, dict | list):
         other = recorded if type(recorded) is type(asked) else type(asked)()
         pairs = [_compared(old, new) for old, new in _pairs(other, asked)]

@@ -1,4 +1,4 @@
-"""Values that a program draws anew in each run: random tokens and readings of clocks that nothing freezes."""
+"""Values that a program draws again in each run: random tokens and readings of clocks that aren't frozen."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _DIGITS = 4
 
 
 def is_drawn(recorded: Plain, asked: Plain) -> bool:
-    """Return True for two values that look as if each run had another one: nobody can edit or record them away.
+    """Return True for two values that look drawn at random in each run: you can't edit or record them away.
 
-    Rather too few: what is left out of the comparison by mistake makes a replay of another run green.
+    Rather too few: a value left out of the comparison by mistake makes a replay of another run green.
 
     Args:
         recorded: The recorded value.

@@ -2,11 +2,11 @@
 
 The recipe, which `docs/fingerprint.md` spells out for other implementations:
 
-1. The body of a request is plain data, already redacted. Each of its top-level values is one *part*; of a top-level
-   list, each item is a part of its own.
-2. A part is written as JSON: ASCII, keys sorted, no white space. In that text a pseudonym as it is written in a URL
-   (`%5BREDACTED%3Akind%3Adigest%5D`) is put into brackets, and every run-specific id (a UUID or a word of 32 hex
-   digits) is replaced by `<id>`, and remembered.
+1. The body of a request is plain data, already redacted. Each of its top-level values is one *part*; each item of a
+  top-level list is a separate part.
+2. A part is written as JSON: ASCII, keys sorted, no white space. In that text a pseudonym in URL form
+  (`%5BREDACTED%3Akind%3Adigest%5D`) is put into brackets, and every run-specific id (a UUID or a word of 32 hex digits)
+  is replaced by `<id>`, and remembered.
 3. A part contributes the line `key digest n n n`: the top-level key (with `[]` for an item of a list), the SHA-256 of
    the text, and for each remembered id its number in order of first appearance in the *whole* request.
    What the session ignores (`ignored_paths.py`) is left out before the text is written; a part that is ignored whole
@@ -35,12 +35,12 @@ from agenttape_core.schema import Plain
 _CACHED_PARTS = 8192
 _IN_URL_MARK = b"%5BREDACTED%3A"
 _IN_URL = re.compile(rb"%5BREDACTED%3A([a-z0-9_-]{1,32})%3A([0-9a-f]{8})%5D")
-"""A pseudonym as it stands in a URL, which a program may have put there, or taken from there."""
+"""A pseudonym in URL form, which a program may have put into a URL, or taken from one."""
 _KEYABLE = (str, int, float, bool, list, dict, tuple, bytes, type(None))
 
 
 class KeyedItems(NamedTuple):
-    """The items of a list in a request that are costly to build, each with a cheap key that stands for its content."""
+    """The items of a list in a request that are costly to build, each with a cheap key that represents its content."""
 
     keys: Sequence[Hashable]
     """One for each item, different whenever the item is; `None` for one without a cheap key, which is always built."""
@@ -62,7 +62,8 @@ class Part(NamedTuple):
     """Empty for an item that is ignored."""
     ids: tuple[str, ...]
     line: str
-    """Its line for the fingerprint; empty if it is ignored, or has ids, which are numbered in each request anew."""
+    """Its line for the fingerprint; empty if it is ignored, or has ids, which are numbered separately in each
+    request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class CanonicalRequest:
 
     @property
     def ids_around(self) -> tuple[str, ...]:
-        """The ids of what the call could see around it."""
+        """The ids in the surroundings of the call."""
         return self.ids[len(self.ids) - self.around - self.extra : len(self.ids) - self.extra]
 
     @property
@@ -135,7 +136,7 @@ class Canonicaliser:
         self._on_new = on_new
         self._cache: OrderedDict[Hashable, Part] = OrderedDict()
         self._memories: dict[Hashable, OrderedDict[Hashable, Part]] = {}
-        """Those of items with keys, by the name of their list and what is ignored there."""
+        """Cached parts of items with keys, by the name of their list and the ignored paths in it."""
 
     def request(
         self,
@@ -152,7 +153,7 @@ class Canonicaliser:
             name: The name of the boundary.
             body: The request. Values may be `KeyedItems`.
             ids: Run-specific ids that belong to the call but are not part of the request.
-            around: Further ones, of what the call could see around it.
+            around: Further ids from the surroundings of the call.
 
         Raises:
             UnrecordableValueError: If a value cannot be written as plain data.
@@ -191,7 +192,7 @@ class Canonicaliser:
         return cast("list[Part]", found)
 
     def _parts(self, name: str, values: Sequence[Any], keys: Sequence[Hashable], paths: Sequence[Paths]) -> list[Part]:
-        """Return the parts of values with their keys: those that were seen, and all others, read at once."""
+        """Return the parts of values with their keys: the cached ones, and all others, built in one go."""
         found = [*map(self._cache.get, keys)]
         new = [n for n, part in enumerate(found) if part is None]
         if new:
@@ -227,7 +228,7 @@ class Canonicaliser:
 
 
 def _key(name: str, value: Any, paths: Paths) -> Hashable:
-    """Return what a part is remembered by, or `None` if nothing stands for its content."""
+    """Return the cache key of a part, or `None` if it has no key for its content."""
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
         return (name, value, kind, paths)

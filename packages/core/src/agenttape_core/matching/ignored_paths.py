@@ -1,7 +1,7 @@
 """The paths of requests that a user leaves out of the comparison.
 
-A path is spelled as the explanation of a miss prints it: `arguments.now`, `messages[0].name`. `*` stands for any one
-key, `[*]` for any item of a list, `**` for any number of steps.
+A path is spelled as the explanation of a miss prints it: `arguments.now`, `messages[0].name`. `*` matches any one key,
+`[*]` any item of a list, `**` any number of steps.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Ignored(NamedTuple):
         return cls(unique, tuple(map(_steps, unique)))
 
     def stripped(self, plain: Plain) -> Plain:
-        """Return a request without what is ignored."""
+        """Return a request without its ignored parts."""
         return stripped(plain, self.paths)
 
 
@@ -74,7 +74,7 @@ def _steps(path: str) -> tuple[Step, ...]:
 
 
 def below(paths: Paths, step: str | int) -> Paths:
-    """Return what is left of the paths one step further down: at a key, or at the index of an item."""
+    """Return the rest of the paths one step further down: at a key, or at the index of an item."""
     star = _ANY_KEY if isinstance(step, str) else _ANY_ITEM
     found: list[tuple[Step, ...]] = []
     waiting = list(paths)
@@ -96,7 +96,7 @@ def ignores(paths: Paths) -> bool:
 
 
 def stripped(plain: Plain, paths: Paths) -> Plain:
-    """Return plain data without what is ignored in it; a place that no path leads to is not copied."""
+    """Return plain data without its ignored parts; other parts aren't copied."""
     if not paths:
         return plain
     if isinstance(plain, dict):

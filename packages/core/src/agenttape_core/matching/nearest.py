@@ -25,9 +25,9 @@ class Nearest(NamedTuple):
         row: The recording.
         why: In which respect it is near.
         same: Whether it has the fingerprint of the call.
-        found: The differences of its request from that of the call.
+        found: Its differences from the call's request.
         is_permuted: Whether they are only in the order of parts.
-        drawn: The paths that differ, if all of them hold what is another one in each run, such as a random token.
+        drawn: The paths that differ, if all of them hold values drawn in each run, such as a random token.
     """
 
     row: IndexRow
@@ -105,13 +105,13 @@ def nearest(
 
 
 def _ignorable(path: str) -> str:
-    """Return the path of a value as `ignore` takes it: without the tag of its type, such as that of bytes."""
+    """Return the path of a value in the form for `ignore`: without the tag of its type, such as for bytes."""
     parent, _, last = path.rpartition(".")
     return parent if last.startswith("$") and parent else path
 
 
 def _by_tools(recorded: Plain, asked: Plain) -> Iterator[Difference]:
-    """Yield the differences of two requests, with those of offered tools by the names of the tools."""
+    """Yield the differences of two requests, with the differences of offered tools by the names of the tools."""
     if not isinstance(recorded, dict) or not isinstance(asked, dict):
         yield from differences(recorded, asked)
         return
@@ -135,7 +135,7 @@ def _tools(offered: Plain) -> dict[str, Plain] | None:
 
 
 def _renamed(old: dict[str, Plain], new: dict[str, Plain]) -> dict[str, Plain]:
-    """Return the tools that are asked for; where as many went as came, these have the names of those."""
+    """Return the tools of the request; if as many were removed as added, the new ones are paired with the old names."""
     gone, came = ([name for name in one if name not in other] for one, other in ((old, new), (new, old)))
     names = dict(zip(came, gone, strict=True)) if len(gone) == len(came) else {}
     return {names.get(name, name): tool for name, tool in new.items()}
@@ -155,7 +155,7 @@ def _name(tool: Plain) -> str | None:
 
 
 def _named(path: str, names: Iterable[str]) -> str:
-    """Return a path in which the name of a tool stands where its index would."""
+    """Return a path with the name of a tool instead of its index."""
     for name in sorted(names, key=len, reverse=True):
         whole = f"{_TOOLS}.{name}"
         if path == whole or path.startswith((f"{whole}.", f"{whole}[")):

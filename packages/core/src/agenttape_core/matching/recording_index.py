@@ -224,8 +224,8 @@ class RecordingIndex:
     def take(self, request: CanonicalRequest, address: str) -> Candidate | None:
         """Use up the recording that plainly answers a call, and return it; `None` if there is more to decide on.
 
-        It has the same request, it's exact, and there is no code to step into. In one step, as no user's code
-        runs: most calls of a replay need no more.
+        It has the same request, it's exact, and it has no code to step into. In one step, as no user's code runs: most
+        calls of a replay need no more.
 
         Args:
             request: The request of the call.

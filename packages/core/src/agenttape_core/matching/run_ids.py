@@ -1,8 +1,7 @@
 """Run-specific ids: finding them in requests, and putting this run's into recorded answers.
 
-A model that echoes an id of its prompt answers with the recorded id; the run that is being replayed knows only its
-own. Ids that look like no other word (UUIDs, 32 hex digits) are replaced anywhere in a text, others only where they
-are the whole of it.
+A model that echoes an id of its prompt answers with the recorded id; the current run only has its own. Ids that look
+like no other word (UUIDs, 32 hex digits) are replaced anywhere in a text, others only where they are the whole of it.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def may_hold_id(text: bytes) -> bool:
 
 
 class IdMap:
-    """The ids of a recorded request and those of the live one, place by place.
+    """The ids of a recorded request and of the live one, pair by pair.
 
     Args:
         recorded: The ids of the recorded request in order of first appearance; empty where no answer holds it.
@@ -46,7 +45,7 @@ class IdMap:
         self._words = re.compile("|".join(words)) if words else None
 
     def value(self, plain: Plain) -> Plain:
-        """Return plain data with the live ids in the place of the recorded ones."""
+        """Return plain data with the live ids instead of the recorded ones."""
         return replaced(plain, self._leaf, self._text) if self._live else plain
 
     def chunks(self, chunks: Sequence[Plain]) -> Sequence[Plain]:
@@ -73,7 +72,7 @@ class IdMap:
         return self._words.sub(lambda match: self._live[match[0]], text) if self._words is not None else text
 
     def _pieces(self, pieces: list[str]) -> Iterator[str]:
-        """Yield the pieces of a text; a replaced id stands where the recorded one started."""
+        """Yield the pieces of a text; a replaced id is in the piece in which the recorded one started."""
         matches = list(self._words.finditer("".join(pieces))) if self._words is not None and len(pieces) > 1 else []
         start = 0
         for piece in pieces:
@@ -94,7 +93,7 @@ class IdMap:
 
 
 def ids_held(ids: Sequence[str], values: Sequence[Plain], chunks: Sequence[Plain]) -> list[str]:
-    """Return ids with an empty text in the place of each run-specific one that no answer holds.
+    """Return ids with an empty text for each run-specific one that occurs in no answer.
 
     Args:
         ids: The ids of a call.

@@ -20,7 +20,7 @@ _NEAR, _FAR = 0.5, 0.3
 
 
 class Call(Protocol):
-    """A recorded call, as far as a selector knows it."""
+    """The facts about a recorded call that a selector needs."""
 
     @property
     def number(self) -> int:
@@ -43,13 +43,13 @@ C = TypeVar("C", bound=Call)
 
 
 class Selector(frozenset[Key]):
-    """Selects calls. Its items are the keys, and one without any selects nothing.
+    """Selects calls. Its items are the keys, and an empty one selects no calls.
 
-    A key is, in this order, a kind, the name of a recorded call, or an address. A number is that of an interaction. A
-    word without `/` and `*` that is none of these is the name of a step around the call, such as a node of a graph.
-    Anything else is a pattern that is compared with the whole address, step by step: `*` stands for any text within a
-    step, `**` for any number of steps. A step of the pattern without an ordinal is each one of that name: `tools` is
-    `tools@2[1]`, too.
+    A key is, in this order, a kind, the name of a recorded call, or an address. A number selects the interaction with
+    that number. A word without `/` and `*` that is none of these is the name of a step around the call, such as a node
+    of a graph. Anything else is a pattern that is compared with the whole address, step by step: `*` matches any text
+    within a step, `**` any number of steps. A step of the pattern without an ordinal is each one of that name: `tools`
+    is `tools@2[1]`, too.
 
     Args:
         keys: The keys.
@@ -68,7 +68,7 @@ class Selector(frozenset[Key]):
     _places: tuple[str, ...]
 
     def __new__(cls, keys: Iterable[Key] = (), rows: Iterable[Call] = (), *, option: str = "") -> Self:
-        """Sort the keys by what they are."""
+        """Sort the keys by their type."""
         self = super().__new__(cls, keys)
         rows = rows if isinstance(rows, Sequence) else list(rows)
         words = {word for row in rows for word in (row.kind, row.name)} | KINDS if self else frozenset()
@@ -105,7 +105,7 @@ class Selector(frozenset[Key]):
         return bool(self._places) and any(_selects(place, address) for place in self._places)
 
     def among(self, rows: Iterable[C]) -> list[C]:
-        """Return those of some recorded calls that it selects."""
+        """Return the recorded calls that it selects."""
         return [
             row
             for row in rows
@@ -128,7 +128,7 @@ class Selector(frozenset[Key]):
 
 
 NO_CALLS = Selector()
-"""Selects nothing."""
+"""Selects no calls."""
 
 
 def refuse_unselected(keys: Iterable[Key], rows: Sequence[Call], option: str, path: Path | str) -> None:
@@ -141,7 +141,7 @@ def refuse_unselected(keys: Iterable[Key], rows: Sequence[Call], option: str, pa
         path: The cassette, for messages.
 
     Raises:
-        ConfigurationError: If there's such a key; with what is nearest to it.
+        ConfigurationError: If there's such a key; the message has the closest match.
     """
     for key in keys:
         if not Selector((key,), rows, option=option).among(rows):
@@ -149,7 +149,7 @@ def refuse_unselected(keys: Iterable[Key], rows: Sequence[Call], option: str, pa
 
 
 def _nothing(key: Key, rows: Sequence[Call], shown: object) -> str:
-    """Return that a key selects no call, and what is nearest to it."""
+    """Return the message that a key selects no call, with the closest match."""
     if isinstance(key, int) or key.isdecimal():
         return f"{shown} holds {counted(len(rows), 'interaction')}, and none has this number"
     steps = (bare_step(step) for row in rows for step in row.address.split("/"))

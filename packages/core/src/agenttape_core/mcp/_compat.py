@@ -12,8 +12,8 @@ from typing import Any
 def replacing_transport(transport: Any, around: Callable[[Any], Any]) -> Iterator[None]:
     """Replace the generator function of a transport while inside, for all who have imported the transport by its name.
 
-    `contextlib.asynccontextmanager` returns a function that keeps the generator function in a cell named `func`. To
-    replace the name in its module would reach nobody who has imported it before.
+    `contextlib.asynccontextmanager` returns a function that keeps the generator function in a cell named `func`.
+    Replacing the name in its module wouldn't affect modules that imported it before.
 
     Args:
         transport: The transport, perhaps wrapped by `warnings.deprecated`.

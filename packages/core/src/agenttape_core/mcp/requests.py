@@ -129,7 +129,7 @@ def failed(said: str, *, of_tool: bool) -> dict[str, Any]:
     """Return the answer of a server that couldn't fulfill a request: for a tool, it's in its result.
 
     Args:
-        said: The text that the client reads.
+        said: The text for the client to read.
         of_tool: Whether a tool was called.
     """
     if of_tool:

@@ -59,7 +59,7 @@ def _derived(cls: type) -> list[type]:
 
 @contextmanager
 def writing_answers() -> Iterator[None]:
-    """Write inside what a call returns, so that the program gets it again: values of local classes, too.
+    """Write inside a call's return value, so that the program gets it again: even values of local classes.
 
     A request is the same however its class is called, and a reader needs no value.
     """

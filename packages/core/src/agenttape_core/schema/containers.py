@@ -28,7 +28,7 @@ _ADDRESSES: dict[str, Any] = {
 
 
 _FLAGS = int(re.ASCII | re.IGNORECASE | re.LOCALE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE)
-"""The flags of Python that change what a pattern matches."""
+"""The flags of Python that change the meaning of a pattern."""
 
 
 def _pairs(value: dict[Any, Any], nested: Encode) -> Plain:

@@ -1,6 +1,6 @@
 """The attributes of exported spans that hold a cassette itself, so that it can be made again of the spans."""
 
 HEADER_ATTRIBUTE = "agenttape.header"
-"""Of the span of the run: the header as JSON, without the key of its pseudonyms."""
+"""On the span of the run: the header as JSON, without the key of its pseudonyms."""
 RECORD_ATTRIBUTE = "agenttape.record"
-"""Of a span or an event: `{"order": n, "interaction": {...}}` or `{"order": n, "step": {...}}` as JSON."""
+"""On a span or an event: `{"order": n, "interaction": {...}}` or `{"order": n, "step": {...}}` as JSON."""

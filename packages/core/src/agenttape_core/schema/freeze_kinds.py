@@ -49,5 +49,5 @@ def families(kinds: tuple[str, ...]) -> frozenset[str]:
 
 
 def family(kind: str) -> str:
-    """Return the kind that a stand-in asks for: a clock is a clock, however it runs."""
+    """Return the kind to which a wrapper belongs: a clock is a clock, however it runs."""
     return kind.partition(":")[0]

@@ -58,7 +58,7 @@ class Entry(Record):
 
 
 class Volatile(Record):
-    """Facts that differ between two recordings of the same run; nothing outside this block does."""
+    """Facts that differ between two recordings of the same run; the rest of the file is equal."""
 
     created: str = ""
     """The time at which the recording began: UTC, ISO 8601."""
@@ -77,7 +77,7 @@ class Volatile(Record):
     """Versions of the distributions that shaped the recording."""
     turns: Items[Items[str]] = Field(default_factory=list)
     """Groups of addresses of calls that overlapped, each in the order in which they ended: of observed runs. A stream
-    that was read in an event loop stands there for each of its chunks, and for its end."""
+    that was read in an event loop has an entry for each of its chunks, and for its end."""
     schedule: Items[Scheduled] = Field(default_factory=list)
     """Groups of calls that overlapped, and the order of what event loops waited for: of older and observed runs."""
     readings: dict[str, Annotated[str, Field(pattern=_READINGS)]] = Field(default_factory=dict)
@@ -100,7 +100,7 @@ class Volatile(Record):
         return [*self.turns, *map(Scheduled.answers, self.schedule)]
 
     def at_once(self) -> frozenset[str]:
-        """Return the addresses of calls that answered without letting their event loop go on: of observed runs."""
+        """Return the addresses of calls that answered without yielding to their event loop: for observed runs."""
         found = [(group.calls[each.which], each.at_once) for group in self.schedule for each in group.answered()]
         return frozenset([address for address, at_once in found if at_once])
 
@@ -112,7 +112,8 @@ class Header(Record):
     derived_from: str | None = None
     """The cassette that this one was derived from, by a replay with something live."""
     origin: Any = None
-    """The changes that made this run of that one, as plain data: the place of the fork, and what was changed."""
+    """The changes that turned that run into this one, as plain data: the location of the fork, and the changed
+    values."""
     tags: Items[str] = Field(default_factory=list)
     input: Any = None
     """The inbound input of the run as plain data, so that it can be started again without the test."""

@@ -1,4 +1,4 @@
-"""The index row of a recording: what is known of it without parsing its record."""
+"""The index row of a recording: its facts that can be read without parsing the whole record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class IndexRow(NamedTuple):
         number: The number of the recording in its cassette.
         kind: The kind of boundary.
         name: The name of the boundary.
-        address: Where it stands in the run.
+        address: Its location in the run.
         fingerprint: The hash of its request.
         parent: The number of the recording that it lies inside, if it lies inside one.
     """

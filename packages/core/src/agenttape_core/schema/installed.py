@@ -1,6 +1,6 @@
 """The functions that installed distributions publish for tools, found without `importlib.metadata` where that can be.
 
-To import that takes longer than all that `git diff` of a cassette does; what it reads is one file in each distribution.
+Importing that takes longer than a whole `git diff` of a cassette; it only needs one file in each distribution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ENTRY = re.compile(r"[^=#;\s][^=]*=\s*([\w.]+)\s*:\s*([\w.]+)\s*(?:\[.*\])?\s*"
 def published(group: str) -> Iterator[Callable[..., Any]]:
     """Yield the objects that the entry points of a group name.
 
-    Of two distributions of one name, the first one on the path counts.
+    If two distributions have the same name, the first one on the path counts.
 
     Args:
         group: The name of the group, such as `agenttape.readers`.
@@ -58,7 +58,7 @@ def _named(group: str) -> Iterator[tuple[str, str]]:
 
 
 def _distributions() -> Iterator[tuple[str, str]]:
-    """Yield the distributions on the path: their normalised names, and the folders of what is said about them."""
+    """Yield the distributions on the path: their normalized names, and the folders of their metadata."""
     for place in sys.path:
         try:
             names = os.listdir(place or ".")  # noqa: PTH208

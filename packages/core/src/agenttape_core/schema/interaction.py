@@ -14,7 +14,7 @@ Fidelity = Literal["exact", "lossy", "missing"]
 
 
 class SideEffect(Record):
-    """One thing that the code of a call did outside the process by itself. Redacted."""
+    """One side effect of a call's code outside the process. Redacted."""
 
     what: str
     """The act in words: `wrote report.md`."""
@@ -43,12 +43,12 @@ class Interaction(Record):
     metadata: dict[str, Any] = Field(default_factory=dict)
     """The program's own facts about the call, as plain data; no part of the request."""
     fidelity: Literal["exact", "lossy"] = "exact"
-    """True if its outcome is what came back. A lossy one is not served unless the session is told to."""
+    """True if it has an outcome that was returned. A lossy one is replayed only if the session allows it."""
     fidelity_note: str = ""
     """The part that is lost, and the reason; empty for an exact one."""
     acts: Items[SideEffect] | None = None
-    """The things that its code did outside the process by itself, not inside other calls; empty if it did none, and
-    `None` where nobody watched."""
+    """The side effects of its code outside the process, without those of inner calls; empty if there were none, and
+    `None` if they weren't watched."""
     request: dict[str, Any]
     """The request as plain data, continuations resolved."""
     outcome: Outcome
@@ -58,7 +58,7 @@ class Timing(Record):
     """The times of an interaction: volatile, so they are kept in the header and apart from it."""
 
     start_ms: float | None = None
-    """The start of the call, in milliseconds after that of the recording. `None` if not known: for a call that was
+    """The start of the call, in milliseconds after the start of the recording. `None` if not known: for a call that was
     recorded by another tool, was added to an earlier recording, or was served and written once more."""
     duration_ms: float
     offsets_ms: Items[float] = Field(default_factory=list)

@@ -13,17 +13,18 @@ MODEL_KINDS: frozenset[str] = frozenset({"chat", "completion"})
 """The kinds in which a language model answers."""
 
 PURE_KINDS: frozenset[str] = frozenset({"embeddings"})
-"""The kinds whose answer is a function of the request alone: one recording answers every equal request, and it is no
-failure if nobody asks for it."""
+"""The kinds whose answer depends on the request alone: one recording answers every equal request, and it may stay
+unused."""
 
 FAKED = "faked"
-"""The tag of an interaction whose answer comes from a function of the user (`fakes=`), and not from what it names."""
+"""The tag of an interaction whose answer comes from a function of the user (`fakes=`), and not from the named model or
+tool."""
 
 OWN = "own"
-"""The word for the program's own model, which is asked again: the baseline of a candidate."""
+"""The word for the program's own model, called again: the baseline of a candidate."""
 
 UNAVAILABLE = "The tool is not available."
-"""The error that a model reads of a tool that has no recording: words of ours would bias what it does next."""
+"""The error that a model reads from a tool without a recording: a longer text would bias its next answer."""
 
 HASH_SEED = "PYTHONHASHSEED"
 """The environment variable that gives a process its hash seed."""

@@ -14,7 +14,7 @@ from agenttape_core.schema.values import Decode, Encode, TypeCodec
 _LISTED = 64
 """Arrays of up to so many numbers are written as numbers, for readers; larger ones as bytes."""
 _LISTED_BYTES = 1 << 20
-"""The limit of their size: every word of an array takes the room of its longest, which costs a hostile file nothing."""
+"""The limit of their size: every word of an array takes the room of its longest, which a hostile file gets for free."""
 _DTYPE = re.compile(r"[<>|][biufcmMSUV][0-9]{1,9}(?:\[[A-Za-z0-9/]{1,20}\])?")
 
 

@@ -1,4 +1,4 @@
-"""Opaque values: what is kept of those that no codec knows, where the user asked for it: `accept={"opaque"}`."""
+"""Opaque values: placeholders for values without a codec, if the user allows it: `accept={"opaque"}`."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ def _decode(plain: Any, nested: Decode) -> Opaque:
 
 
 OPAQUE = TypeCodec("$opaque", lambda value: isinstance(value, Opaque), _encode, _decode)
-"""Writes opaque values again as they were; as the last resort of a `ValueCodec`, it writes any value as one."""
+"""Writes opaque values again unchanged; as the last resort of a `ValueCodec`, it writes any value as one."""

@@ -10,7 +10,7 @@ from agenttape_core.schema.record import Items, Record
 
 
 class RecordedError(Record):
-    """An exception as it was raised, never as code."""
+    """An exception as plain data, never as code."""
 
     type: str
     """`module:QualName` of its class. It is looked up among loaded classes and never imported."""
@@ -32,7 +32,7 @@ class Usage(Record):
 
 
 class Effect(Record):
-    """Something that a call did besides returning, such as writing to a stream or to the state of its graph."""
+    """A side effect of a call in addition to its result, such as writing to a stream or to the state of its graph."""
 
     value: Any
     """The effect, as the integration writes it that repeats it when the call is served."""
@@ -43,12 +43,11 @@ class Effect(Record):
 class Outcome(Record):
     """The end of one boundary crossing.
 
-    `returned` has a `value`; `raised` has an `error`; `streamed` has `chunks` and says in `ended` whether the
-    stream was exhausted, closed early by its reader, or broken by an `error`. A call that the program `cancelled`
-    before it ended has the `chunks` so far, if it was a stream. A call that was `refused` for want of a recording, in
-    a run that went on, has the words of its error result as `value`. Whichever it was, `effects` is what else the
-    call did meanwhile, in this order, and `arguments` holds the arguments that it changed, by name, as they were at the
-    end.
+    `returned` has a `value`; `raised` has an `error`; `streamed` has `chunks`, and `ended` shows whether the stream was
+    exhausted, closed early by its reader, or broken by an `error`. A call that the program `cancelled` before it ended
+    has the `chunks` so far, if it was a stream. A call that was `refused` because it had no recording, in a run that
+    continued, has the text of its error result as `value`. For all of them, `effects` lists the call's other effects,
+    in this order, and `arguments` holds the arguments that it changed, by name, with their values at the end.
     """
 
     status: Literal["returned", "raised", "streamed", "cancelled", "refused"]
@@ -60,8 +59,8 @@ class Outcome(Record):
     effects: Items[Effect] = Field(default_factory=list)
     arguments: dict[str, Any] = Field(default_factory=dict)
     given_up: int | None = None
-    """The number of chunks that had arrived (0 but for a stream) when the program gave up the thread of the call: a
-    timeout fired around it, and the call went on. `None` if it did not."""
+    """The number of chunks that had arrived (0 for a plain call) when the program abandoned the thread of the call: a
+    timeout fired around it, and the call continued. `None` if it did not."""
 
     @property
     def has_failed(self) -> bool:

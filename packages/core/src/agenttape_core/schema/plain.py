@@ -1,7 +1,7 @@
 """Plain data, and walks over it: its leaves, and the same data with other leaves.
 
-Redaction has walks of its own, because there a key decides about the value below it. So have the checks of files,
-which name the place of a mistake.
+Redaction has its own walks, because there a key decides about the value below it. So have the checks of files, which
+name the place of a mistake.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from agenttape_core.errors import UnreadableValueError
 
 Plain = Any
-"""Plain data, see `agenttape_core.schema.values`. Spelled `Any`: a recursive alias would buy nothing but casts."""
+"""Plain data, see `agenttape_core.schema.values`. Spelled `Any`: a recursive alias would only add casts."""
 
 Path = tuple[Any, ...]
 """The steps from the root of plain data to a place in it: keys, and positions in lists."""
@@ -68,7 +68,7 @@ def replaced_in_chunk(chunk: Plain, on_text: OnText, path: Path = ()) -> Plain:
 def place_below_tag(tag: str, body: Plain) -> Path:
     """Return the step of a path to the body of a tag.
 
-    A tagged text is the short form of a tagged dict with nothing but `content`; streams mix the two.
+    A tagged text is the short form of a tagged dict that only has `content`; streams mix the two.
     """
     return (tag, "content") if isinstance(body, str) else (tag,)
 

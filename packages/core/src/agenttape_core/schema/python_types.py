@@ -87,7 +87,7 @@ def zone_called(name: str) -> dt.tzinfo:
     """Return the time zone of a name.
 
     Raises:
-        ValueError: If it is no name of one.
+        ValueError: If it isn't the name of one.
     """
     from zoneinfo import ZoneInfo
 
@@ -163,7 +163,7 @@ _SECRETS: dict[str, Any] = {"str": SecretStr, "bytes": SecretBytes}
 
 
 def _encode_secret(value: Any, nested: Encode) -> Plain:
-    """Write what is hidden under a name that is always redacted: `secret`."""
+    """Write the content under a key that is always redacted: `secret`."""
     kind = "str" if type(value) is SecretStr else "bytes"
     return {"of": kind, "secret": nested(value.get_secret_value())}
 

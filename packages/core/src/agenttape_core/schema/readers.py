@@ -75,6 +75,6 @@ def reader_of(tag: str) -> Reader:
 
 @cache
 def register_installed() -> None:
-    """Register what the installed integrations have for tools, once."""
+    """Register the tools' readers of the installed integrations, once."""
     for register in published(GROUP):
         register()

@@ -19,6 +19,6 @@ Items = Annotated[list[T], _FailFast()]
 
 
 class Record(BaseModel):
-    """An inert, immutable record: it creates nothing when constructed and refuses unknown keys."""
+    """An inert, immutable record: constructing it has no side effects, and it refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)  # imports stay quick

@@ -1,6 +1,6 @@
-"""The order in which an event loop went on with what it had waited for, as a text that people can read.
+"""The order in which the things that an event loop waited for were delivered, as readable text.
 
-A program in an event loop does the same again if all that reaches it from outside does so at the same point of its own
+A program in an event loop behaves in the same way if everything from outside reaches it at the same point of its own
 steps: the end of an awaited call, a chunk of a stream, a timer, the result of a thread. A *delivery* is one of these.
 """
 
@@ -33,11 +33,11 @@ class Delivery(NamedTuple):
 
     Args:
         sender: Its origin.
-        which: The place of the call among those of its group; the number of timers, of jobs, or of futures in queues,
-            that were made after this one and before the delivery; for any other thread, a hash of its label.
-        after: The number of steps that the program made since the delivery before it; `None` if the program had
-            nothing else to do.
-        at_once: Whether the call answered without letting the loop go on.
+        which: The index of the call within its group; the number of timers, of jobs, or of futures in queues, that were
+            made after this one and before the delivery; for any other thread, a hash of its label.
+        after: The number of steps that the program made since the delivery before it; `None` if the program was
+            otherwise idle.
+        at_once: Whether the call answered without yielding to the loop.
     """
 
     sender: Sender
@@ -54,7 +54,7 @@ class Admissions(Record):
     """The order in which all that came from outside was admitted to the program: see decision 133."""
 
     origins: Items[str]
-    """The origins of what came: the addresses of calls, labels of threads, the timers of loops."""
+    """The origins of the deliveries: the addresses of calls, labels of threads, the timers of loops."""
     order: str = Field(default="", max_length=_MOST, pattern=_ORDER)
     """The places of the origins in that list: `0` is the next arrival of the first one, `0@3` the third, `0*2` two."""
 
@@ -97,8 +97,8 @@ class Scheduled(Record):
     order: str = Field(max_length=_MOST)
     """The deliveries. `0` is the call that began first, `c0` its end if it was cancelled; `t0` is the youngest timer,
     `x0` the youngest job of a thread, `a0` the answer to the youngest future in a queue, `p123` something from a thread
-    whose label has this number, see `thread_number`. `0+2` came after two steps of the program, `0=` at once, `0*3`
-    three times."""
+    whose label has this number, see `thread_number`. `0+2` came after two steps of the program, `0=` in the same step,
+    `0*3` three times."""
 
     @field_validator("order")
     @classmethod
@@ -149,7 +149,7 @@ def written(deliveries: Iterable[Delivery]) -> str:
 
 
 def of_at_once(calls: Sequence[tuple[str, int]]) -> Scheduled:
-    """Return the schedule of calls that answered without letting the loop go on.
+    """Return the schedule of calls that answered without yielding to the loop.
 
     Args:
         calls: For each its address, and the number of its chunks.

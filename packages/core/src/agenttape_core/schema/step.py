@@ -1,4 +1,4 @@
-"""Steps: they are no boundaries, but give a run its shape."""
+"""Steps: they aren't boundaries, but give a run its shape."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Step(Record):
     name: str
     """The name of the chain, the node, the event."""
     address: str
-    """The address in the run tree; for a step without a place of its own, that of the run around it."""
+    """The address in the run tree; for a step without one, the address of the run around it."""
     tags: Items[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
     """The program's own facts about it, as plain data, without those that it inherited."""
@@ -47,14 +47,14 @@ class StepTiming(Record):
     """The times of a step: volatile, so they are kept in the header and apart from it."""
 
     start_ms: float
-    """The start, in milliseconds after that of the recording."""
+    """The start, in milliseconds after the start of the recording."""
     duration_ms: float
 
 
 GAP = "gap"
-"""The kind of a step for what nobody could see: its data lists kinds of calls."""
+"""The kind of a step for calls that couldn't be observed: its data lists their kinds."""
 
 
 def is_gap_of(step: Step, kind: str) -> bool:
-    """Return True if a step says that no call of a kind could be seen."""
+    """Return True if a step lists kinds of calls that couldn't be observed."""
     return step.kind == GAP and isinstance(step.data, list) and kind in step.data

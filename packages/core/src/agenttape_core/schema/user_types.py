@@ -1,7 +1,7 @@
 """Codecs for what users make of Python's types: subclasses of built-in ones, attrs classes, models of pydantic v1.
 
-They come after all others: a framework's own subclass of `str` has a codec of its own. Reading fills an instance
-without calling code of its class: no `__init__`, no `__new__`, no validator.
+They come after all others: a framework's own subclass of `str` has its own codec. Reading fills an instance without
+calling code of its class: no `__init__`, no `__new__`, no validator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BY_NAME: dict[str, Any] = {base.__name__: base for base in _BASES}
 _FILLED: dict[Any, Any] = {dict: dict.update, list: list.extend, set: set.update, bytearray: bytearray.extend}
 """The types that are made empty, and how their items are put in."""
 _HEAP_TYPE = 1 << 9
-"""The flag of classes that are written in Python (`Py_TPFLAGS_HEAPTYPE`): others keep state that nobody sees."""
+"""The flag of classes that are written in Python (`Py_TPFLAGS_HEAPTYPE`): others keep hidden state."""
 
 
 def _base_of(cls: type) -> type | None:
@@ -44,7 +44,7 @@ def _slots(cls: type) -> Iterator[str]:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Return what an object holds in its dict and its slots."""
+    """Return the content of an object's dict and slots."""
     in_slots = {name: getattr(value, name) for name in _slots(type(value)) if hasattr(value, name)}
     return {**in_slots, **getattr(value, "__dict__", {})}
 

@@ -1,9 +1,9 @@
 """Python values as plain data and back, with their types.
 
-Plain data is what JSON and YAML hold alike: `None`, `bool`, `int`, finite `float`, `str` that is valid Unicode,
+Plain data are the values that JSON and YAML share: `None`, `bool`, `int`, finite `float`, `str` that is valid Unicode,
 `list`, and `dict` with such strings as keys. Every other value is written as a *tagged* dict: one single key that
-starts with `$`, such as `{"$tuple": [1, 2]}`. A user's dict of that shape gets its key's `$` doubled, and a dict
-with other keys than strings becomes `{"$dict": [[key, value], ...]}`, so nothing collides.
+starts with `$`, such as `{"$tuple": [1, 2]}`. A user's dict of that shape gets its key's `$` doubled, and a dict with
+other keys than strings becomes `{"$dict": [[key, value], ...]}`, so there are no collisions.
 
 The set of tags is open: integrations add a `TypeCodec` per family of framework objects. Decoding only ever calls
 codecs of this process; a tag or a type name in a file never causes an import.
@@ -36,8 +36,8 @@ class TypeCodec:
     Args:
         tag: The key that marks the family in a file; starts with `$` and is globally unique.
         handles: Whether an object belongs to the family.
-        encode: Object to plain data; the second argument encodes nested values. Dicts in the result are written as
-            they are, so nested user data must go through it.
+        encode: Object to plain data; the second argument encodes nested values. Dicts in the result are written
+            unchanged, so nested user data must go through it.
         decode: Plain data to a fresh object; the second argument decodes nested values.
     """
 
@@ -66,11 +66,11 @@ class ValueCodec:
         return ValueCodec((*types, *self._types), self._last_resort)
 
     def lenient(self, last_resort: TypeCodec) -> ValueCodec:
-        """Return a codec that writes what it cannot write otherwise as `last_resort` does."""
+        """Return a codec that uses `last_resort` for values that no other family handles."""
         return ValueCodec(self._types, last_resort)
 
     def encode(self, value: Any) -> Plain:
-        """Return `value` as plain data that shares nothing mutable with it.
+        """Return a deep copy of `value` as plain data.
 
         Raises:
             UnrecordableValueError: If a nested value has no codec, or the nesting is deeper than `MAX_DEPTH`.

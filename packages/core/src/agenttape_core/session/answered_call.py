@@ -71,10 +71,10 @@ class AnsweredCall(Call):
     # -- directly ----------------------------------------------------------------------------------------------
 
     def direct_outcome(self) -> Outcome | None:
-        """Return the outcome if nothing stands between it and the answer, as for most calls of a replay.
+        """Return the outcome if it's the answer without further work, as for most calls of a replay.
 
-        The session only replays, the call did nothing besides returning or streaming, to its end, and no ids of the
-        call are in its answer. When it may come is the scheduler's to say.
+        The session only replays, the call returned or streamed to its end without other effects, and its answer
+        contains no ids of the call. When it may come is the scheduler's to say.
         """
         if not self.session.only_replays or self.found is None or self.request.ids:
             return None

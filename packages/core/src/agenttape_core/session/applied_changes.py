@@ -43,7 +43,7 @@ class ChangedCall:
         return Outcome(status="returned", value=call.session.codec.encode(value), usage=call.boundary.usage(value))
 
     def raising(self, error: Exception, after: int | None = None) -> Outcome:
-        """Return the outcome of a call that raises an error: at once, or after so many of its chunks."""
+        """Return the outcome of a call that raises an error: right away, or after a number of its chunks."""
         self.error = error
         record = record_error(error, self._call.session.codec)
         if after is None:

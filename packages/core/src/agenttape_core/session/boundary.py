@@ -38,12 +38,12 @@ class Boundary:
             model may read them, as for a tool.
         faked: Makes the value of a call from a user's replacement: the result of a fake,
             (`fakes=`), or an answer of a change (`returns`, `edits`).
-        told: Makes of the recorded value of a call what the user's programs know as its answer (`edits`): the message
-            of the result of a chat model, for example.
+        told: Converts the recorded value of a call to the form that users know (`edits`), such as the message of a chat
+            model's result.
         is_program: Whether the code behind the call is part of the program, as the code of a tool always is. A replay
-            steps into such a call if its code only made calls that are recorded, and had no side effects of its own.
-        takes_candidates: Whether another model may be tried on a call; a model with an interface of its own can't be
-            replaced by a chat model.
+            steps into such a call if its code only made recorded calls and had no other side effects.
+        takes_candidates: Whether another model may be tried on a call; a chat model can't replace a model with a custom
+            interface.
     """
 
     kind: str

@@ -69,7 +69,7 @@ def stop_watching(watcher: Callable[[Any], None]) -> None:
 def watch_answers(watcher: Callable[[Any], None]) -> None:
     """Call this with each answered call of this process when its answer has come, where it was made.
 
-    Of a stream, that is when its reader has come to its end. A call that is cancelled has no answer.
+    For a stream, that's when its reader has reached the end. A call that is cancelled has no answer.
     """
     ANSWER_WATCHERS.append(watcher)
 

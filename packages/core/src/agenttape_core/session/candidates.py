@@ -1,7 +1,7 @@
 """Candidates: models that are tried instead of the program's own, whose code doesn't change.
 
-A candidate is data: which model, and at which places. The integration of its framework makes the model, and asks it
-what the program's own model is asked, at the leaf of the call.
+A candidate is data: which model, and at which places. The framework's integration creates the model, and sends it the
+request of the program's own model, at the leaf of the call.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Candidates:
 
     Args:
         chosen: A candidate for each selector, the first that selects a call counts, those by number or address first;
-            `None` selects all. Without any, the program's own model is asked again.
+            `None` selects all. Without a candidate, the program's own model is called again.
     """
 
     chosen: Sequence[tuple[Selector | None, Candidate]]

@@ -19,10 +19,10 @@ _known: dict[str, TypeCodec] = {}
 
 
 def value_codec(*, lenient: bool = False) -> ValueCodec:
-    """Return the codec that knows every registered family.
+    """Return the codec with every registered family.
 
     Args:
-        lenient: Whether it writes an opaque value for what it does not know, instead of refusing it.
+        lenient: Whether it writes an opaque value for an unknown type, instead of refusing it.
     """
     if WAITING:
         load_late()
@@ -46,8 +46,8 @@ def register_codecs(codecs: Sequence[TypeCodec]) -> None:
     """Add families of values to what boundaries can carry; later ones win.
 
     Several integrations may register the same codec, one of `agenttape_core.schema.codecs`. A module that is imported
-    anew (as by pytest inside a test) registers its codecs anew: they read from then on, and the objects
-    of its former classes can still be written.
+    again (as by pytest inside a test) registers its codecs again: they read from then on, and objects of its former
+    classes can still be written.
 
     Raises:
         ConfigurationError: If a tag does not start with `$`, or is taken.
@@ -71,7 +71,7 @@ def _is_imported_anew(former: TypeCodec, codec: TypeCodec) -> bool:
 
 
 def plain_value(value: Any) -> Plain:
-    """Return any value as plain data, what has no codec as an opaque value: for readers, not to be served."""
+    """Return any value as plain data, with an opaque value for parts without a codec: for readers, not for replays."""
     return value_codec(lenient=True).encode(value)
 
 

@@ -1,9 +1,9 @@
-"""Calls of components that belong to the program, and are boundaries only where they reach outside by themselves.
+"""Calls of the program's own components, which are boundaries only if they reach outside themselves.
 
-An engine, a transformation or an evaluator mostly works by other components, and a replay runs it. One that a user has
-written may ask a service by itself instead. Nobody knows before: so its calls are watched while they are recorded. One
-that reaches outside is recorded, and served on replay, like every other call of its class from then on. One that does
-not is program: nothing of it is recorded.
+An engine, a transformation or an evaluator mostly works by other components, and a replay runs it. A component that a
+user has written may call a service directly instead. That can't be known in advance, so its calls are watched while
+they are recorded. One that reaches outside is recorded, and served on replay, like every other call of its class from
+then on. A component that doesn't is part of the program, and isn't recorded.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ProgramCall:
     Args:
         crossing: The crossing that is recorded if it reaches outside.
         calls: Those of its name.
-        keeps_idle: Whether it is recorded, too, if it made no calls that are recorded: the user has taped the object.
+        keeps_idle: Whether to record it even if it made no recorded calls, because the user has taped the object.
     """
 
     def __init__(self, crossing: ExecutedCall, calls: _Calls, *, keeps_idle: bool) -> None:
@@ -76,7 +76,7 @@ class ProgramCall:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run the code of the component inside. Time, ids and the order of calls are those of the program."""
+        """Run the code of the component inside. Time, ids and the order of calls follow the program."""
         try:
             with self.watched():
                 yield
@@ -87,7 +87,7 @@ class ProgramCall:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Watch what is done inside, for this call."""
+        """Watch the code inside, on behalf of this call."""
         before = WATCHED.get()
         WATCHED.set(self._crossing)
         try:
@@ -200,11 +200,11 @@ class _Stream:
             self._chunks = None
 
     def exhaust(self) -> None:
-        """Note that nothing more came."""
+        """Note that the stream has ended."""
         self._end("exhausted")
 
     def close(self) -> None:
-        """Note that the reader stopped, or the session ended before it went on."""
+        """Note that the reader stopped, or that the session ended before the reader continued."""
         self._end("closed")
 
     def _end(self, how: Ended, error: Exception | None = None) -> None:
@@ -269,10 +269,10 @@ def program_call(
         is_taped: Whether the user has taped it.
 
     Returns:
-        `None` if the call is part of another one, or nothing but program.
+        `None` if the call is part of another one, or only runs the program's code.
 
     Raises:
-        CassetteMissError: If calls of this name are served, and there is no recording of this one.
+        CassetteMissError: If calls with this name are replayed, and this one has no recording.
     """
     around = WATCHED.get()
     if executing() is not None or (around is not None and around.owner is owner and not around.has_ended):

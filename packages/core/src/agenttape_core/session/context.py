@@ -79,8 +79,8 @@ def owning_session() -> Session | None:
 def executing_of(session: Session) -> bool:
     """Return True if the caller runs for a boundary that is being executed in a session.
 
-    Code that knows nothing of any session may run for it too, such as the threads of a client that is older than it,
-    and a connection that was made for one call and is used by others.
+    Code without a session may also run for it, such as the threads of a client that is older than the session, or a
+    connection that was opened for one call and is shared by others.
     """
     origin = SCOPES.origin()
     crossing: ExecutedCall | None = executing() or (origin.crossing if origin is not None else None)
@@ -94,8 +94,8 @@ def executing_of(session: Session) -> bool:
 def passing_on() -> Iterator[None]:
     """Pass on what code sends that runs inside, and what tasks send that it starts: a layer above has recorded it.
 
-    For connections that outlive a call, such as that to a tool server. During a call its kind says so. A replay has no
-    such connection, so its steps and timers aren't part of the program.
+    For connections that outlive a call, such as that to a tool server. During a call, the kind of the call decides. A
+    replay has no such connection, so its steps and timers aren't part of the program.
     """
     token = PASSED_ON.set(True)
     try:

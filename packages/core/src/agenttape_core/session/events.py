@@ -1,7 +1,7 @@
 """Events: a session's decisions, sent as they happen.
 
-An event is plain data, a line of JSON for most sinks. Its words are those of the report: nothing of a request or an
-answer is in it.
+An event is plain data, a line of JSON for most sinks. It uses the words of the report, and contains no part of a
+request or an answer.
 """
 
 from __future__ import annotations

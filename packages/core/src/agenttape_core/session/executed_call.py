@@ -1,4 +1,4 @@
-"""A call that runs: for real, and recorded if the session records; or stepped into, which keeps nothing new."""
+"""A call that runs: for real, and recorded if the session records; or stepped into, without a new recording."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class ExecutedCall(Call):
         """Return the frozen values for the code that runs.
 
         For most calls there are none: a client signs its request with the real time. The code of a tool runs again in a
-        replay, unless it had side effects; what it computes before them must then be the same.
+        replay, unless it had side effects; the values that it computes before them must then be equal.
         """
         frozen = self.session.frozen
         if frozen is None or not self.is_of_program or (self.is_real and self.side_effects):
@@ -270,7 +270,7 @@ class ExecutedCall(Call):
         self.offsets.append((perf_counter() - self.began) * 1000)
 
     def effected(self, value: Any) -> None:
-        """Record a side effect of the call besides its result; a replay repeats it when it answers the call.
+        """Record a side effect of the call in addition to its result; a replay repeats it when it answers the call.
 
         Thread-safe. The value is encoded now, before anyone can change it. Where the call is served, its shell gets a
         function that does it again.
@@ -482,7 +482,7 @@ def _interaction(call: ExecutedCall, outcome: Outcome) -> Interaction:
 
 
 def _kept_side_effects(call: ExecutedCall) -> list[SideEffect] | None:
-    """Return the side effects to record: `None` if they decide nothing, as for a remote search."""
+    """Return the side effects to record: `None` if no decision depends on them, as for a remote search."""
     is_decided = call.boundary.is_watched and (call.has_made_calls or call.boundary.kind in _ACTING)
     if not call.session.watches_side_effects or not is_decided:
         return None
@@ -510,7 +510,7 @@ def around(session: Session, position: Position | None = None) -> ExecutedCall |
 
     Args:
         session: The session.
-        position: The location of the call, as far as a framework knows it.
+        position: The location of the call, if a framework provides it.
     """
     innermost = executing()
     if innermost is None:

@@ -27,7 +27,7 @@ def advice(recorded: int | None) -> list[str]:
     """Return what to do about a request that differs from its recording in the order of its parts, a line each.
 
     Args:
-        recorded: The seed of the recording, as far as it is known.
+        recorded: The seed of the recording, if it is known.
     """
     lines = ["if the order is that of a set, sort it before you iterate:  sorted(the_set)"]
     if recorded is None:

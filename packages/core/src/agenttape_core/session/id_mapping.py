@@ -1,4 +1,4 @@
-"""The run-specific ids of this run in the place of those that a served recording was made with."""
+"""Put the run-specific ids of this run into a replayed recording, in place of the recorded ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Asked(NamedTuple):
 
 
 def counterparts(asked: Asked, recorded: Sequence[str]) -> list[str]:
-    """Return the recorded ids of a call with those of this run in their places; an empty one stays empty.
+    """Return the recorded ids of a call, replaced by those that this run uses; an empty one stays empty.
 
     Two different requests have their ids in different places, so of another request than the recorded one
     (`match_on="address"`) only the ids of the call itself have a counterpart: they stand last. The ids around the
@@ -41,7 +41,7 @@ def counterparts(asked: Asked, recorded: Sequence[str]) -> list[str]:
 
 
 def id_map(asked: Asked, recorded: Sequence[str]) -> IdMap:
-    """Return the map from the recorded ids of a call to those of this run."""
+    """Return the map from the recorded ids of a call to the ids of this run."""
     return IdMap(recorded, counterparts(asked, recorded))
 
 

@@ -20,7 +20,7 @@ from agenttape_core.session.executed_call import ExecutedCall, Failure
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]
-"""Repeats a replayed call's side effects besides its result: it gets one effect at a time, in order."""
+"""Repeats the side effects of a replayed call in addition to its result, one at a time, in order."""
 AsyncApply = Callable[[Any], Awaitable[object]]
 _DONE = object()
 _EXECUTED = "this call is to be executed: only one that `is_served` can be served"
@@ -96,7 +96,7 @@ async def _cancelled(call: AnsweredCall, awaited: Awaited) -> None:
 
 
 async def _reapply(call: AnsweredCall, awaited: Awaited, apply: AsyncApply | None, after: int | None = None) -> None:
-    """Repeat a call's side effects besides its result, each at its time as far as that's known."""
+    """Repeat the side effects of a call, each at its recorded time if that is known."""
     if apply is None:
         return
     for effect in call.effects(after):
@@ -119,7 +119,7 @@ def serve_stream(
     Args:
         call: The call.
         apply: As for `serve`.
-        receive: Gets each chunk as it arrives, and returns what the reader gets. What it does is done inside of the
+        receive: Gets each chunk as it arrives, and returns the chunk for the reader. What it does is done inside of the
             call, as a provider would do it.
     """
     assert call.is_served, _EXECUTED
@@ -276,8 +276,8 @@ class awaited:  # noqa: N801 - it's used as a function; an async generator would
 class _Stream:
     """The chunks of a real stream so far; records them exactly once, however the stream ends.
 
-    Only what the real stream raises is its error. A reader that stops, by closing the stream or by raising where a
-    chunk was handed to it, leaves a closed stream behind; so does one that still waits when the session ends.
+    Only an exception from the real stream counts as its error. A reader that stops, by closing the stream or by raising
+    where a chunk was handed to it, leaves a closed stream behind; so does one that still waits when the session ends.
     """
 
     def __init__(self, call: ExecutedCall) -> None:

@@ -285,7 +285,7 @@ def unused_explanation(
 
 
 def _missing(source: Source, request: CanonicalRequest, address: str, *, is_permuted: bool) -> list[str]:
-    """Say what the cassette knows to be missing of it: the call at this place, or all calls of a kind.
+    """Return what the cassette lists as missing: the call at this location, or all calls of a kind.
 
     What a handler froze doesn't matter where the same parts come in another order: the advice names the hash seed.
     """

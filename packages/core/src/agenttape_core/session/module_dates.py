@@ -1,8 +1,8 @@
-"""Dates that a module drew when it was imported, and that stand in prompts: each recording with one is stale tomorrow.
+"""Find dates that a module computed at import and that end up in prompts: each recording with one is stale tomorrow.
 
 A session replays the clock, so a date that a function draws is the recorded one in each replay. A module draws its date
-before any session, when it is imported. While recording, today's date is looked for in what is asked; where there is
-one, the globals of the program's modules are searched for the same date. A date in neither is that of a function.
+before any session, when it is imported. While recording, requests are searched for today's date; if one contains it,
+the globals of the program's modules are searched for the same date. If neither has it, the date comes from a function.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ANY = re.compile(
 _FAR, _MOST, _WIDE = 8, 4000, 200
 """The steps from a global to a text, the objects of a module, and the items of a container that are looked at."""
 _LOGS = ("Message", "History", "Memory", "Saver", "Store", "Cache")
-"""The ends of names of classes whose objects hold what was said in a session."""
+"""The ends of names of classes whose objects hold the conversation of a session."""
 
 
 class ModuleDates:
@@ -147,10 +147,10 @@ def advice_on_dates(recorded: Mapping[str, Plain], asked: Mapping[str, Plain]) -
 def _holders_of(spelt: str, days: Iterable[dt.date]) -> Iterator[tuple[str, str]]:
     """Yield the name of each global of the program's modules that holds a date, and the text that it holds there.
 
-    Lists of a module, and containers in objects of the program's classes, are passed over: they log what was asked.
+    Lists of a module, and containers in objects of the program's classes, are skipped: they log requests.
 
     Args:
-        spelt: The date as it is spelt.
+        spelt: The date in the spelling of the request.
         days: The days that it may mean, for globals that are dates.
     """
     known, seen = frozenset(days), set[int]()
@@ -175,15 +175,16 @@ def _holders_of(spelt: str, days: Iterable[dt.date]) -> Iterator[tuple[str, str]
 
 
 def _named_in(written: str, holders: Iterable[tuple[str, str]], spelt: str) -> str | None:
-    """Return the name of a global whose date stands in what is asked; `None` if there is none.
+    """Return the name of a global whose date is in the request; `None` if there is none.
 
-    What is next to the date in a global's text must stand next to it there, too, as far as a line, and the text between
-    two fields of a template. So a log file named by the date isn't suspected where a function draws it for a prompt.
+    The text around the date in a global must also surround it there, at least as far as the line goes, and likewise the
+    text between two fields of a template. So a log file named by the date isn't suspected where a function draws it for
+    a prompt.
 
     Args:
         written: What is asked, as JSON in ASCII.
         holders: The globals and their texts.
-        spelt: The date as it is spelt.
+        spelt: The date in the spelling of the request.
     """
     around = re.compile(rf"[^\s{{}}%$][^\n{{}}%$]{{0,7}}{re.escape(spelt)}|{re.escape(spelt)}")
     for name, text in holders:
@@ -201,7 +202,7 @@ def _of_program() -> Iterator[ModuleType]:
 
 
 def _inside(value: Any, module: ModuleType) -> Iterable[Any]:
-    """Return what a value holds, as far as a text made at import may be there."""
+    """Yield the values inside a value that may hold a text made at import."""
     cls = type(value)
     if cls is FunctionType:
         cells = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]

@@ -12,7 +12,7 @@ from agenttape_core.schema import Timing
 
 
 class Waiter:
-    """Waits for real. A wait of ours takes no frozen time, just as the call that it stands for took none."""
+    """Waits for real. Our waits take no frozen time, just like the calls that they replace."""
 
     def now(self) -> float:
         """Return the seconds of a clock that is never frozen."""
@@ -46,7 +46,7 @@ class VirtualWaiter(Waiter):
         return moment
 
     def sleep(self, seconds: float) -> None:
-        """Let the time pass: at once where the caller blocks a loop, and with that of the loop that it works for."""
+        """Let the time pass: right away if the caller blocks a loop, and together with the time of that loop."""
         sleep_in_virtual_time(seconds)
 
 
@@ -75,8 +75,8 @@ class Tempo(NamedTuple):
 class Paced:
     """A recording that is served in the time it took, counted from when this is made.
 
-    The time that a reader takes between two chunks is part of what was recorded; so chunks have moments at which
-    they are due, and a reader that is late does not wait.
+    The time that a reader takes between two chunks is part of the recording; so each chunk has a due time, and a late
+    reader doesn't wait.
 
     Args:
         tempo: The speed.

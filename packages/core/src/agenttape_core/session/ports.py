@@ -17,7 +17,7 @@ class Source(Protocol):
         """An index row for each recording, in the order of the file."""
 
     def outcome(self, number: int) -> Outcome:
-        """Read what came back."""
+        """Read the response."""
 
     def ids(self, number: int) -> Sequence[str]:
         """Read the run-specific ids of the request."""

@@ -17,7 +17,7 @@ _scopes: list[Callable[[], str | None]] = []
 def register_position(provider: Callable[[Session], Position | None]) -> None:
     """Register where an integration looks up the position that the caller's code runs below.
 
-    Of several the innermost counts: an agent of one framework may be a tool of another.
+    The innermost position counts: an agent of one framework may be a tool of another.
 
     Args:
         provider: Returns the position in a session, or `None` outside the framework's runs.
@@ -43,8 +43,8 @@ def below(session: Session, name: str) -> Position | None:
         name: Which boundary it is.
 
     Returns:
-        A position below that of the caller's code or below the crossing that executes around it, whichever is further
-        inside; `None` for a thread without a context whose position no framework knows: only the session can tell.
+        A position below the caller's code or below the crossing that executes around it, whichever is further inside;
+        `None` for a thread without a context whose position no framework has: only the session can find it.
     """
     above, outer = here(session), executing()
     if outer is not None and outer.session is session and len(outer.position.order) > len(above.order):

@@ -44,7 +44,7 @@ def _attributes(error: BaseException, codec: ValueCodec) -> dict[str, Plain]:
 
 
 def _origin(error: BaseException) -> dict[str, Any]:
-    """Return what an error was raised from: `raise … from`. What was handled meanwhile is the program's as well."""
+    """Return the cause of an error: `raise … from`. What was handled meanwhile is the program's as well."""
     if error.__cause__ is not None:
         return {_CAUSE: error.__cause__}
     return {_SUPPRESSES: True} if error.__suppress_context__ else {}
@@ -65,7 +65,7 @@ def _with_errors(codec: ValueCodec) -> ValueCodec:
 
 
 def _slots(error: BaseException) -> Iterator[tuple[str, Any]]:
-    """Yield what an exception keeps outside its dict and does not get from its arguments, for example a file name."""
+    """Yield the state that an exception keeps in neither its dict nor its arguments, such as a file name."""
     for cls in type(error).__mro__:
         for name, member in vars(cls).items():
             if isinstance(member, MemberDescriptorType) and not name.startswith("__") and name not in _NOT_KEPT:
@@ -96,7 +96,7 @@ _OUTCOMES = (Exception, CancelledError)
 
 
 def rebuild_error(record: RecordedError, codec: ValueCodec) -> BaseException:
-    """Return the recorded exception: of its own type if that is loaded, else of one that its handlers accept."""
+    """Return the recorded exception: with its own type if that is loaded, else with a type that its handlers accept."""
     codec = _with_errors(codec)
     args = tuple(codec.decode(item) for item in record.args)
     cls = loaded_class(_spelled(record.type), BaseException)
@@ -119,7 +119,7 @@ def rebuild_error(record: RecordedError, codec: ValueCodec) -> BaseException:
 
 
 def _spelled(name: str) -> str:
-    """Return the name of a class as `module:QualName`, also if a person has written `builtins.TimeoutError`."""
+    """Return the name of a class as `module:QualName`, even if it was written by hand as `builtins.TimeoutError`."""
     module, _, qualname = name.rpartition(".")
     return name if ":" in name else f"{module or 'builtins'}:{qualname}"
 

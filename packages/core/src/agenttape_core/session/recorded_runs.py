@@ -1,13 +1,13 @@
 """The recorded run that an outermost run is: conversations that begin in another order keep their own answers.
 
-Outermost runs of one name are told apart by the order in which they begin, and a recording has their addresses in that
-order. Where it holds several with different facts, such as the thread of a conversation, a run of a replay is the
-recorded one that agrees with it most, and gets its address. Of those that agree equally, such as the turns of a
-conversation, it is the first one with the same input, else the first one left. One that agrees with none, such as one
-of a conversation whose id is drawn at random, is told apart by its input and the order.
+Outermost runs with the same name are matched in the order in which they begin, and a recording has their addresses in
+that order. Where it holds several with different facts, such as the thread of a conversation, a run of a replay is the
+recorded one that agrees with it most, and gets its address. If several agree equally, such as the turns of a
+conversation, take the first with the same input, else the first one left. A run that agrees with none, such as a
+conversation with a random id, is matched by its input and the order.
 
-Where a session adds to a cassette, a run that is not recorded gets an address of its own: at that of another one it
-would draw its ids again, and a conversation that goes on would lose the messages that had them before.
+If a session adds to a cassette, an unrecorded run gets a new address: at the address of another run it would draw the
+same ids again, and a resumed conversation would lose the messages that had them before.
 """
 
 from __future__ import annotations

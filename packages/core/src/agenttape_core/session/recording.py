@@ -58,7 +58,7 @@ def response_ids(request: CanonicalRequest, outcome: Outcome, *, drops_ids: bool
     Args:
         request: The request of the call.
         outcome: How it ended.
-        drops_ids: Whether to record an empty text for those of its own ids that aren't in the outcome.
+        drops_ids: Whether to record an empty text for ids that the call made and that aren't in the outcome.
     """
     around = request.ids_around
     if not around and not (drops_ids and request.extra):

@@ -22,8 +22,8 @@ _MOST_ALIGNED = 100
 def only_replays(setup: Setup) -> bool:
     """Return True if every call of a session gets its unchanged recording, as soon as it's made.
 
-    Nothing is live, run by name or tried; nothing is changed, paced or told; and nothing is written. It's asked once,
-    when the session opens, and no more once its policy has changed.
+    No call is live, run by name or tried with a candidate; no change, pace or event stream applies; and no record is
+    written. It's asked once, when the session opens, and no more once its policy has changed.
     """
     policy, source = setup.policy, setup.source
     if not policy.offline or policy.replay_only or policy.step_into or policy.executable is not None:
@@ -95,7 +95,7 @@ class Recordings:
         """Return the recording that answers a call: one that is left, or, in some cases, one that has answered already.
 
         Once a change has been reached, a program may repeat calls that were replayed already: a whole node that is
-        tried again, for example. Their last recording answers them if nothing may be executed, though not for ever.
+        tried again, for example. Their last recording answers them if no call may be executed, but not forever.
         """
         if self.has_changed and policy.offline:
             strict = tuple(way for way in policy.match_on if way in STRICT)

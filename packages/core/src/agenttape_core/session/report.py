@@ -287,7 +287,7 @@ class Report:
 
     @property
     def divergences(self) -> tuple[Divergence, ...]:
-        """The calls that differ from their recordings, in the order of the run; empty if nothing was changed."""
+        """The calls that differ from their recordings, in the order of the run; empty in a replay without changes."""
         return tuple(self._divergences)
 
     def add_reached(self, change: ReachedChange) -> None:

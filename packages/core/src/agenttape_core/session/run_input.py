@@ -31,7 +31,7 @@ class FirstInput:
     """Keeps the first input of a session: later calls of the program are another matter. Thread-safe.
 
     Args:
-        is_kept: Whether the session records; else nothing is kept.
+        is_kept: Whether the session records; without that, the input isn't kept.
     """
 
     def __init__(self, *, is_kept: bool = True) -> None:
@@ -45,7 +45,7 @@ class FirstInput:
         """Tell the beginning of the run when it is known, so that it outlives the process.
 
         Args:
-            tell: Is told once.
+            tell: Called once.
         """
         self._tell = tell
 
@@ -57,7 +57,7 @@ class FirstInput:
         """Keep an input, unless there is one already.
 
         Args:
-            value: The input, as plain data that nobody changes.
+            value: The input, as plain data that isn't modified.
             method: The method that was called, where the kind of the program has several.
             configurable: The configurable values that it was given.
         """

@@ -32,7 +32,7 @@ class HeldSecrets:
         self._lock = Lock()
 
     def note(self, address: str, body: Mapping[str, Any], *, begins_run: bool) -> None:
-        """Note what a request holds.
+        """Note the secrets in a request.
 
         Args:
             address: The address of its call.
@@ -43,7 +43,7 @@ class HeldSecrets:
         self._of(run).value({name: self._plain(value) for name, value in body.items()})
 
     def put_back(self, address: str, plain: Plain) -> Plain:
-        """Return what is served at an address with the secrets that its run may have."""
+        """Return the answer at an address, with the secrets of this run put back."""
         for run in dict.fromkeys((_run(address), _NO_RUN)):
             plain = self._of(run).rehydrate(plain)
         return plain

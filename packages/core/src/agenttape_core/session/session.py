@@ -65,7 +65,7 @@ class Answering:
 class Session:
     """One use of one cassette. Thread-safe and task-safe.
 
-    Integrations call `cross` and act on what it returns; users get a session from `use_cassette`.
+    Integrations call `cross` and act on the result; users get a session from `use_cassette`.
 
     Args:
         setup: All that it is made of.
@@ -423,7 +423,7 @@ class Session:
         """Return the innermost call of this session that executes around a call made here.
 
         Args:
-            position: The location of the call, as far as a framework knows it.
+            position: The location of the call, if a framework provides it.
         """
         return around(self, position)
 

@@ -31,7 +31,7 @@ class SharedTexts:
             self._addresses.setdefault(text, interaction.address)
 
     def referred_to(self, value: Plain) -> Plain:
-        """Return plain data with references in the place of long texts of interactions."""
+        """Return plain data with references instead of the long texts of interactions."""
         if isinstance(value, str):
             at = self._addresses.get(value) if len(value) >= _LONG else None
             return {REFERENCE: {"at": at, "chars": len(value)}} if at is not None else value

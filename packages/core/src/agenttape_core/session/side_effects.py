@@ -26,11 +26,11 @@ def attributing_side_effects() -> Iterator[None]:
 
 @contextmanager
 def recording_side_effects(session: Session, guard: Guard) -> Iterator[None]:
-    """During the block, record what the calls of a session do outside the process, and what it reaches beside them.
+    """During the block, record the side effects of a session's calls, and its connections outside of calls.
 
     Args:
         session: The session.
-        guard: A guard as a replay has one: what it allows is not named.
+        guard: A guard like the one of a replay; hosts that it allows aren't reported.
     """
     session.extend(_GUARD, guard)
     session.watches_side_effects = True
@@ -69,9 +69,10 @@ def _attribute(event: SideEffectEvent) -> None:
 
 
 def _is_missing(session: Session, event: SideEffectEvent) -> bool:
-    """Return True if a connection belongs to a session that records, and a replay will refuse it for want of a call.
+    """Return True if a connection belongs to a recording session, and no call covers it, so a replay will refuse it.
 
-    It belongs to it by the context or the origin of its thread. Where only taped objects take part, nothing else does.
+    It belongs to it by the context or the origin of its thread. If only taped objects take part, other connections
+    don't count.
     """
     if not session.watches_side_effects or not session.policy.records or session.closed or is_passed_on():
         return False

@@ -12,7 +12,7 @@ _MOST = 20
 
 
 class SideEffectsOfCall:
-    """The things that the code of a call does outside the process by itself. Thread-safe."""
+    """The side effects of the code of a call outside the process. Thread-safe."""
 
     __slots__ = ("_found", "_opened_database", "has_ended", "on_side_effect")
 
@@ -46,13 +46,13 @@ class SideEffectsOfCall:
     def ended(
         self, code: Any, unseen: UnwatchedCode, given: tuple[Any, ...] = (), *, is_ambient: bool
     ) -> list[SideEffect]:
-        """End the call, and return what is recorded of them: so many, and how many more there were.
+        """End the call, and return the side effects to record: up to `_MOST`, and the number of the others.
 
         Args:
             code: The object whose code the call ran.
-            unseen: Finds what the call may have done unseen.
+            unseen: Finds side effects that may have gone unobserved.
             given: Arguments of the call that its request does not hold.
-            is_ambient: Whether objects that the user did not tape are boundaries, too.
+            is_ambient: Whether untaped objects are boundaries as well.
         """
         self.has_ended = True
         found = [SideEffect(what=what, at=at) for what, at in list(self._found)]

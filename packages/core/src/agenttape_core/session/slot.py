@@ -1,4 +1,4 @@
-"""A typed place for what an integration keeps with each session."""
+"""A typed place for the data that an integration keeps with each session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Slot(Generic[T]):
     """A typed place for what an integration keeps with each session. Define one as a constant of a module.
 
     Args:
-        make: Makes what is kept with a session, given the session, when it is first asked for.
+        make: Makes the value for a session when it is first read.
     """
 
     __slots__ = ("make",)

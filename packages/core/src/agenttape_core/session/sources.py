@@ -111,7 +111,7 @@ class Extended(_Changed):
 
     Args:
         source: The recordings.
-        added: The further ones, with numbers above all of its own.
+        added: Further interactions, whose numbers continue the source's.
     """
 
     def __init__(self, source: Source, added: Iterable[Interaction]) -> None:

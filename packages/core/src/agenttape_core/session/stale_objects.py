@@ -1,11 +1,11 @@
-"""Objects that do not hold what was written to them, because the writes were served.
+"""Find objects that lack the writes which a replay answered from the cassette.
 
-A served write leaves the object as it was: what the recording put there is in the recording only. Served reads of it
-are true all the same. A real call would answer from what the object really holds, so none is made any more.
+A replayed write doesn't change the object: its effect is in the recording only. Served reads of it are true all the
+same. A real call would answer from the object's actual content, so no more real calls are made on it.
 
 The note is kept in the state of the object, as a cached property is: there it lives exactly as long, and whatever
-shares the state (an alias, a copy) shares the note. An object without a `__dict__` is kept in a table instead: weakly;
-or, where it takes no weak reference, until nobody else holds it.
+shares the state (an alias, a copy) shares the note. An object without a `__dict__` is kept in a table instead: by a
+weak reference, or, if it doesn't support one, until all other references are gone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Strong:
         return self.value
 
     def is_alone(self) -> bool:
-        """Return true if nobody else holds the object any more."""
+        """Return True if there are no other references to the object."""
         return sys.getrefcount(self.value) <= _REFERENCES
 
 

@@ -1,6 +1,6 @@
-"""Work in thread pools: it remembers the session that it was submitted in, and may have a branch of its own.
+"""Work in thread pools: it keeps the session in which it was submitted, and may get a separate branch.
 
-The branches of concurrent work are told apart by the order in which it is submitted.
+The branches of concurrent work are matched in the order of submission.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class _Wrapped:
 
     Args:
         cls: The class.
-        in_loops: Whether the work is concurrent also where an event loop runs.
+        in_loops: Whether the work is concurrent even if an event loop runs.
     """
 
     def __init__(self, cls: type[ThreadPoolExecutor], *, in_loops: bool) -> None:
         self.uses = 0
         self.forks = 0
-        """The number of uses that give each piece of work a branch of its own."""
+        """The number of users that give each piece of work a separate branch."""
         self.in_loops = in_loops
         self.is_base = cls is ThreadPoolExecutor
-        """True for the class whose `submit` those of the others call."""
+        """True for the class whose `submit` the other classes call."""
         self._cls = cast("Any", cls)
         self._before: Any = None
         self._ours: Any = None
@@ -64,8 +64,8 @@ class _Pools:
     """Classes of pools that are wrapped while inside; it may be entered again when it has been left.
 
     Args:
-        classes: The classes, each with whether its work is concurrent also where an event loop runs.
-        forks: Whether each piece of work has a branch of its own.
+        classes: The classes, each with whether its work is concurrent even if an event loop runs.
+        forks: Whether each piece of work gets a separate branch.
     """
 
     def __init__(self, classes: dict[type[ThreadPoolExecutor], bool], *, forks: bool) -> None:
@@ -98,11 +98,11 @@ REMEMBERING_POOLS = _Pools({ThreadPoolExecutor: False}, forks=False)
 def forking_pools(*classes: type[ThreadPoolExecutor]) -> AbstractContextManager[None]:
     """Give each piece of work of a thread pool its own branch while inside, at `submit`, where the order is certain.
 
-    Several integrations may do so at once; the pools are wrapped once. Work that an event loop submits to a bare
+    Several integrations may do so in parallel; the pools are wrapped once. Work that an event loop submits to a bare
     `ThreadPoolExecutor` gets no branch, because the loop's task waits for it.
 
     Args:
-        classes: Classes of pools that a framework uses for concurrent work of its own, loop or no loop. Bare pools
+        classes: Classes of pools that a framework uses for its own concurrent work, with or without a loop. Bare pools
             are always among those that are wrapped.
 
     Returns:
@@ -157,7 +157,7 @@ def _then(work: Callable[..., Any], ended: Callable[[], None]) -> Callable[..., 
 
 
 def _fork(pool: Any, wrapped: _Wrapped) -> Branch | None:
-    """Return the branch for a piece of work, where it is to have one of its own."""
+    """Return the branch for a piece of work, if it gets a separate one."""
     branch = current_branch()
     if branch is None or not wrapped.forks or not (wrapped.in_loops or _is_bare(pool)):
         return None
@@ -176,11 +176,11 @@ def _is_bare(pool: Any) -> bool:
 
 
 class _FromOrigin:
-    """A piece of work that knows where it comes from.
+    """A piece of work with the session that it was submitted in.
 
     Args:
         work: The work.
-        branch: Its branch, if it has one of its own.
+        branch: Its branch, if it has a separate one.
         origin: Where it comes from, if that belongs to a session.
     """
 

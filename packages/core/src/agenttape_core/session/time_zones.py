@@ -24,7 +24,7 @@ def zone_at(moment: float) -> str:
 
 
 def another_zone(recorded: str, moment: float | None) -> str:
-    """Return a sentence about a zone that is not that of the recording, and how to replay in that one; else "".
+    """Return how a time zone differs from the recorded one, and how to replay in that one; "" if it doesn't.
 
     Args:
         recorded: The zone of the recording; empty if it is not known.

@@ -9,7 +9,7 @@ from agenttape_core.schema import Plain
 
 
 class UnrecordedCall(str):
-    """A call that got an error result for want of a recording. As a text, it is the line that says so.
+    """A call that got an error result because there was no recording. Its text is the line of the report.
 
     Args:
         summary: The line.
@@ -49,7 +49,7 @@ class UnrecordedCall(str):
         self.differences = tuple(differences)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what it is made of: it may be sent to another process."""
+        """Return its fields, so that it can be pickled and sent to another process."""
         return _made, (str(self), self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Validation errors of pydantic as records and back. Their class is made in Rust: nothing can derive from it."""
+"""Validation errors of pydantic as records and back. Their class is written in Rust: it can't be subclassed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from agenttape_core.schema import Plain
 
 _USUAL: dict[str, Any] = {"input_type": "python", "hide_input": False}
 PARTS = frozenset({"title", "line_errors", *_USUAL})
-"""The names of what a validation error is made of; other attributes of one are the program's."""
+"""The attributes of a validation error; all others belong to the program."""
 _TEXTS = frozenset({"type", "msg"})
 _MISFITS = (AttributeError, KeyError, TypeError, ValueError)
-"""The ways in which pydantic refuses what is not of this version of it, or no validation error at all."""
+"""The errors with which pydantic refuses an object of another version, or one that isn't a validation error."""
 
 
 def is_validation_error(cls: type | None) -> bool:
@@ -24,11 +24,11 @@ def is_validation_error(cls: type | None) -> bool:
 
 
 def parts_of(error: ValidationError, encode: Callable[[Any], Plain]) -> dict[str, Plain]:
-    """Return what a validation error is made of.
+    """Return the fields of a validation error.
 
     Args:
         error: The error.
-        encode: Encodes an input that was not valid, and what an error was about.
+        encode: Encodes the input that wasn't valid, and the subject of an error.
     """
     reduced: Any = error.__reduce__()
     others = dict(zip(_USUAL, reduced[1][2:], strict=False))
@@ -45,7 +45,7 @@ def validation_error(parts: dict[str, Plain], decode: Callable[[Plain], Any]) ->
 
     Args:
         parts: What it is made of.
-        decode: Decodes an input, and what an error was about.
+        decode: Decodes the input, and the subject of an error.
     """
     lines = parts.get("line_errors")
     if not isinstance(lines, list):

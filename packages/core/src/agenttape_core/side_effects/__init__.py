@@ -2,16 +2,16 @@
 
 `sys.addaudithook` sees each connection, each file that is opened for writing, made, changed or removed, and each
 process that Python code starts; `guard.sends` sees what goes out on a connection that was open before. Both are
-installed while somebody watches, and the hook, which cannot be taken away again, only tests one name afterwards.
+installed while there is a watcher, and the hook, which can't be removed, only tests one name afterwards.
 
 Not side effects: reading; whatever is done by importing a library, such as byte code that is kept; what log
 handlers write, and what goes to the terminal; what our own storage writes; the bare look-up of a name; answers of a
 server in this process; a database in memory; telemetry.
 
-Limits. C code with sockets or files of its own raises no events: `clients` says of which packages that is known, and
-`native` decides whether the code of a call comes near them, other than through a boundary (`interfaces`).
-Writing to a handle that was opened before raises none either: a call whose code comes near such a file, pipe or mapped
-memory counts as having written to it (`handles`).
+Limits. C code with its own sockets or files raises no events: `clients` lists the packages known to do so, and `native`
+decides whether the code of a call comes near them, other than through a boundary (`interfaces`). Writing to a handle
+that was opened before raises none either: a call whose code comes near such a file, pipe or mapped memory counts as
+having written to it (`handles`).
 """
 
 from agenttape_core.side_effects.code import function_of, line_of

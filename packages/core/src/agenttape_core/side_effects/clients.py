@@ -1,4 +1,4 @@
-"""Clients that nothing can watch: what they do outside is done by compiled code, which raises no events."""
+"""Clients that can't be watched: compiled code does their work outside, and raises no events."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ BY_NAME: Mapping[str, Lazy] = {
         "concurrent.futures.process": r"(?!)",  # no name: to start one is seen
     }.items()
 }
-"""Clients that otherwise compute in this process: they reach outside only where code names one of these.
+"""Clients that compute in this process by default: they reach outside only where code names one of these.
 
-Reading counts where a package reads from networks by itself.
+Reading counts if a package reads from networks directly.
 """
 
 BY_OBJECT = frozenset({"multiprocessing", "billiard", "concurrent.futures.process", "ctypes"})

@@ -1,22 +1,22 @@
-"""The way from the object whose code runs to what it may reach outside with.
+"""The path from the object whose code runs to the clients that it may use.
 
-From a function, a method or an object (with its class and its attributes) the way leads through what the code names
-(globals, closures, defaults, imports inside of it) and through functions, classes and objects that the program itself
-defines, however far that goes; containers are looked into, and so are objects of frameworks, which only connect what
-the program gave them: a graph leads to the functions of its nodes, its tools and its saver. Of other libraries only the
-object itself and what lies directly in it is looked at, and the closures of their functions: their own clients lie
-below other boundaries, or do what can be seen.
+From a function, a method or an object (with its class and its attributes) the path follows the names in the code
+(globals, closures, defaults, imports inside of it) and the functions, classes and objects that the program itself
+defines, however far that goes; containers are searched, and so are objects of frameworks, which only connect the
+program's own objects: a graph leads to the functions of its nodes, its tools and its saver. For other libraries, only
+the object itself, its direct attributes and the closures of their functions are searched: their own clients are below
+other boundaries, or can be watched.
 
-Boundaries are not looked into, as what they do is recorded and served by themselves: models, stores, retrievers, tools
-of frameworks; functions that `@boundary` made; objects of the program with such methods. So an agent that is a tool is
-judged by its own functions, each of its tools by itself, and a store over a native client does not count. It does count
+Boundaries aren't searched, because their effects are recorded and replayed separately: models, stores, retrievers,
+tools of frameworks; functions with `@boundary`; objects of the program with such methods. So an agent that is a tool is
+judged by its own functions, each of its tools separately, and a store over a native client doesn't count. It does count
 where code goes past the boundary: where it names an attribute that the interface does not have (`store.client`,
 `store.delete_collection`), or the class, to make an object of it.
 
 Handles that are open already count as clients (`handles`): a file, a pipe, a mapped file, wherever the way meets one.
 
-A saver of checkpoints is none: it is part of the graph and works in a replay, too. One over a native client would
-connect there, so it counts; one over a client that can be seen has acted while recording.
+A saver of checkpoints isn't a boundary: it's part of the graph, and works in a replay as well. One over a native client
+would connect there, so it counts; one over a client that can be seen has acted while recording.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def met(root: Any, watched: frozenset[str], *, is_ambient: bool) -> Met:
     Args:
         root: The object whose code runs.
         watched: The names of the clients.
-        is_ambient: Whether objects that the user did not tape are boundaries, too.
+        is_ambient: Whether untaped objects are boundaries as well.
     """
     way = _Way(root, watched, is_ambient)
     return Met(way.met(), way.is_short)
 
 
 class _Way:
-    """One way, with what was met on it."""
+    """One path, with the client found on it."""
 
     def __init__(self, root: Any, watched: frozenset[str], is_ambient: bool) -> None:
         self._root, self._watched, self._is_ambient = root, watched, is_ambient
@@ -116,7 +116,7 @@ class _Way:
         return next((name for name in self._by_name if any(map(BY_NAME[name].fullmatch, self._names))), "")
 
     def _look(self, value: Any, is_followed: bool) -> str:
-        """Return the client or the handle that a value is; else go on with what is in it."""
+        """Return the value if it's a client or a handle; else continue with its content."""
         kind: type = type(value)
         if may_be_handle(kind) and ((handle := handle_of(value)) is not None or is_of_logs(kind)):
             return handle or ""  # your program logs again where a replay runs it again
@@ -163,7 +163,7 @@ class _Way:
 
 
 def _has_name(value: Any) -> bool:
-    """Return whether a value is a class or a function, which have a name and a module of their own."""
+    """Return whether a value is a class or a function, with its own name and module."""
     if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
         return True
     return type(value).__name__ == "cython_function_or_method"
@@ -202,7 +202,7 @@ def _is_boundary(function: types.FunctionType, *, is_ambient: bool) -> bool:
 
 
 def _has_boundaries(cls: type, *, is_ambient: bool) -> bool:
-    """Return whether a class of the program has boundaries among its methods, and does nothing without being named."""
+    """Return whether a class of the program has boundaries among its methods, and has no effect without being named."""
     own = [item for base in cls.__mro__ if is_own(base.__module__) for item in vars(base).items()]
     functions = {name: value for name, value in own if isinstance(value, types.FunctionType)}
     return any(_is_boundary(value, is_ambient=is_ambient) for value in functions.values()) and not any(
@@ -244,7 +244,7 @@ class _Reads(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def _reads(code: types.CodeType) -> _Reads:
-    """Return the names that a piece of code reads, with those of the functions inside of it."""
+    """Return the names that a piece of code reads, including the functions inside of it."""
     globals_: dict[str, None] = {}
     attributes: set[str] = set()
     imports: dict[str, None] = {}
@@ -358,7 +358,7 @@ def _of_class(cls: type, *, is_root: bool) -> Iterator[tuple[Any, bool]]:
 
 
 def _is_about(name: str, value: Any) -> bool:
-    """Return whether an entry of a class describes its objects, as annotations do, and is no part of them."""
+    """Return whether an entry of a class describes its objects, as annotations do, rather than being part of them."""
     return name.startswith("__") and not isinstance(value, types.FunctionType | classmethod | staticmethod)
 
 
@@ -374,7 +374,7 @@ def _of_object(value: Any, *, is_root: bool) -> Iterator[tuple[Any, bool]]:
 
 
 def _attributes(value: Any, cls: type) -> Iterator[Any]:
-    """Give the attributes of an object, without running code of its own."""
+    """Return the attributes of an object, without running its code."""
     with contextlib.suppress(AttributeError, TypeError):
         yield from list(object.__getattribute__(value, "__dict__").values())
     for base in cls.__mro__:

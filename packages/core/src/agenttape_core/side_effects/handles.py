@@ -1,12 +1,12 @@
 """Handles that were opened before a call, and through which its code can change something outside the process.
 
-To write to what is open already raises no audit event: a file, a pipe to another process, memory that is mapped from a
-file, a bare descriptor. So the code of a call counts as having written to each such handle that it comes near
+Writing to a handle that is already open raises no audit event: a file, a pipe to another process, memory that is mapped
+from a file, a bare descriptor. So the code of a call counts as having written to each such handle that it comes near
 (`following`), whether or not it did: a replay must not write the line twice.
 
-Not among them: what stays in this process (`StringIO`), what is only read, standard output and error, the terminal, the
-null device, a temporary file without a name; sockets, whose sends are seen; and log handlers, as your program logs
-again when a replay runs it again.
+Not among them: handles that stay in this process (`StringIO`) or are only read, standard output and error, the
+terminal, the null device, a temporary file without a name; sockets, whose sends are watched; and log handlers, since
+your program logs again in a replay.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def is_stream(cls: type) -> bool:
 
 
 def inside(value: Any) -> Iterator[Any]:
-    """Give what an object of compiled code holds, which has no attributes: the stream of a `csv.writer`, a buffer."""
+    """Return the content of a compiled object without attributes: the stream of a `csv.writer`, a buffer."""
     if isinstance(value, io.BytesIO | io.StringIO | mmap.mmap):
         return
     if isinstance(value, io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom | io.BufferedReader):

@@ -1,6 +1,7 @@
 """Interfaces whose objects are boundaries, and the frameworks they belong to, as integrations register them.
 
-What such an object does outside is recorded and served by a boundary of its own, so it is no act of the call around.
+Side effects of such an object are recorded and replayed by its own boundary, so they don't belong to the call around
+it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def interface_of(cls: type) -> type | None:
 
 
 def is_recorded(value: Any, *, is_ambient: bool) -> bool:
-    """Return whether what an object does outside is recorded by a boundary of its own, or it does nothing there.
+    """Return whether an object's own boundary records its effects, or it has none.
 
     Args:
         value: The object.
@@ -46,7 +47,7 @@ def is_recorded(value: Any, *, is_ambient: bool) -> bool:
 
 
 def mark_boundary(function: Callable[..., Any]) -> None:
-    """Mark a function of ours as a boundary wherever it is called, also where objects are taped one by one."""
+    """Mark our function as a boundary wherever it is called, even if objects are taped one by one."""
     _marked.add(function)
 
 
@@ -56,7 +57,7 @@ def is_marked(function: Callable[..., Any]) -> bool:
 
 
 def register_frameworks(modules: Iterable[str]) -> None:
-    """Note the root modules of a framework: its objects only connect what the program gave them.
+    """Note the root modules of a framework: its objects only connect the program's own.
 
     Args:
         modules: The names of modules of it.
@@ -65,5 +66,5 @@ def register_frameworks(modules: Iterable[str]) -> None:
 
 
 def is_of_framework(cls: type) -> bool:
-    """Return whether a class is that of a framework, or derives from one."""
+    """Return whether a class belongs to a framework, or derives from such a class."""
     return any(base.__module__.partition(".")[0] in _frameworks for base in cls.__mro__)

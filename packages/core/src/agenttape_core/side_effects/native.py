@@ -1,8 +1,8 @@
-"""The decision if the code of a call comes near a client that nothing can watch (`clients`).
+"""Decide if the code of a call comes near a client that can't be watched (`clients`).
 
 That such a package is loaded means little: an SDK of some provider loads grpc, and no tool has to do with it. So the
-code is followed by name (`following`): where a client, or one of its objects, is met and it is loaded, the call cannot
-be said to have done nothing. This errs on the side of having met one: code that is named counts, whether or not it ran.
+code is followed by name (`following`): if a loaded client, or one of its objects, is found, the call can't be recorded
+as free of side effects. This errs on the side of having met one: code that is named counts, whether or not it ran.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class UnwatchedCode:
         self._known: dict[tuple[int, int, bool], tuple[Any, str]] = {}
 
     def by(self, code: Any, given: tuple[Any, ...] = (), *, opened_database: bool, is_ambient: bool = True) -> str:
-        """Return what the code of a call may have done unseen, in words; empty if there is no sign of it.
+        """Return the possible unobserved side effect of a call's code, in words; empty if there is no sign of one.
 
         Args:
-            code: The object whose code ran: a function, a method, or an object that has a method of its own for it.
+            code: The object whose code ran: a function, a method, or an object with a method for it.
             given: Arguments of the call that its request does not hold.
-            opened_database: Whether it opened a database by itself, in memory or not: it needs no older one then.
-            is_ambient: Whether objects that the user did not tape are boundaries, too.
+            opened_database: Whether it opened a database itself, in memory or not: then it doesn't need an older one.
+            is_ambient: Whether untaped objects are boundaries as well.
         """
         loop = _running_loop()
         if loop:

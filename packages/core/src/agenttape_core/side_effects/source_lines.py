@@ -23,10 +23,10 @@ _TELEMETRY = (
     *("langsmith.client", "langsmith._internal", "langsmith.async_client", "posthog.client", "posthog.request"),
     "langfuse.request",
 )
-"""Modules that send reports on a program from inside it, which are no part of what it does. Those that stand between
-the program and what it calls, to report that, are not among them."""
+"""Modules that send reports on a program from inside it, and aren't part of its work. Modules between the program and
+its calls, which report them, aren't among them."""
 _RECORDERS = ("vcr.", "betamax.")
-"""Modules that record what they send, and answer it themselves in a replay."""
+"""Modules that record the requests they send, and answer them in a replay."""
 _ASKING = frozenset({"platform", "ctypes.util", "uuid", "sysconfig", "_osx_support", "_aix_support", "locale"})
 """Modules of the standard library that start processes only to learn about the machine."""
 _INSTALLED = ("site-packages/", "dist-packages/")

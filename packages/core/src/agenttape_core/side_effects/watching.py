@@ -33,7 +33,7 @@ class SideEffectEvent(NamedTuple):
         what: The words for it.
         place: Where it is done.
         kind: `reach` for a connection, or sending on one; `change` for the rest; `private` for a database in memory,
-            which is no act.
+            which isn't a side effect.
         to: The names and the address of the host at the other end of a connection; empty for the processes that
             `multiprocessing` has started.
         port: The port there; 0 where there are none.
@@ -56,7 +56,7 @@ _THIS_MACHINE = ("localhost",)
 
 
 class _Names:
-    """The names behind addresses, as they were looked up."""
+    """The names behind addresses, from look-ups."""
 
     _MOST = 1000
 
@@ -75,7 +75,7 @@ class _Names:
 
 
 class _Watching:
-    """The watchers of this process, and what is installed for them."""
+    """The watchers of this process, and the hooks installed for them."""
 
     def __init__(self) -> None:
         self.watchers: Watchers[Watcher] = Watchers(self._install)
@@ -95,7 +95,7 @@ class _Watching:
             self.reached(send.sock, send.to, depth=3)
 
     def handed_over(self, handover: Handover, depth: int) -> None:
-        """Tell of what is handed to another process or interpreter."""
+        """Report a handover to another process or interpreter."""
         self._show(SideEffectEvent(f"reached {handover.to}", _UNKNOWN, "reach", handover=handover), depth + 1)
 
     def reached(self, sock: socket.socket, address: Any, depth: int) -> None:
@@ -105,7 +105,7 @@ class _Watching:
         self.done(f"reached {shown}", depth + 1, "reach", to, port)
 
     def _other_end(self, sock: socket.socket, address: Any) -> tuple[str, tuple[str, ...]]:
-        """Return the words for what is at the other end, and the names and the address of the host."""
+        """Return the words for the other end, and the names and the address of the host."""
         if isinstance(address, tuple) and len(address) > 1 and isinstance(address[0], str | bytes):
             host = text(address[0])
             name = getattr(sock, "server_hostname", None) or self.names.of(host)
@@ -120,7 +120,7 @@ class _Watching:
         return f"the system ({getattr(sock.family, 'name', sock.family)})", _THIS_MACHINE
 
     def done(self, what: str, depth: int, kind: EventKind = "change", to: tuple[str, ...] = (), port: int = 0) -> None:
-        """Tell of what is about to be done.
+        """Report an imminent side effect.
 
         Args:
             what: The words for it.
@@ -167,7 +167,7 @@ def watching_side_effects(watcher: Watcher) -> Iterator[None]:
 
 
 def _hook_for(watching: _Watching) -> Callable[[str, tuple[Any, ...]], None]:
-    """Make the hook, with what it needs in its closure: it runs until after this module's globals are gone."""
+    """Make the hook, with its dependencies in its closure: it runs until after this module's globals are gone."""
     events, drawing, connecting, within_shutil = EVENTS, DRAWING, frozenset(CONNECTING), WITHIN_SHUTIL
 
     def hook(event: str, args: tuple[Any, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The words for what an audit event is about to do outside the process."""
+"""The words for the imminent side effect of an audit event."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ANONYMOUS = getattr(os, "O_TMPFILE", 0) & ~getattr(os, "O_DIRECTORY", 0)
 _DEVICES = re.compile(r"/dev/(?!shm/|mqueue/)|/proc/self/fd/")
-"""Paths that are no files: terminals, the null device, descriptors. What is in `/dev/shm` is a file like any other."""
+"""Paths that aren't files: terminals, the null device, descriptors. What is in `/dev/shm` is a file like any other."""
 IN_MEMORY = "opened a database in memory"
-"""The words for what is no act, and tells that no older database was needed."""
+"""The words for an event that isn't a side effect, and shows that no older database was needed."""
 _HERE = -1
 """The number of a folder in an event that is about a path of the working folder."""
 
 
 def shown(path: Any) -> str:
-    """Return a path as it is named: from the working folder where it is in there, else without its folders."""
+    """Return the name of a path: relative to the working folder if it is in there, else without its folders."""
     full = _absolute(path)
     with contextlib.suppress(OSError):  # the working folder may be gone
         here = getcwd()
@@ -105,7 +105,7 @@ _temporary = _Temporary()
 
 
 def _on(verb: str, path: Any, folder: Any = _HERE, name: Callable[[Any], str] = _file) -> str | None:
-    """Name an act on what has to be there."""
+    """Name a side effect on a path that has to exist."""
     if isinstance(path, int):
         return f"{verb} an open file"
     if not _is_path(path) or (folder in (_HERE, None) and not _is_there(path)):
@@ -166,7 +166,7 @@ def _started(command: Any, *_: Any) -> str:
 
 
 def _spawned(executable: Any, args: Any = None, *_: Any) -> str:
-    """Name what `subprocess` starts: the program is given only where it is not that of the arguments."""
+    """Name the program that `subprocess` starts: it is given only if it differs from the arguments."""
     return _started(executable or args)
 
 
@@ -209,20 +209,20 @@ _WORDS: dict[str, Callable[..., str | None]] = {
         _told("changed the registry"),
     ),
 }
-"""Of each event: the words for what it is about to do, given its arguments; `None` if it does nothing outside."""
+"""The words for the imminent side effect of each event, given its arguments; `None` if it has none."""
 
 WITHIN_SHUTIL = frozenset({"os.remove", "os.rmdir", "os.chmod", "os.chown", "os.utime", "os.setxattr"})
-"""The events that say no more than those of `shutil` around them."""
+"""The events that repeat the `shutil` event around them."""
 
 EVENTS = frozenset(_WORDS)
-"""The events that may be about an act, but for those of sockets."""
+"""The events that may be side effects, without those of sockets."""
 
 DRAWING = frozenset({"tempfile.mkstemp", "tempfile.mkdtemp"})
 """The events that come before a temporary file or folder is made, with its name."""
 
 
 def words_of(event: str, args: tuple[Any, ...]) -> str | None:
-    """Return what an event is about to do outside the process, in words; `None` if it is nothing of the kind."""
+    """Return the imminent side effect of an event, in words; `None` if it has none."""
     try:
         return _WORDS[event](*args)
     except (TypeError, ValueError, OSError):  # a Python with other arguments, or a path that cannot be one

@@ -49,8 +49,8 @@ _RESOLVED = 64
 class Cassette:
     """An opened file, read-only; its content is a snapshot of the moment it was opened.
 
-    The assets of a local cassette are read when an interaction that has some is asked for, those of a remote one at
-    once: a replay keeps the network closed.
+    The assets of a local cassette are read together with their interaction, those of a remote one right away: a replay
+    keeps the network closed.
 
     Records are checked when they're read; a bad one raises `CassetteFormatError` with its line. Values inside
     the requests of different interactions may be the same objects: treat them as read-only. Thread-safe.
@@ -219,7 +219,7 @@ class Cassette:
             yield next(interactions) if place < len(self._spans) else next(steps)
 
     def written(self, number: int) -> bytes:
-        """The record of an interaction as it is written, and its stamps, without its first keys: the index has them."""
+        """The stored record of an interaction, and its stamps, without its first keys: the index has them."""
         span = self._spans[self._positions[number]]
         stamps = self._stamps.of(number).encode() if self._stamps is not None else b""
         return self._data[self._layout.after_head(self._data, span) : span[1]] + stamps

@@ -1,4 +1,4 @@
-"""Cassettes whose name says too little: those of a folder of other files, and those without a name."""
+"""Cassettes whose name isn't enough: those in a folder of other files, and those without a name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_cassette(stream: BinaryIO, *, name: str = "standard input", attached: b
     Args:
         stream: Its bytes.
         name: What it is called in errors.
-        attached: Whether its assets stand where they were; else the references to them do.
+        attached: Whether the assets are inserted; else the record holds the references to them.
 
     Raises:
         CassetteError: As `open_cassette` does.

@@ -23,7 +23,7 @@ class FsspecStore:
         folder: The folder.
 
     Raises:
-        ConfigurationError: fsspec, or what it needs for this URL, is not installed.
+        ConfigurationError: If fsspec, or a package it needs for this URL, isn't installed.
     """
 
     def __init__(self, folder: CassetteUrl) -> None:
@@ -104,7 +104,7 @@ def _file_system(folder: CassetteUrl) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """Make an `OSError` of whatever the client of a server raises; its message may quote what it was called with."""
+    """Convert any exception of a server's client to an `OSError`; its message may quote the arguments."""
     try:
         yield
     except FileNotFoundError:

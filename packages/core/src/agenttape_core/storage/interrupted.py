@@ -29,10 +29,10 @@ class LeftOver(NamedTuple):
 
 
 def left_over(cassette: Cassette) -> list[LeftOver]:
-    """Return what unfinished runs have recorded over a cassette, but for what it holds itself.
+    """Return the records that unfinished runs made over a cassette, without those in the cassette itself.
 
     Of equal requests, there are as many as the run has that recorded most of them. Runs with other pseudonyms, or whose
-    requests are compared in another way, are left out, and so is what cannot be read.
+    requests are compared in another way, are left out, and so are unreadable ones.
 
     Args:
         cassette: The cassette.

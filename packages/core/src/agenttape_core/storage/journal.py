@@ -69,8 +69,8 @@ class Journal:
     Args:
         target: The cassette that `commit` will replace. Missing folders are created.
         header: What is known of the header now, for a recovery after a crash.
-        is_unique: Whether the name of the cassette was drawn for this recording, so that there are no leftovers of
-            an earlier one, and no one has to look through its folder.
+        is_unique: Whether the name of the cassette was drawn for this recording, so that there are no leftovers of an
+            earlier one, and its folder needn't be searched.
         is_quiet: Whether records that have no room anywhere are kept in memory without an error, until `commit`.
 
     Raises:
@@ -105,12 +105,12 @@ class Journal:
 
     @property
     def path(self) -> Path:
-        """The file. It's next to the cassette, unless there was no room."""
+        """The file. It's next to the cassette, unless there was no space."""
         return self._file.path
 
     @property
     def unkept(self) -> int:
-        """The number of records that are only in memory, because there was no room for them on disk."""
+        """The number of records that are only in memory, because there was no space on disk."""
         return self._file.held
 
     def append(self, interaction: Interaction, timing: Timing, order: tuple[Any, ...]) -> None:
@@ -126,7 +126,7 @@ class Journal:
                 equal order stay in the order in which they were appended.
 
         Raises:
-            UnrecordableValueError: A part of it isn't plain data; nothing was written.
+            UnrecordableValueError: If a part of it isn't plain data; in that case no byte was written.
             CassetteWriteError: There's no room for it beside the cassette. It is kept elsewhere, with all before it.
             SessionStateError: The journal is closed, or of the process that this one was forked from.
         """

@@ -71,7 +71,7 @@ class JournalFile:
 
     @property
     def held(self) -> int:
-        """The number of lines that are in memory only, because there was no room for them anywhere."""
+        """The number of lines that are in memory only, because there was no space on any disk."""
         return len(self._held)
 
     def append(self, line: bytes, *, is_numbered: bool) -> None:
@@ -93,7 +93,7 @@ class JournalFile:
         return b"".join([*chunks, *(held.line for held in self._held)])
 
     def settle(self) -> None:
-        """Make the file outlive the machine, and what is held in memory part of it if there is room now."""
+        """Sync the file to disk, and write the lines held in memory if there is space now."""
         if self._held:
             with contextlib.suppress(OSError):
                 self._flush()

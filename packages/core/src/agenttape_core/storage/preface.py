@@ -1,4 +1,4 @@
-"""The header of a cassette as it is read: apart from the texts in it that most readers never need parsed."""
+"""The header of a cassette in its stored form, apart from the texts in it that most readers never need parsed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Preface(NamedTuple):
 
     Args:
         header: The header without times.
-        timings: The times of interactions, as they are written.
-        step_timings: The times of steps, as they are written.
+        timings: The times of interactions, in their stored form.
+        step_timings: The times of steps, in their stored form.
         stamps: The stamps of the records, if they are in the header.
         has_assets: Whether records have assets beside the file.
     """
@@ -35,10 +35,10 @@ def read_preface(layout: Layout, written: bytes) -> Preface:
 
     Args:
         layout: The layout of the file.
-        written: The header as it is written.
+        written: The header in its stored form.
 
     Raises:
-        Malformed: If it is no header.
+        Malformed: If it isn't a header.
     """
     fields, timings = layout.header(written)
     volatile = fields.get("volatile")

@@ -111,7 +111,7 @@ def pieces_of(
         path: The file, whose suffix shows how it is written.
         header: The header, with the timings of the records by number.
         records: As for `write_cassette`.
-        whole: Whether each record is to stand for itself, its stamps in it.
+        whole: Whether each record is to be self-contained, with its stamps in it.
 
     Returns:
         The bytes of the header, of each record, and of the end mark.
@@ -130,7 +130,7 @@ def pieces_of(
 
 
 def _detached(records: Collection[Stored], *, always: bool) -> tuple[Collection[Stored], dict[str, bytes]]:
-    """The records with their assets apart; without any, as they are unless what looks like one must be told from it."""
+    """The records without their assets; others change only if a value that looks like a reference must be escaped."""
     assets: dict[str, bytes] = {}
     changed: list[Stored] = []
 

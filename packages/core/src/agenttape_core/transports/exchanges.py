@@ -28,8 +28,8 @@ _COVERING = frozenset({"chat", "completion", "embeddings", "retrieval", "memory"
 def ambient_session(destination: Destination, headers: Mapping[str, str]) -> Session | None:
     """Return the session that a request of a client belongs to which the user did not tape; `None` if it is passed on.
 
-    It is passed on below a boundary that is itself recorded as what it asked a service, or in `passing_on`, to hosts
-    that the session leaves alone, and if it opens a WebSocket, which is no exchange of a request and a response.
+    It is passed on below a boundary that itself records the request to a service, or in `passing_on`, to hosts that the
+    session leaves alone, and if it opens a WebSocket, which isn't an exchange of a request and a response.
 
     Args:
         destination: Where it is sent.

@@ -79,7 +79,7 @@ class Head:
 def _recorded(raw_name: bytes, raw_value: bytes) -> Plain:
     """Return a header as a dict, since the redactor goes by its name.
 
-    Of a cookie only the value is secret: a client must find the cookie on replay.
+    In a cookie, only the value is secret: a client must find the cookie in a replay.
     """
     name, value = _text(raw_name), _text(raw_value)
     pair, semicolon, attributes = value.partition(";")

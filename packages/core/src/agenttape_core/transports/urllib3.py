@@ -55,7 +55,7 @@ def _taping(real: Any) -> Any:
 def _chunks(real: Any, pool: Any, options: dict[str, Any]) -> Iterator[Plain]:
     """Send a request, and yield the chunks of its response; the body is recorded as the client decompresses it.
 
-    A body that is to be read at once is, by the pool itself: it sends the request again if that fails.
+    A body that is read right away is read by the pool itself: it sends the request again if that fails.
     """
     is_preloaded = options.get("preload_content", True)
     decodes = not is_preloaded or options.get("decode_content", True)

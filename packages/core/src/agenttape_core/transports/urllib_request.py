@@ -13,7 +13,7 @@ from agenttape_core.transports.wire import content_of, exchanged, request_of
 
 
 def ambient() -> AbstractContextManager[None]:
-    """Tape what the openers of `urllib.request` send while inside; redirects, cookies and errors are made above.
+    """Record requests of `urllib.request`'s openers during the block; redirects, cookies and errors are made above.
 
     Core enters it with the first session that records HTTP.
     """

@@ -1,6 +1,6 @@
 """Calls that callbacks observe, recorded as the crossings that a session would have recorded.
 
-A call receives its chunks and its outcome; its last method returns None, or the reason why nothing was recorded.
+A call receives its chunks and its outcome; its last method returns None, or the reason why it wasn't recorded.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _CHUNKS = (ChatGenerationChunk, GenerationChunk)
 class ObservedTool(ObservedCall):
     """A call of a tool.
 
-    A formatted message is recorded as it is: when it is served, the tool returns it unchanged. Its effects besides
-    returning are noted from now until it ends.
+    A formatted message is recorded unchanged: in a replay, the tool returns the same message. Its effects other than
+    its result are noted from now until it ends.
 
     Args:
         crossing: Its crossing.

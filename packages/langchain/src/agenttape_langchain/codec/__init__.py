@@ -20,7 +20,7 @@ CODECS: tuple[TypeCodec, ...] = (
     *graph.CODECS,
     *HTTP,
 )
-"""The codecs to put before those of Python's own types: `PYTHON_VALUES.extended(CODECS)`."""
+"""The codecs to put before those for Python's own types: `PYTHON_VALUES.extended(CODECS)`."""
 
 agenttape_langchain_reader.register()  # as its entry point does, for those who run from a folder of sources
 

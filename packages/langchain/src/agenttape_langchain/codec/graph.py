@@ -89,7 +89,7 @@ def _same(messages: list[BaseMessage]) -> list[list[int]]:
 
 
 def _one_for_each(messages: list[BaseMessage], same: Any) -> dict[int, BaseMessage]:
-    """Return the message that stands for each of its copies, by the address of the copy."""
+    """Return the message that each of its copies refers to, by the address of the copy."""
     return {id(messages[place]): messages[places[0]] for places in same for place in places}
 
 

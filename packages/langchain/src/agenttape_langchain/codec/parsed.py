@@ -62,4 +62,4 @@ def _without_classes(plain: Plain) -> Plain:
 
 
 CODEC = TypeCodec("$parsed", lambda _: False, lambda value, nested: nested(value), lambda plain, nested: nested(plain))
-"""Reads the marked dict; written only by `write_additional`, so it handles no object by itself."""
+"""Reads the marked dict; only `write_additional` writes it, so it handles no objects."""

@@ -31,7 +31,7 @@ def join_chunks(chunks: list[ChatGenerationChunk]) -> ChatResult:
     The chunks are not changed, but the result shares nested values with them.
 
     Raises:
-        ValueError: If there are no chunks, as LangChain does for a model that streams nothing.
+        ValueError: If there are no chunks, as LangChain does for a model with an empty stream.
     """
     if not chunks or isinstance(chunks[0].message, AIMessageChunk):
         return generate_from_stream(iter(chunks))
@@ -96,7 +96,7 @@ def join_texts(chunks: list[GenerationChunk]) -> LLMResult:
     """Return the result that LangChain makes of a stream of text.
 
     Raises:
-        ValueError: If there are no chunks, as LangChain does for a model that streams nothing.
+        ValueError: If there are no chunks, as LangChain does for a model with an empty stream.
     """
     if not chunks:
         raise ValueError("No generation chunks were returned")

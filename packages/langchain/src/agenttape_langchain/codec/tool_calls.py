@@ -1,7 +1,7 @@
 """Tool calls inside messages, without the keys that all of them have.
 
 A call is written as `{name, args, id}`: the constant `type` and keys whose value is None are left out. A dict without
-exactly the keys that LangChain's factories give it is written as it is, pair by pair under `$dict`.
+exactly the keys that LangChain's factories give it is written pair by pair under `$dict`.
 """
 
 from __future__ import annotations

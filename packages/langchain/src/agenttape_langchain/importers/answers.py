@@ -33,7 +33,7 @@ class Answer:
         result: The returned result.
         chunks: The streamed chunks, each encoded when it came.
         error: The raised error.
-        loss: What is lost of it, and why; empty if nothing is.
+        loss: The lost parts, and the reason; empty if there are none.
     """
 
     params: dict[str, Any]

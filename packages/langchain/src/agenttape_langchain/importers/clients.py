@@ -26,6 +26,6 @@ def model_on_wire(
 
 
 def as_constructed(model: Any, options: Mapping[str, Any]) -> Any:
-    """Return the model as a program has it: with the retries of the options, or those of the class."""
+    """Return the program's model: with the retries of the options, or those of the class."""
     retries = options.get("max_retries", type(model).model_fields["max_retries"].default)
     return model.model_copy(update={"max_retries": retries})

@@ -90,7 +90,7 @@ def import_run(importing: Importing, run: ForeignRun) -> str:
 
 
 def _request(run: ForeignRun) -> tuple[Boundary, str, dict[str, Any], list[str]]:
-    """Return the boundary, the name and the request of a run, and what is lost of it."""
+    """Return the boundary, the name and the request of a run, and its lost parts."""
     if run.kind == "tool":
         return TOOL, run.name, tool_body(run.name, _arguments(run.inputs)), []
     if run.kind == "retriever":
@@ -245,7 +245,7 @@ def import_langsmith(
             Or the id of a run, if there's no such file: it is read from LangSmith with all runs below it.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
         client: The client that reads a run; by default one that the environment describes.
 
@@ -253,7 +253,7 @@ def import_langsmith(
         The report, with a grade for each run of a model, a tool or a retriever. All others run again on replay.
 
     Raises:
-        CassetteFormatError: If the source is no export of runs.
+        CassetteFormatError: If the source isn't an export of runs.
         CassetteNotFoundError: If there is none.
         ConfigurationError: If the target is there already, an option is not valid, or LangSmith cannot be read.
     """
@@ -274,7 +274,7 @@ def graded_runs(importing: Importing, path: Path, data: Any) -> list[Graded]:
         data: Its content: a list of runs, or a mapping with the list under `runs`.
 
     Raises:
-        CassetteFormatError: If it is no export of runs.
+        CassetteFormatError: If it isn't an export of runs.
     """
     return [_graded(importing, run) for run in runs_of(path, data, importing.root) if run.kind in _KIND_OF]
 

@@ -18,7 +18,7 @@ class ForeignRun:
     """A run.
 
     Args:
-        plain: The run as it is exported.
+        plain: The exported run.
         above: The run that it belongs to, if that is exported.
         position: Its position in the run tree.
         crossing: Its interaction, if it has become one.
@@ -120,7 +120,7 @@ def runs_of(path: Path, data: Any, root: Position) -> list[ForeignRun]:
         root: The position of runs without a parent.
 
     Raises:
-        CassetteFormatError: If it is no export.
+        CassetteFormatError: If it isn't an export.
     """
     if isinstance(data, dict):
         data = data["runs"] if isinstance(data.get("runs"), list) else [data]

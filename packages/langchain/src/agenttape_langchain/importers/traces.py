@@ -168,10 +168,10 @@ def import_otel(
     spans in the words of OpenTelemetry's GenAI conventions, of OpenInference or of OpenLLMetry make lossy calls.
 
     Args:
-        source: The file, also in JSON lines, also compressed by gzip.
+        source: The file; JSON lines and gzip work as well.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
 
     Returns:
@@ -237,7 +237,7 @@ def _named(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 def _content(parts: Sequence[Mapping[str, Any]]) -> str | list[str | dict[Any, Any]]:
-    """Return a content: a text if it is nothing but text, or else a list of blocks."""
+    """Return a content: a text if it consists of text only, or else a list of blocks."""
     blocks = [block for part in parts if (block := _block(part)) is not None]
     if all(block["type"] == "text" for block in blocks):
         return "".join(str(block["text"]) for block in blocks)
@@ -280,7 +280,7 @@ def _answer(call: TracedModelCall) -> AIMessage:
 
 
 def _tool_value(call: TracedToolCall) -> Any:
-    """Return the result of a tool: the message that LangChain makes of it, where a model has asked for the call."""
+    """Return the result of a tool: the message that LangChain makes of it, if a model requested the call."""
     plain = parsed(call.result) if isinstance(call.result, str) else call.result
     if is_message(plain):
         return read_message(plain)

@@ -165,7 +165,7 @@ class LangChainCalls:
         self._history = History()
 
     def chat(self, importing: Importing, exchange: Exchange) -> str:
-        """Record an exchange with a chat model, and return what is lost."""
+        """Record an exchange with a chat model, and return the lost parts."""
         return import_chat(importing, exchange, self._options, self._history)
 
     def completion(self, importing: Importing, exchange: Exchange) -> str:
@@ -177,7 +177,7 @@ class LangChainCalls:
         raise NotImportableError("it is of OpenAI's older completions, whose class of LangChain is not read back")
 
     def embedding(self, importing: Importing, exchange: Exchange) -> str:
-        """Record an exchange with an embedding model, and return what is lost."""
+        """Record an exchange with an embedding model, and return the lost parts."""
         return import_embedding(importing, exchange, self._options)
 
     def tool_request(self, name: str, arguments: Any) -> tuple[Boundary, dict[str, Any]]:
@@ -185,7 +185,7 @@ class LangChainCalls:
         return TOOL, tool_body(name, arguments)
 
     def tool_value(self, plain: Any) -> tuple[Any, str]:
-        """Return the value of a tool, and what is lost of it."""
+        """Return the value of a tool, and the lost parts of it."""
         if is_message(plain) and plain.get("type") == "tool":
             message = read_message(plain)
             return message, "" if is_scalar(getattr(message, "artifact", None)) else AS_JSON
@@ -226,7 +226,7 @@ def import_vcr(
         source: The file: YAML or JSON, also compressed by gzip.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
         model_options: Arguments of the program's models that are not sent: `output_version="v1"`.
         schemas: The pydantic classes that the program passes as response formats: they are sent as plain schemas.
@@ -236,7 +236,7 @@ def import_vcr(
         The report, with a grade for each exchange.
 
     Raises:
-        CassetteFormatError: If the source is no vcrpy cassette.
+        CassetteFormatError: If the source isn't a vcrpy cassette.
         CassetteNotFoundError: If there is none.
         ConfigurationError: If the target is there already, or an option is not valid.
     """
@@ -261,7 +261,7 @@ def import_agenttape01(
         source: The file. Its folder of assets is read if the file refers to it.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
         model_options: As in `import_vcr`.
         schemas: As in `import_vcr`.
@@ -271,7 +271,7 @@ def import_agenttape01(
         The report, with a grade for each interaction.
 
     Raises:
-        CassetteFormatError: If the source is no such cassette.
+        CassetteFormatError: If the source isn't such a cassette.
         CassetteNotFoundError: If there is none.
         ConfigurationError: If the target is there already, or an option is not valid.
     """

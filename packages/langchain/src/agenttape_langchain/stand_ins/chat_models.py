@@ -1,6 +1,7 @@
-"""The place of `ReplayChatModel`, at hand as soon as the package is imported; the class is made when it is asked for.
+"""The place of `ReplayChatModel`, at hand as soon as the package is imported; the class is made on first use.
 
-To make a chat model of LangChain takes longer than to import the rest of what a program without one needs.
+Building one of LangChain's chat model classes takes longer than importing the rest of the modules that a program
+without one needs.
 """
 
 from typing import TYPE_CHECKING, Any

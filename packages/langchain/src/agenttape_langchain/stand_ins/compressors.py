@@ -19,7 +19,7 @@ _METHOD = "compress_documents"
 
 
 class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
-    """A document compressor that keeps what was kept when the cassette was recorded.
+    """A document compressor that keeps the documents that the recorded one kept.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.

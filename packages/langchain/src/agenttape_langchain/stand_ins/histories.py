@@ -18,7 +18,7 @@ _METHODS = {"messages": (), "add_messages": (), "clear": ()}
 
 
 class ReplayChatMessageHistory(Replaying, BaseChatMessageHistory):
-    """A chat message history that holds what was read, and takes what was added, when the cassette was recorded.
+    """A chat message history that returns the recorded messages, and takes the recorded additions.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.

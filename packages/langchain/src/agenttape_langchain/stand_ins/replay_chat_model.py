@@ -49,7 +49,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
             setting of the project.
         pace: The duration of an answer: no time (`none`), its recorded duration (`recorded`), or that times a number;
             by default the setting of the project.
-        options: Options of every chat model; `output_version` must be that of the recorded model.
+        options: Options of every chat model; `output_version` must be the recorded model's.
 
     Raises:
         CassetteError: If there's no such cassette, or it cannot be read.

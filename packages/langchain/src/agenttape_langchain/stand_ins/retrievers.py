@@ -18,7 +18,7 @@ from agenttape_langchain.vector_stores import RETRIEVAL
 
 
 class ReplayRetriever(StandIn, BaseRetriever):
-    """A retriever that finds what was found when the cassette was recorded.
+    """A retriever that returns the recorded documents.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.

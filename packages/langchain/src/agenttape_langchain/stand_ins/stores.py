@@ -16,7 +16,7 @@ from agenttape_langchain.vector_stores import MEMORY
 
 
 class ReplayStore(Replaying, BaseStore[str, Any]):
-    """A key-value store that holds what was read, and takes what was written, when the cassette was recorded.
+    """A key-value store that returns the recorded values, and takes the recorded writes.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.

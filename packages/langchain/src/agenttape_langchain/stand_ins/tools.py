@@ -23,10 +23,10 @@ _tool_call_id: ContextVar[str | None] = ContextVar("agenttape_tool_call_id", def
 
 
 class ReplayTool(StandIn, BaseTool):
-    """A tool that returns what the recorded tool returned.
+    """A tool that returns the recorded results.
 
     A recorded call has no description of its tool. If the cassette also holds a chat whose model had the tool, its
-    description is taken from there; otherwise pass `description` and `args_schema`.
+    description is taken from there; if not, pass `description` and `args_schema`.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.

@@ -16,9 +16,9 @@ from agenttape_langchain.vector_stores import MEMORY, READS, RETRIEVAL, WRITES
 
 
 class ReplayVectorStore(Replaying, VectorStore):
-    """A vector store that finds what was found, and takes what was written, when the cassette was recorded.
+    """A vector store that returns the recorded results, and takes the recorded writes.
 
-    Its retriever (`as_retriever`) finds the recorded searches of the store, also those of another retriever.
+    Its retriever (`as_retriever`) finds the recorded searches of the store, even those of another retriever.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.

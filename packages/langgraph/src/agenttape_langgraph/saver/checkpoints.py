@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 class Row(NamedTuple):
-    """A checkpoint as it is stored."""
+    """A checkpoint in its stored form."""
 
     id: int
     thread_id: str
@@ -169,7 +169,7 @@ def save_write(
     Args:
         connection: In a transaction that writes.
         seal: The seal of the serialiser.
-        place: The number of the namespace, the id of the checkpoint, and that of the task.
+        place: The number of the namespace, the id of the checkpoint, and the id of the task.
         path: The path of the task.
         write: The write.
     """
@@ -251,7 +251,7 @@ def writes_of(
 def _writes(
     connection: sqlite3.Connection, reader: Reader, places: Sequence[tuple[int, str]], channels: Collection[str] = ()
 ) -> Iterator[tuple[tuple[int, str], PendingWrite]]:
-    """Yield the pending writes of checkpoints, those of each in the order in which they are applied."""
+    """Yield the pending writes of checkpoints, in the order in which each checkpoint applies its own."""
     columns, order = "namespace, checkpoint_id, task_id, channel, slot", "ORDER BY task_path, task_id, idx"
     if len(places) == 1:
         query = f"SELECT {columns} FROM writes WHERE namespace = ? AND checkpoint_id = ? {order}"  # noqa: S608

@@ -1,12 +1,12 @@
 """Values that are stored once, however many checkpoints and writes have them.
 
-A content is a chain of pieces. Two contents that begin alike share the links of their chains up to the first
+A content is a chain of pieces. Two contents with the same beginning share the links of their chains up to the first
 difference, so a list of messages that grows at every step costs one link and one piece per step. A piece is stored once
 as well, at any place of any chain: a list that loses its beginning keeps its pieces.
 
-There are no reference counts. A content is in use while a checkpoint or a write has it, a link while a content ends at
-it or another link follows it, a piece while a link has it. A released content is looked up, and deleted if it is not in
-use.
+Contents have no reference counts. A content is in use while a checkpoint or a write has it, a link while a content ends
+at it or another link follows it, a piece while a link has it. A released content is looked up, and deleted if it is not
+in use.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Value = Typed | Content
 
 
 def prepared(seal: Seal, typed: Typed, small: int) -> Value:
-    """Return a serialised value as it is stored: as it is, for its row, if it is small, else as a content."""
+    """Return a serialized value in its stored form: small ones as bytes for its row, large ones as a content."""
     return typed if len(typed.data) < small else seal.content(typed)
 
 

@@ -81,9 +81,9 @@ _AT_ONCE, _SERIES = 3, 1.0
 class Database:
     """The file of a saver, which other parts of this library may keep tables in.
 
-    A part with tables of its own calls `add_part` once, and then uses `reading` and `writing` as the saver does. Tables
-    of a part begin with its name and an underscore, and hold no reference to the saver's, whose rows come and go. The
-    saver leaves them alone.
+    A part with its own tables calls `add_part` once, and then uses `reading` and `writing` like the saver. Tables of a
+    part begin with its name and an underscore, and hold no reference to the saver's, whose rows come and go. The saver
+    leaves them alone.
 
     The journal is SQLite's write-ahead log: readers and the writer do not wait for each other, every finished
     transaction survives a killed process, and a commit costs no flush of the disk (`synchronous=NORMAL`: after a power
@@ -149,7 +149,7 @@ class Database:
                     connection.close()
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Open a transaction that sees the file as it is now, whatever others write meanwhile."""
+        """Open a transaction on a snapshot of the file, unaffected by concurrent writers."""
         return self._transaction("BEGIN")
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -176,7 +176,7 @@ class Database:
 
     @contextmanager
     def deleting(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that writes, and then overwrite what it deleted; see `tidy_soon`."""
+        """Open a transaction that writes, and then overwrite the deleted data; see `tidy_soon`."""
         with self.writing() as connection:
             was_empty = self._log_size() == 0
             yield connection
@@ -186,7 +186,7 @@ class Database:
         """Release the space of deleted data, unless another process is using the file.
 
         Args:
-            empty_log: Also empty the log, in which older versions of pages may hold what was deleted.
+            empty_log: Also empty the log, in which older versions of pages may hold deleted data.
         """
         with self._lock, translated(self.path):
             connection = self._opened()
@@ -204,7 +204,7 @@ class Database:
                 connection.execute(f"PRAGMA busy_timeout = {self._patience * 1000:.0f}")
 
     def tidy_soon(self, *, empty_log: bool = True) -> None:
-        """Release the space of deleted data at once, or, where much is deleted in a row, while the program continues.
+        """Release the space of deleted data right away, or, after many deletions in a row, while the program continues.
 
         To overwrite data on the disk, the disk is flushed, which takes longer than the deletion. So the first deletions
         of a series wait for that, and the others leave it to a thread of this database. `close` waits for the thread.
@@ -248,7 +248,7 @@ class Database:
     async def run(self, call: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call a function in a thread of this database, so that the event loop continues.
 
-        The threads are not those of the loop, which may all be busy with nodes that wait for the saver.
+        The threads don't belong to the loop's pool, which may be full of nodes that wait for the saver.
         """
         self._after_fork()
         with self._pool_lock:  # never held for long, unlike the lock of the connection

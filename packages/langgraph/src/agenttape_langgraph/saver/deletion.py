@@ -41,7 +41,7 @@ def keep_latest(connection: sqlite3.Connection, reader: Reader, thread_id: str) 
     """Delete all but the latest checkpoint of each namespace, as LangGraph's saver for Postgres does.
 
     A kept checkpoint loses its parent. The namespace of a call of a subgraph is deleted with the checkpoint of the root
-    graph that it started from; that of a subgraph with its own memory is kept.
+    graph that it started from; the namespace of a subgraph with its own memory is kept.
 
     The value of a delta channel of a kept checkpoint is built from older checkpoints and their writes. These stay, and
     are neither listed nor found: only the history of the channel reads them.

@@ -1,9 +1,9 @@
 """Values that were written or read lately, so that the latest state of a thread is not unpacked each time it is read.
 
-A value is kept by the number of its content. SQLite gives no number twice, so what a number stands for never changes
-once its transaction is committed. Small values are kept by the very bytes that their row has in the file, which say all
-of them. So nothing that is kept depends on what other threads and processes write. Nothing is kept of a file whose
-values are encrypted.
+A value is kept by the number of its content. SQLite never reuses a number, so its meaning never changes once its
+transaction is committed. Small values are kept by the very bytes that their row has in the file, which say all of them.
+So the cache doesn't depend on the writes of other threads and processes. Nothing is kept of a file whose values are
+encrypted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROWS, _ROW = 2048, 2048
 
 
 class Kept:
-    """The values that are kept for one saver. Thread-safe: a caller that does not get the lock at once goes without.
+    """The values that are kept for one saver. Thread-safe: a caller that would have to wait does without.
 
     So a process that was forked while a thread of its parent held the lock does not wait for ever.
     """
@@ -36,11 +36,11 @@ class Kept:
         self._lock = Lock()
 
     def of_row(self, data: bytes) -> tuple[Typed | int, ...] | None:
-        """Return the values that the bytes of a row stand for, or the numbers of their contents, if they are kept."""
+        """Return the values encoded in the bytes of a row, or the numbers of their contents, if they are cached."""
         return self._rows.get(data)
 
     def add_row(self, data: bytes, values: tuple[Typed | int, ...]) -> None:
-        """Keep the small values that the bytes of a row stand for."""
+        """Cache the small values encoded in the bytes of a row."""
         if len(data) + sum(len(value.data) for value in values if isinstance(value, Typed)) > _ROW:
             return
         if len(self._rows) >= _ROWS:
@@ -48,7 +48,7 @@ class Kept:
         self._rows[data] = values
 
     def prepared(self, text: str | bytes, prepare: Callable[[Any], Any]) -> Any:
-        """Return what was prepared of a large text, if it was the very same object; else prepare it.
+        """Return the preparation of a large text, if it is the very same object; else prepare it.
 
         The text is held, so that no other object gets its identity.
         """

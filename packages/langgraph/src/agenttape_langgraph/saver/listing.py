@@ -15,9 +15,9 @@ from agenttape_langgraph.saver.contents import Reader
 from agenttape_langgraph.saver.database import Database
 
 PAGE = 16
-"""Checkpoints that are read at once."""
+"""The number of checkpoints that are read together."""
 _LOOKED_AT = 256
-"""Checkpoints whose metadata are compared at once."""
+"""The number of checkpoints whose metadata are compared together."""
 
 
 def listed(
@@ -27,7 +27,7 @@ def listed(
     wanted: Mapping[str, Any],
     limit: int | None,
 ) -> Iterator[CheckpointTuple]:
-    """Yield checkpoints. The list is fixed when the first one is read; what is deleted meanwhile is left out.
+    """Yield checkpoints. The list is fixed when the first one is read; checkpoints deleted since are left out.
 
     Args:
         database: The file.
@@ -77,7 +77,7 @@ def _page(database: Database, reader: Reader, rows: Sequence[int]) -> list[Check
 
 
 class _Fits:
-    """Says whether stored metadata have all these values; those of a step are often the same in many threads."""
+    """Compares stored metadata with the required values; those of a step are often the same in many threads."""
 
     def __init__(self, reader: Reader, wanted: Mapping[str, Any]) -> None:
         self._reader = reader

@@ -130,7 +130,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
     Args:
         database: The file.
         serde: The serialiser of values; LangGraph's default if it is `None`.
-        redacted: Replaces the secrets in values; `None` to store them as they are.
+        redacted: Replaces the secrets in values; `None` stores them in plain text.
     """
 
     def __init__(
@@ -263,10 +263,10 @@ class LocalSaver(BaseCheckpointSaver[str]):
         Args:
             source_thread_id: The thread.
             target_thread_id: The other one, which is made.
-            merge: Also add to a thread that has checkpoints of its own.
+            merge: Also add to a thread that already has checkpoints.
 
         Raises:
-            ConfigurationError: The other thread has checkpoints of its own, and they are not to be merged.
+            ConfigurationError: If the other thread already has checkpoints, and they aren't to be merged.
         """
         source, target = str(source_thread_id), str(target_thread_id)
         with self.database.writing() as connection:
@@ -282,8 +282,8 @@ class LocalSaver(BaseCheckpointSaver[str]):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete all but the latest checkpoint of each namespace of threads (`keep_latest`), or all (`delete`).
 
-        The same checkpoints are kept as by LangGraph's `PostgresSaver.prune`. Threads with delta channels are pruned,
-        too: the checkpoints that these are built from are kept, and neither listed nor found.
+        The same checkpoints are kept as by LangGraph's `PostgresSaver.prune`. Threads with delta channels are pruned as
+        well: the checkpoints that these are built from are kept, and neither listed nor found.
 
         Raises:
             ConfigurationError: There's no such strategy, or `thread_ids` is a single id.
@@ -385,7 +385,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
 
     @contextmanager
     def _deleting(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction, and let what it deletes go, also from the memory and the disk."""
+        """Open a transaction, and remove the data that it deletes from memory and disk as well."""
         try:
             with self.database.deleting() as connection:
                 yield connection

@@ -1,4 +1,4 @@
-"""Secrets in what a saver stores: replaced where the user asks for it, and told once in a copy of production."""
+"""Secrets in the data of a saver: replaced if the user wants it, and reported once in a copy of production."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Redacted:
 
 
 class PlainCopy(Redacted):
-    """Stores values as they are, and warns once when there is a secret in them.
+    """Stores values unchanged, and warns once if they contain a secret.
 
     Args:
-        redactor: Knows what is secret.
+        redactor: Detects the secrets.
         path: The file, for the warning.
     """
 
@@ -61,7 +61,7 @@ class PlainCopy(Redacted):
 
 
 def redaction_of(path: Path, redact: bool | Sequence[Rule] | None, *, copies: bool) -> Redacted | None:
-    """Return what replaces the secrets of a file, or tells of them; `None` if they are simply stored.
+    """Return the object that replaces or reports the secrets of a file; `None` if they are simply stored.
 
     Args:
         path: The file. Its name makes the key of pseudonyms, unless the environment has one.

@@ -24,7 +24,7 @@ from agenttape_langgraph.saver.splitting import Piece, split
 
 _SEALED = 0x80
 _BOUND = 0x40
-"""The bit of a way of packing that shows that the checksum is also of the digest: the piece is that of its row."""
+"""The bit of a packing that shows that the checksum also covers the digest: the piece belongs to its row."""
 _SUM, _WHOLE = 4, 0x2144DF1C
 """The length of a checksum; and the checksum of any bytes that end with their own, the lowest byte first."""
 _DIGEST = 20
@@ -169,7 +169,7 @@ class Seal:
         return Content(typed.kind, whole, head, tuple(parts), digests, tail, typed)
 
     def is_whole(self, digest: bytes, kind: str, head: bytes, digests: Sequence[bytes], tail: bytes) -> bool:
-        """Return true if the bytes that were read are those that were written; encryption proves that by itself."""
+        """Return True if the bytes that were read are the written ones; encryption proves that on its own."""
         return self.encrypts or digest == self._whole(kind, head, digests, tail)
 
     def chain(self, content: Content, length: int) -> bytes:
@@ -201,7 +201,7 @@ def _unpacked(plain: bytes) -> bytes:
 def _cipher_of(serde: SerializerProtocol) -> tuple[CipherProtocol | None, SerializerProtocol]:
     """Return the cipher of LangGraph's encrypting serialiser and the inner one, or `None` and the serialiser itself.
 
-    The bytes of a subclass that overrides its methods are stored as they are, like those of any other serialiser.
+    The bytes of a subclass that overrides its methods are stored unchanged, like those of any other serialiser.
     """
     if isinstance(serde, EncryptedSerializer):
         kind = type(serde)

@@ -1,7 +1,7 @@
 """Slots: the places of values, in the row itself if they are small, else among the contents.
 
 A slot begins with a number: after 0 the kind and the bytes of the value follow, each after its length; any other number
-is that of a content. The slots of a checkpoint follow one another, in the order of its channels, and end with a
+refers to a content. The slots of a checkpoint follow one another, in the order of its channels, and end with a
 checksum.
 """
 

@@ -29,7 +29,7 @@ _NEAR = 256
 
 
 def _shapes() -> tuple[tuple[int, int], ...]:
-    """Return for each first byte of an item of msgpack: its size without content, and that of the content's length."""
+    """Return for each first byte of an item of msgpack its size without content, and the size of the length."""
     shapes = [(1, 0)] * 256  # small numbers, nil, true, false, and the headers of small containers
     for first in range(0xA0, 0xC0):
         shapes[first] = (1 + (first & 0x1F), 0)  # a short text with its content
@@ -72,7 +72,7 @@ def split(kind: str, data: bytes) -> list[Piece]:
 
 
 def _parts(data: bytes, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield a range as it is, or split near punctuation if it is too large."""
+    """Yield a range whole, or split near punctuation if it is too large."""
     if end - start <= most:
         yield start, end
         return

@@ -16,8 +16,8 @@ from agenttape_langgraph.saver.tape_saver import TapeSaver
 def stored_values(path: Path) -> Iterator[Stored]:
     """Yield the values of each checkpoint of a file, with its metadata and pending writes, the newest first.
 
-    No class is imported and no object made that LangGraph does not know as safe: the file may be a stranger's. Of the
-    objects of other classes there are the values that they are made of.
+    No class is imported and no object made that LangGraph does not know as safe: the file may be a stranger's. Objects
+    of other classes are returned as the values that they were built from.
 
     Args:
         path: The file.

@@ -211,19 +211,19 @@ class TapeSaver(LocalSaver):
     ```
 
     Alone it has every method of `BaseCheckpointSaver`, sync and async. Several threads, event loops and processes may
-    use it at once, and finished calls survive a crash. Values are stored once, however many checkpoints, threads and
-    copies have them, and lists that grow are stored as they grow. Deleted data is overwritten in the file:
-    at once, and in a series of deletions soon after, in a thread that `close` waits for.
+    use it in parallel, and finished calls survive a crash. Values are stored once, however many checkpoints, threads
+    and copies have them, and lists that grow are stored as they grow. Deleted data is overwritten in the file: right
+    away, and in a series of deletions soon after, in a thread that `close` waits for.
 
     Around an `inner` saver it has just the methods that the inner one overrides, and the inner one's other attributes:
-    the inner saver serves, and each change is made in the file, too. An error of the inner saver is raised as it is,
-    and nothing is copied. If the copy fails, the thread goes on: there is an `IncompleteCopyWarning`, nothing more is
-    copied, `copy_failure` has the error, and `close` raises `CassetteWriteError`. The copy begins with the first change
-    after wrapping. Closing it does not close the inner saver.
+    the inner saver serves, and each change is also made in the file. An error of the inner saver is raised unchanged,
+    and no copy is made. If the copy fails, the thread continues: there is an `IncompleteCopyWarning`, no further
+    changes are copied, `copy_failure` has the error, and `close` raises `CassetteWriteError`. The copy begins with the
+    first change after wrapping. Closing it does not close the inner saver.
 
     With LangGraph's `EncryptedSerializer` all values and metadata are encrypted in the file. Searchable data is not:
     ids of threads, runs, checkpoints and tasks, the names of namespaces, tasks and written channels, the types of
-    values, and lengths. The bytes of any other encrypting serialiser are stored as they are.
+    values, and lengths. The bytes of any other encrypting serialiser are stored unchanged.
 
     Args:
         path: The file, or `:memory:`. Its folder is made. It must be on a local disk.

@@ -123,7 +123,7 @@ def time_travel(request: ForkRequest) -> Fork:  # noqa: D417 - its arguments are
     The graph really runs, from the recorded inputs and with the recorded answers of humans. Every call is served until
     the fork. After it, calls that were recorded are still served, and only those that depend on the change are
     executed: models, and tools that `live` names. The result is written to a derived cassette. The recorded cassette
-    and the graph's own saver stay as they are: the run has a saver in memory.
+    and the graph's own saver don't change: the run has a saver in memory.
 
     Args:
         cassette: The recorded run.
@@ -137,7 +137,7 @@ def time_travel(request: ForkRequest) -> Fork:  # noqa: D417 - its arguments are
             graph's own. It is only read.
         redact: The rules that the cassette was recorded with, as in `use_cassette`.
         step: The step to fork after: its number in `steps_of`, or the step itself. The state is changed after it, or
-            its question gets another answer. Without a change, the run goes on from there with the graph as it is now.
+            its question gets another answer. Without a change, the run continues from there with the present graph.
         state_update: New values for the state after the step, as `update_state` takes them. For a step of a subgraph,
             they change the state of the subgraph.
         as_node: The node that the new values come from, as in `update_state`.

@@ -1,8 +1,8 @@
 """The plan of a run: its invocations, and the edits of its state.
 
-A run of a graph is started by *invocations*: with an input, with `None` to go on after a stop, or with a `Command`, for
-example the answer of a human to an interrupt. They are the outermost steps of the cassette. A derived cassette has them
-in its header, with the edits of the fork.
+A run of a graph is started by *invocations*: with an input, with `None` to resume after a stop, or with a `Command`,
+for example the answer of a human to an interrupt. They are the outermost steps of the cassette. A derived cassette has
+them in its header, with the edits of the fork.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def answers_readdressed(
 ) -> dict[str, Any]:
     """Return answers under the ids that their questions have in this run: every run has its own ids.
 
-    A question is the same if the same node asks for the same value. Among equal questions, and among those that are
-    left, the order decides.
+    A question is the same if the same node interrupts with the same value. Among equal questions, and among those that
+    are left, the order decides.
     """
     left = sorted(asked, key=lambda question: question.rank)
     ids: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Calls that a node makes again because it stopped to ask a human: LangGraph runs it from its beginning once more.
 
-A call that was made before the question is served, whatever the answer is now. A call that asked the question itself
-has the answer as part of its request, and depends on it.
+A call that was made before the question is served, whatever the answer is now. A call that interrupted itself has the
+answer as part of its request, and depends on it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The runs of a graph in a cassette: their invocations and their steps.
 
-Below the outermost steps, those of kind `node` have LangGraph's superstep in their address, as in `LangGraph/plan@3`.
+Below the outermost steps, those with kind `node` have LangGraph's superstep in their address, as in `LangGraph/plan@3`.
 """
 
 from __future__ import annotations
@@ -224,8 +224,8 @@ def _observed(cassette: Cassette, thread_id: str | None) -> Plan:
 def _last_superstep(cassette: Cassette, address: str, following: Step | None) -> int:
     """Return the superstep after which the process of an invocation died.
 
-    It is the one that the next invocation went on from; else the last one of which all nodes have ended that are known
-    to have begun, by their calls.
+    It is the one from which the next invocation resumed; else the last one in which all started nodes, as shown by
+    their calls, have ended.
     """
     if following is not None:
         goes_on = following.input is None or (isinstance(following.input, dict) and list(following.input) == [COMMAND])

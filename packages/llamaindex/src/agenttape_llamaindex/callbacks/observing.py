@@ -469,7 +469,7 @@ class Observing(Observer[OpenSpan]):
     def cut_off(self) -> None:
         """Record asynchronous streams as left by their readers, and all else as it stands.
 
-        An event loop closes what a reader leaves some rounds later, and that may be after the observation.
+        An event loop closes an unfinished generator some rounds later, and that may be after the observation.
         """
         for span in self._streams.asynchronous():
             self.stream_ended(span.key, GeneratorExit())

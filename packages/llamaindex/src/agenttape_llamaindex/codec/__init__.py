@@ -16,7 +16,7 @@ CODECS: tuple[TypeCodec, ...] = (
     *VECTORS,
     *HTTP,
 )
-"""The codecs to put before those of Python's own types."""
+"""The codecs to put before those for Python's own types."""
 
 register_codecs(CODECS)  # here and not where sessions connect: a handler or a stand-in may be used without any
 agenttape_llamaindex_early.register()  # as its entry point does, which a folder of sources does not have

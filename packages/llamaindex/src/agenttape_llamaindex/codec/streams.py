@@ -1,10 +1,10 @@
 """Streams of responses: each holds everything so far, and is stored as the difference from the one before.
 
-A chunk of a chat is `{"$chat_chunk": {"content": "...", "raw": {...}}}`, or `{"$chat_chunk": "..."}` if it adds text
-and changes nothing else: `content` is the text that is added. Other fields are written if they differ from those of
-the chunk before, under `changes` (see core's `schema.codecs.changes`) where that is shorter
-than the whole. The field `delta` is left out where it is the added text, as it mostly is; where it is the whole text,
-as some LLMs have it, it is `{"$text": true}`. `$text_chunk` is a chunk of a completion.
+A chunk of a chat is `{"$chat_chunk": {"content": "...", "raw": {...}}}`, or `{"$chat_chunk": "..."}` if it only adds
+text: `content` is the added text. Other fields are written if they differ from the previous chunk's, under `changes`
+(see core's `schema.codecs.changes`) if that is shorter than the whole. The field `delta` is left out where it is the
+added text, as it mostly is; where it is the whole text, as some LLMs have it, it is `{"$text": true}`. `$text_chunk` is
+a chunk of a completion.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """The chunks of chats, or those of completions.
+    """The chunks of chats or completions.
 
     Args:
         tag: Their tag in a file.

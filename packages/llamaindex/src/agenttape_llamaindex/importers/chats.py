@@ -39,7 +39,7 @@ class _Answer:
         response: The returned response; of a stream the last one.
         chunks: The streamed chunks, each encoded when it came; `None` if it was not streamed.
         error: The raised error.
-        loss: What is lost of it, and why; empty if nothing is.
+        loss: The lost parts, and the reason; empty if there are none.
     """
 
     llm: Any
@@ -142,7 +142,7 @@ def _answer_of(exchange: Exchange, service: Service, call: ModelCall, options: O
 
 
 def difference(wire: Wire, exchange: Exchange, service: Service) -> str:
-    """Return the loss of an exchange whose request the class would send otherwise today; empty if it would not."""
+    """Return the loss of an exchange whose request the class would send in another form today; empty if it wouldn't."""
     differs = wire.difference(exchange.json or {}, renamed=service.sdk == "openai", apart_from={"encoding_format"})
     return (
         f"{service.name} would send another `{differs}` today than was recorded, "

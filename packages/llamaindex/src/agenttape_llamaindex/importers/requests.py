@@ -44,7 +44,7 @@ class ModelCall:
     worked_out: Collection[str] = ()
 
     def as_given(self) -> Iterator[ModelCall]:
-        """Yield the calls that may have been sent this way: without what the class works out, and as it stands."""
+        """Yield the calls that may have been sent this way: without the values that the class computes, and in full."""
         left_out = self.settings.keys() & {*self.worked_out}
         if left_out:
             yield replace(self, settings={key: item for key, item in self.settings.items() if key not in left_out})
@@ -121,7 +121,7 @@ def image_of(media_type: str, data: str, detail: Any = None) -> ImageBlock:
     """Return an image from its data in base64.
 
     Raises:
-        NotImportableError: If it is no base64.
+        NotImportableError: If it isn't base64.
     """
     try:
         return ImageBlock(image=base64.b64decode(data, validate=True), image_mimetype=media_type, detail=detail)
@@ -130,5 +130,5 @@ def image_of(media_type: str, data: str, detail: Any = None) -> ImageBlock:
 
 
 def without(request: Mapping[str, Any], *own: str) -> dict[str, Any]:
-    """Return the fields of a request that have a value, and are not among those that are read by themselves."""
+    """Return the fields of a request that have a value, and aren't among those that are read separately."""
     return {key: value for key, value in request.items() if key not in own and value not in (None, [])}

@@ -61,7 +61,7 @@ class Service:
         return {"model": found[1].decode()} if found is not None else {}
 
     def doubt(self, options: Options) -> str:
-        """Return what is not certain of the class that made a request; empty if nothing is."""
+        """Return the uncertain facts about the class that made a request; empty if there are none."""
         if self.names_models or "model" in options.model_options:
             return ""
         return (

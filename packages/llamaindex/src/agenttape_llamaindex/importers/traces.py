@@ -44,10 +44,10 @@ def import_otel(
     OpenTelemetry's GenAI conventions, of OpenInference or of OpenLLMetry, make lossy calls.
 
     Args:
-        source: The file, also in JSON lines, also compressed by gzip.
+        source: The file; JSON lines and gzip work as well.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
 
     Returns:
@@ -84,7 +84,7 @@ class TracedCalls:
         return _response(call)
 
     def ids_of(self, value: Any) -> tuple[str, ...]:
-        """Return nothing: the value of a tool has no ids of the run."""
+        """Return an empty list: the value of a tool has no ids of the run."""
         return ()
 
 

@@ -105,15 +105,15 @@ class LlamaIndexCalls:
         self._history = History()
 
     def chat(self, importing: Importing, exchange: Exchange) -> str:
-        """Record an exchange with an LLM, and return what is lost."""
+        """Record an exchange with an LLM, and return the lost parts."""
         return import_chat(importing, exchange, self._options, self._history, completes=self._completes)
 
     def completion(self, importing: Importing, exchange: Exchange) -> str:
-        """Record an exchange with OpenAI's older completions, and return what is lost."""
+        """Record an exchange with OpenAI's older completions, and return the lost parts."""
         return import_chat(importing, exchange, self._options, self._history)
 
     def embedding(self, importing: Importing, exchange: Exchange) -> str:
-        """Record an exchange with an embedding model, and return what is lost."""
+        """Record an exchange with an embedding model, and return the lost parts."""
         return import_embedding(importing, exchange, self._options)
 
     def tool_request(self, name: str, arguments: Any) -> tuple[Boundary, dict[str, Any]]:
@@ -121,7 +121,7 @@ class LlamaIndexCalls:
         return TOOL, tool_body(name, arguments if isinstance(arguments, dict) else {"input": arguments})
 
     def tool_value(self, plain: Any) -> tuple[Any, str]:
-        """Return the value of a tool, and what is lost of it."""
+        """Return the value of a tool, and the lost parts of it."""
         return plain, "" if is_scalar(plain) else AS_JSON
 
     def retrieval_request(self, query: str) -> tuple[Boundary, dict[str, Any]]:
@@ -135,7 +135,7 @@ class LlamaIndexCalls:
         return [_node(item) for item in plain]
 
     def ids_of(self, value: Any) -> tuple[str, ...]:
-        """Return nothing: the value of a tool has no ids of the run."""
+        """Return an empty list: the value of a tool has no ids of the run."""
         return ()
 
 
@@ -172,7 +172,7 @@ def import_vcr(
         source: The file: YAML or JSON, also compressed by gzip.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
         model_options: Arguments of the program's models that are not sent: `context_window=8000`.
         detokenize: Makes text of tokens, given the name of the model, for embeddings of tokens.
@@ -183,7 +183,7 @@ def import_vcr(
         The report, with a grade for each exchange.
 
     Raises:
-        CassetteFormatError: If the source is no vcrpy cassette.
+        CassetteFormatError: If the source isn't a vcrpy cassette.
         CassetteNotFoundError: If there is none.
         ConfigurationError: If the target is there already, or an option is not valid.
     """
@@ -208,7 +208,7 @@ def import_agenttape01(
         source: The file. Its folder of assets is read if the file refers to it.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
         model_options: As in `import_vcr`.
         detokenize: As in `import_vcr`.
@@ -218,7 +218,7 @@ def import_agenttape01(
         The report, with a grade for each interaction.
 
     Raises:
-        CassetteFormatError: If the source is no such cassette.
+        CassetteFormatError: If the source isn't such a cassette.
         CassetteNotFoundError: If there is none.
         ConfigurationError: If the target is there already, or an option is not valid.
     """

@@ -18,7 +18,7 @@ _KINDS = frozenset({MEMORY.kind})
 
 
 class ReplayChatStore(StandIn, BaseChatStore):
-    """A chat store that holds what was read, and takes what was written, when the cassette was recorded.
+    """A chat store that returns the recorded messages, and takes the recorded writes.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
@@ -51,7 +51,7 @@ class ReplayChatStore(StandIn, BaseChatStore):
 
 
 class ReplayMemory(StandIn, BaseMemory):
-    """A memory that holds what was read, and takes what was written, when the cassette was recorded.
+    """A memory that returns the recorded messages, and takes the recorded writes.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.

@@ -24,10 +24,10 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        model: The recorded model to stand for, if the cassette holds several.
+        model: The recorded model to replace, if the cassette holds several.
         on_repeat: The answer for a text that is embedded more often than it was recorded: `fail`, `last`, `cycle`.
         pace: The time that an answer takes, as for `ReplayLLM`.
-        options: The options of every embedding model; `embed_batch_size` has to be that of the recorded model.
+        options: The options of every embedding model; `embed_batch_size` has to be the recorded model's.
 
     Raises:
         CassetteError: If there's no such cassette, or it cannot be read.
@@ -101,7 +101,7 @@ class ReplaySparseEmbedding(StandIn, BaseSparseEmbedding):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        model: The recorded model to stand for, if the cassette holds several.
+        model: The recorded model to replace, if the cassette holds several.
         options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:

@@ -13,7 +13,7 @@ from agenttape_llamaindex.stores import KEY_VALUE_READS, KEY_VALUE_WRITES, MEMOR
 
 
 class ReplayKVStore(StandIn, BaseKVStore):
-    """A key-value store that holds what was read, and takes what was written, when the cassette was recorded.
+    """A key-value store that returns the recorded values, and takes the recorded writes.
 
     A document store or an index store is made of it: `KVDocumentStore(ReplayKVStore(cassette))`.
 

@@ -63,10 +63,10 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        model: The recorded model to stand for, if the cassette holds several.
+        model: The recorded model to replace, if the cassette holds several.
         on_repeat: The answer to a request that is made more often than it was recorded: `fail`, `last`, `cycle`.
         pace: The time that an answer takes: none (`none`), the recorded time (`recorded`), or that times a number; by
-            default that of the project's settings.
+            default, the project's setting.
         is_chat_model: Whether prompts are sent as chats.
         is_function_calling_model: Whether structured output and agents use tools.
         context_window: The size of the context, in tokens.
@@ -206,7 +206,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         llm_kwargs: dict[str, Any] | None = None,
         **prompt_args: Any,
     ) -> Any:
-        """Return the recorded object: asked for by a response format, by a tool or in words, as it was recorded."""
+        """Return the recorded object, requested by a response format, by a tool or in words, as in the recording."""
         wanted = self._response_format(output_cls)
         if wanted is None:
             return super().structured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
@@ -270,7 +270,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         return objects()
 
     def _response_format(self, cls: type[BaseModel]) -> dict[str, Any] | None:
-        """Return the response format for the objects of a class, if the recorded LLM was asked for them by one."""
+        """Return the response format for the objects of a class, if the recorded LLM was called with one."""
         schema = cls.model_json_schema()
         wanted = {"type": "json_schema", "json_schema": {"name": cls.__name__, "schema": schema}}
         meaning = format_meaning(wanted)
@@ -305,7 +305,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         allow_parallel_tool_calls: bool = False,
         **kwargs: Any,
     ) -> ChatResponse:
-        """Keep the first tool call only, where several were not asked for and the recorded class did so."""
+        """Keep only the first tool call, if parallel calls weren't requested and the recorded class did so."""
         blocks = response.message.blocks
         calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
         if len(calls) > 1 and not allow_parallel_tool_calls and self._asked_for_one:
@@ -314,7 +314,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
 
     @property
     def _asked_for_one(self) -> bool:
-        """True if the recorded LLM said whether it wants several tool calls at once: it takes one if it does not."""
+        """True if the recorded LLM has a setting for parallel tool calls: without one, it takes a single call."""
         return any("parallel_tool_calls" in setting.params for setting in self._recorded.settings(CHAT))
 
     def get_tool_calls_from_response(

@@ -20,7 +20,7 @@ def recorded_methods(
 ) -> RecordedPart:
     """Return the recorded calls of the methods of an interface.
 
-    Several interfaces have methods of the same name, so what they are given counts too.
+    Several interfaces have methods of the same name, so their arguments count as well.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.

@@ -18,7 +18,7 @@ from agenttape_llamaindex.stand_ins.methods import recorded_methods
 
 
 class ReplayNodePostprocessor(StandIn, BaseNodePostprocessor):
-    """A node postprocessor, such as a reranker, that keeps what was kept when the cassette was recorded.
+    """A node postprocessor, such as a reranker, that keeps the nodes that the recorded one kept.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.

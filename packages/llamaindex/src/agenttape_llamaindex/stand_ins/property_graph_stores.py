@@ -1,4 +1,4 @@
-"""The stand-in for stores of property graphs: what they found comes from a cassette."""
+"""A stand-in for stores of property graphs, with results from a cassette."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agenttape_llamaindex.stores import GRAPH_SEARCHES, GRAPH_WRITES, MEMORY
 
 
 class ReplayPropertyGraphStore(StandIn, PropertyGraphStore):
-    """A property graph store that finds what was found, and takes what was written, when the cassette was recorded.
+    """A property graph store that returns the recorded results, and takes the recorded writes.
 
     It counts as one that answers structured queries, or queries by a vector, if the cassette holds such a query.
 

@@ -18,7 +18,7 @@ from agenttape_llamaindex.stand_ins.methods import recorded_methods
 
 
 class ReplayReader(StandIn, BaseReader):
-    """A reader that loads what was loaded when the cassette was recorded.
+    """A reader that returns the recorded documents.
 
     Arguments may be given by position where the recorded call had no more of them.
 
@@ -58,7 +58,7 @@ class ReplayReader(StandIn, BaseReader):
         return self._recorded.cross(RETRIEVAL, lambda settings: method_body(LOAD, arguments, settings))
 
     def _names(self, count: int) -> tuple[str, ...]:
-        """Return the names that the recorded class gave so many arguments: only the class itself knows them."""
+        """Return the names that the recorded class gave to that many arguments: only the class itself has them."""
         for _, request in self._recorded.requests(RETRIEVAL.kind):
             if request.get("method") == LOAD and len(request.get("arguments", {})) == count:
                 return tuple(request["arguments"])

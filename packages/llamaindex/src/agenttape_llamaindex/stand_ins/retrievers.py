@@ -21,7 +21,7 @@ class ReplayRetriever(StandIn, BaseRetriever):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        name: The class name of the recorded retriever to stand for, if the cassette holds several.
+        name: The class name of the recorded retriever to replace, if the cassette holds several.
         on_repeat: The answer to a query that is made more often than it was recorded: `fail`, `last`, `cycle`.
         pace: The time that an answer takes, as for `ReplayLLM`.
         options: The options of every retriever.

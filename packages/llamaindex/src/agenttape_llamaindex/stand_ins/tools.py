@@ -43,16 +43,16 @@ class _RecordedMetadata(ToolMetadata):
 
 
 class ReplayTool(StandIn, FunctionTool):
-    """A tool that returns what the recorded tool returned, and has its effects on a workflow.
+    """A tool that returns the recorded results, and has the recorded effects on a workflow.
 
     A recorded call has no description of its tool. If the cassette also holds a chat whose model had the tool, its
-    description is taken from there; otherwise pass `metadata`.
+    description is taken from there; if not, pass `metadata`.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The tool.
         metadata: The description of the tool, by default the recorded one.
-        callback: Called with each result, as that of a `FunctionTool`.
+        callback: Called with each result, like the callback of a `FunctionTool`.
         options: `on_repeat` and `pace`, as for `ReplayLLM`.
 
     Raises:
@@ -76,7 +76,7 @@ class ReplayTool(StandIn, FunctionTool):
         halts_end_streams_for(self._recorded)
 
         def finished(result: Any) -> Any:
-            """Return an output that the recorded tool made itself, what the callback makes of a result, or its text."""
+            """Return an output that the recorded tool made itself, the callback's output for a result, or its text."""
             if isinstance(result, ToolOutput):
                 return result
             made = callback(result) if callback is not None else None

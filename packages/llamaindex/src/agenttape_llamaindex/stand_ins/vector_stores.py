@@ -15,7 +15,7 @@ from agenttape_llamaindex.stores import MEMORY, VECTOR_SEARCHES, VECTOR_WRITES
 
 
 class ReplayVectorStore(StandIn, BasePydanticVectorStore):
-    """A vector store that finds what was found, and takes what was written, when the cassette was recorded.
+    """A vector store that returns the recorded results, and takes the recorded writes.
 
     A cassette does not say whether the recorded store keeps the texts of its nodes, and whether it takes the vector of
     a query. Give both if they are not as most stores have them.

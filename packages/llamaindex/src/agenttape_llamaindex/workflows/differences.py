@@ -1,7 +1,7 @@
 """The difference of two states, or of two events of a class, as a change that `codecs.changed` makes again.
 
-Nothing here is a piece of a stream. So, unlike `codecs.changes`, what is new is written as it is and not part by part,
-and what is large is compared by its bytes: this is done several times in each turn of an agent.
+Nothing here is a piece of a stream. So, unlike in `codecs.changes`, new values are written whole and not part by part,
+and large ones are compared by their bytes: this is done several times in each turn of an agent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The events of a run of a workflow as plain data without secrets, each written once.
 
-An agent passes its whole conversation from step to step. An event that was written is known again as the same object,
-as long as nothing in it was exchanged; a message by its place in a list of the same messages, or by its content. A
-message that is changed in place after it was passed on is written as it was (decision 0023).
+An agent passes its whole conversation from step to step. A written event is recognized as the same object, as long as
+none of its parts was replaced; a message by its index in a list of the same messages, or by its content. A message that
+is changed in place after it was passed on is written in its former state (decision 0023).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agenttape_llamaindex.workflows.differences import difference
 from agenttape_llamaindex.workflows.ticks import plain_event, plain_value
 
 EVENT = "$event"
-"""The key of a reference to an event of the run, by its number: it stands where the event would."""
+"""The key of a reference to an event of the run, by its number: it replaces the event."""
 EVENT_OF_TEXT = "AgentStream"
 """The class of events that repeat the one before: of several in a row the last holds everything."""
 PLACE = ["$here"]
@@ -40,7 +40,7 @@ _EMPTY = ChatMessage(role="user", blocks=[])
 
 @dataclass(frozen=True, slots=True)
 class _Same:
-    """An object that is equal to nothing but itself."""
+    """An object that only equals itself."""
 
     value: Any
 
@@ -52,7 +52,7 @@ class _Same:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """An event that has a number: what it held then, and the reference to it."""
+    """An event that has a number: its content at that time, and the reference to it."""
 
     event: weakref.ref[Event]
     content: Any
@@ -83,7 +83,7 @@ class _Written:
         return {**self.bare, "value": filled(self.bare["value"], self.messages)} if self.messages else self.bare
 
     def shared(self, plain: Any, other: Any) -> int:
-        """Return the number of messages at the beginning of its conversations that those of another event have too.
+        """Return the number of messages at the beginning of its conversations that another event's conversations share.
 
         Args:
             plain: Its plain data.
@@ -127,7 +127,7 @@ class EventWriter:
         return known.reference
 
     def _number(self, event: Event) -> int:
-        """Return the number of an event: that of an equal one if it is an agent's, which pass on copies of some."""
+        """Return the number of an event: an equal one's if it is an agent's, since agents pass on copies of some."""
         written = self._written(event, self._count + 1)
         if is_steady(event) and type(event).__name__ != EVENT_OF_TEXT:
             equal = self._steady.setdefault(written.name, deque(maxlen=_OTHERS))
@@ -198,7 +198,7 @@ def filled(plain: dict[str, Any], messages: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _content(value: Any) -> Any:
-    """Return what an event holds, to compare: the same messages and other objects, and equal plain data."""
+    """Return the content of an event, to compare: the same messages and other objects, and equal plain data."""
     if type(value) in _ATOMS or type(value).__module__.startswith(_OF_AGENTS):
         return value if type(value) in _ATOMS else None
     if type(value) is dict:

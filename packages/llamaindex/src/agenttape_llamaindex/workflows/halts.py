@@ -1,8 +1,8 @@
 """End the runs of workflows that our halts stop, and raise the halt in the readers of their events.
 
 The control loop of a workflow handles exceptions. A halt, such as a miss in a step, derives from `BaseException`: it
-passes through the loop and fails the run, but nothing is written to the stream of events, whose reader would wait for
-ever. So runs are wrapped while sessions are open, and while there are stand-ins, which need no session.
+passes through the loop and fails the run, but the stream of events gets no end, and its reader would wait forever. So
+runs are wrapped while sessions are open, and while there are stand-ins, which need no session.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def halts_end_streams_for(stand_in: object) -> None:
 
 
 def _run_id(frozen: Any, real: Callable[..., str]) -> Callable[..., str]:
-    """Make the id of a run; a real one if a run of the recorded id is still going on, in another session."""
+    """Make the id of a run; a real one if a run with the recorded id is still active in another session."""
 
     def make(size: int = 10) -> str:
         made = str(frozen.next_uuid("workflows.run_id", 4).hex[:size])

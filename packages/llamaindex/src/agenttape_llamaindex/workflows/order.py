@@ -1,7 +1,7 @@
 """The order in which the control loop of an observed workflow took up what had come: it happens again on replay.
 
-Of steps that have ended at the same time, LlamaIndex takes up any, and what the workflow does next depends on which.
-The ticks of an observed run say which it was.
+If several steps have ended at the same time, LlamaIndex takes up any of them, and the workflow's next action depends on
+the choice. The ticks of an observed run say which it was.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from agenttape_llamaindex.workflows.times import retry_times
 _Scheduled = tuple[float, int, WorkflowTick]
 """A tick that a control loop has scheduled: the moment, a number, the tick."""
 _GRACE = 1.0
-"""Seconds for which the loop waits for what comes next, while something else has come."""
+"""Seconds for which the loop waits for the recorded next tick, while another one has arrived."""
 _APART = 0.001
-"""The seconds between the moments at which two attempts are due: moments that are nearer have been told apart too."""
+"""The seconds between the moments at which two attempts are due: even closer moments have been distinguished."""
 _ENDS_OF_WAITS = frozenset({"wakeup", "waiter_timeout"})
 """The kinds of ticks that end a wait of a step: before another attempt, or for an event that did not come in time."""
 _TIMEOUT = "timeout"
@@ -39,7 +39,7 @@ _TIMEOUT = "timeout"
 
 
 class _Taken(NamedTuple):
-    """A tick, as far as it shows what the loop took up.
+    """A tick, reduced to the loop's choice.
 
     Args:
         kind: The kind of tick.
@@ -95,7 +95,7 @@ class _Order:
     def as_timed(self, tick: WorkflowTick) -> WorkflowTick:
         """Return the end of a step that has failed so that its next attempt is due in the recorded order.
 
-        Of several that wait, the loop takes up the one that is due first, and all that are due no later.
+        If several wait, the loop takes up the one that is due first, and all that are due no later.
         """
         due = self._left[0].due if self._left else None
         if due is None or not isinstance(tick, TickStepResult) or not self._left[0].fits(_taken(tick)):
@@ -104,7 +104,7 @@ class _Order:
         return tick.model_copy(update={"result": results})
 
     def ends_next(self, waits: list[_Scheduled]) -> _Scheduled | None:
-        """Return the wait that is over now, of those of the run."""
+        """Return the one of the run's waits that is over now."""
         wanted = self.next
         if wanted is None or wanted.kind not in _ENDS_OF_WAITS:
             return None
@@ -132,12 +132,12 @@ def _recorded(tick: Tick) -> _Taken:
 
 
 class _OrderedAdapter(BaseInternalRunAdapterDecorator):
-    """Hands out what has come in a recorded order.
+    """Hands out arrived ticks in a recorded order.
 
     Args:
         decorated: The adapter that does the work.
         order: The order.
-        until_due: Returns for how many seconds nothing that the run has scheduled is due, at a moment.
+        until_due: Returns for how many seconds the run has no scheduled tick due, at a moment.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class _OrderedAdapter(BaseInternalRunAdapterDecorator):
         self._until_due = until_due
 
     async def on_tick(self, tick: WorkflowTick) -> None:
-        """Note what the loop has taken up."""
+        """Note the tick that the loop has taken up."""
         self._order.came(tick)
         await super().on_tick(tick)
 
@@ -158,7 +158,7 @@ class _OrderedAdapter(BaseInternalRunAdapterDecorator):
         pending: list[PendingStart],
         timeout: float | None = None,  # noqa: ASYNC109 - the framework's interface
     ) -> WaitForNextTaskResult:
-        """Wait for what was taken up next; for whatever comes first, if that does not come."""
+        """Wait for the tick that was taken up next; for the first one to arrive, if that doesn't come."""
         wanted = self._order.next
         if wanted is None:
             return await super().wait_for_next_task(running, pending, timeout)
@@ -181,7 +181,7 @@ class _OrderedAdapter(BaseInternalRunAdapterDecorator):
 def _end_waits_in_turn(runner: Any, order: _Order) -> None:
     """Let the waits of the steps of a run be over in a recorded order, and not when their time has passed.
 
-    The loop takes up what is due behind what it has to process then, and before what comes of that.
+    The loop takes up due ticks after those that it has to process then, and before their results.
     """
     pop, until_next = runner.pop_due_ticks, runner.next_wakeup_timeout
 
@@ -241,7 +241,7 @@ def _recorded_ticks(session: Session) -> list[Tick]:
 
 
 def in_recorded_order(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `run` of a control loop: it takes up what comes as the loop of an observed run did."""
+    """Wrap `run` of a control loop, so that it takes up ticks in the order of the observed run."""
 
     @functools.wraps(real)
     async def run(self: Any, *args: Any, **kwargs: Any) -> Any:

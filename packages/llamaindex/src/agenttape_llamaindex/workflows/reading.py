@@ -48,7 +48,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """An event of a workflow, as it was recorded.
+    """An event of a workflow, from the recording.
 
     Args:
         name: Its class, without the module.
@@ -233,7 +233,7 @@ class _Reader:
         self.run.ticks.append(tick)
 
     def _arrived(self, data: Mapping[str, Any]) -> Iterator[Tick]:
-        """Yield the ticks before one that only delivered what a step had returned or sent."""
+        """Yield the ticks before one that only delivered a step's returned or sent event."""
         if ORDER in data:
             self.run.has_steps, names = False, data[ORDER] or ()
             for seq, name in enumerate(names, data["seq"] - len(names)):

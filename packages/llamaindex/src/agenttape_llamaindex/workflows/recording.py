@@ -22,7 +22,7 @@ CHECKPOINT, INTERRUPT = "checkpoint", "interrupt"
 TICK = "tick"
 """The key that only the data of these steps have."""
 ARRIVED = "arrived"
-"""The key of the ticks before this one that only deliver what a step has returned or sent."""
+"""The key of the ticks before this one that only deliver a step's returned or sent event."""
 ORDER = "order"
 """The key of the names of the events that were delivered before this tick, if only the order of ticks is kept."""
 DUE = "due"
@@ -118,7 +118,7 @@ class RunRecord:
             self._lost = f"the event {type(event).__name__} of the stream cannot be written: {error}"
 
     def record(self, received: ReceivedTick) -> None:
-        """Record a tick: at once, or with the next one if it only delivers what a step has returned or sent.
+        """Record a tick: right away, or with the next one if it only delivers a step's returned or sent event.
 
         Raises:
             AgentTapeError: If it cannot be written.
@@ -138,7 +138,7 @@ class RunRecord:
             self._write(session, received)
 
     def _write_order(self, session: Session, received: ReceivedTick) -> None:
-        """Record that a tick came: those before it that say nothing of a step are in the same record."""
+        """Record that a tick came: earlier ones that don't concern a step are in the same record."""
         tick = received.tick
         self._names.append(received.name)
         if type(tick) is TickAddEvent and not received.outside:
@@ -159,7 +159,7 @@ class RunRecord:
     def _due(self, tick: WorkflowTick) -> Any:
         """Return the moment of the next attempt of a step that has failed, or of the tick that begins it.
 
-        It tells apart what the clock has told apart.
+        It distinguishes the moments that the clock has distinguished.
         """
         due = due_of(tick)
         if due is None:

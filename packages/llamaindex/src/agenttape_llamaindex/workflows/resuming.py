@@ -27,7 +27,7 @@ def context_at(
     run: int = -1,
     state_update: Mapping[str, Any] | None = None,
 ) -> Context[Any]:
-    """Return the context of a recorded workflow as it was after a step; `workflow.run(ctx=...)` continues from there.
+    """Return the context of a recorded workflow after a step; `workflow.run(ctx=...)` continues from there.
 
     No step function runs for that: the state is the recorded one, and the events that were on their way to the next
     steps still are.

@@ -155,8 +155,8 @@ class _Form:
     """The form in which the framework writes a state.
 
     Args:
-        envelope: What it writes besides the values.
-        values: The values by key, as they were then; `None` if it writes a reference to the state only.
+        envelope: The rest of its serialized form, without the values.
+        values: The values by key, at that time; `None` if it writes a reference to the state only.
         keys: Their keys, if they are the items of the state; `None` for another state.
     """
 
@@ -191,7 +191,7 @@ class _Holding(JsonSerializer):
         return json.dumps({HELD: len(self._held) - 1})
 
     def read(self, mark: str) -> Any:
-        """Return the value of a mark, or what the store has written itself."""
+        """Return the value of a mark, or the value that the store itself has written."""
         data = json.loads(mark)
         return self._held[data[HELD]] if isinstance(data, dict) and HELD in data else data
 
@@ -230,7 +230,7 @@ def subscribe_to_taped(recorder: TickRecorder) -> None:
 
 
 def unsubscribe(recorder: TickRecorder) -> None:
-    """Undo `subscribe`; of runs that are going on the recorder gets all ticks to their end."""
+    """Undo `subscribe`; from active runs, the recorder gets all ticks to their end."""
     with _lock:
         _recorders.remove(recorder)
         if not _recorders:

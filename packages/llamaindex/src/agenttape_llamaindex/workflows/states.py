@@ -31,8 +31,8 @@ class LiveState:
     """The state of a run after a tick.
 
     Args:
-        envelope: What the framework writes of it besides its values.
-        values: The values by key; of a state of its own class, the state itself under `WHOLE`. `None` if the
+        envelope: The framework's serialized form of it, without its values.
+        values: The values by key; for a state with its own class, the state itself under `WHOLE`. `None` if the
             framework writes a reference to the state only.
         memories: The messages of the memories among them, by the identity of the memory.
     """
@@ -124,7 +124,7 @@ class StateWriter:
         return written
 
     def _is_open(self, key: str) -> bool:
-        """Return whether redaction leaves what stands under a key to be looked at by itself."""
+        """Return whether redaction allows the value under a key to be handled separately."""
         if key not in self._open_keys and self._redact({key: PLACE}) == {key: PLACE}:
             self._open_keys.add(key)
         return key in self._open_keys
@@ -163,7 +163,7 @@ def _as_kept(message: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str | None:
-    """Return what a dict or a list of plain values holds; `None` for another value, which may have changed."""
+    """Return the content of a dict or a list of plain values; `None` for another value, which may have changed."""
     if type(value) not in {dict, list}:
         return None
     try:

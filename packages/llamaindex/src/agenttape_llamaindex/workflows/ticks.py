@@ -28,7 +28,7 @@ from workflows.runtime.types.step_id import StepId
 from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, WorkflowTick
 
 Refer = Callable[[Event], Mapping[str, int]]
-"""Returns the reference to an event, which stands where the event would."""
+"""Returns the reference to an event, which replaces the event."""
 
 _SERIALIZER = JsonSerializer()
 _PARTS = frozenset({StepWorkerResult, SentEvent, AddCollectedEvent, DeleteCollectedEvent})
@@ -82,7 +82,7 @@ def plain_value(value: Any) -> Any:
 
 
 def plain_event(event: Event, places: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event that has no fields but those of its class, as the framework writes it.
+    """Return an event that only has the fields of its class, in the framework's serialized form.
 
     Args:
         event: The event.
@@ -135,7 +135,7 @@ def _said(model: BaseModel, refer: Refer, redact: Callable[[Any], Any]) -> dict[
 
 
 def _told(model: BaseModel) -> dict[str, Any]:
-    """Return the fields that say something: those that are not empty, and not as they are by default."""
+    """Return the significant fields: those that aren't empty, and differ from their defaults."""
     values = vars(model)
     return {
         name: value

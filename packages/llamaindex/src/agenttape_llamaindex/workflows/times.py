@@ -28,7 +28,7 @@ def shifted(tick: Any, by: float) -> Any:
 
 
 def due_of(tick: WorkflowTick) -> float | None:
-    """Return the moment of the next attempt of a step, as the tick of its failure and that of its begin have it."""
+    """Return the moment of the next attempt of a step, from the tick of its failure or of its begin."""
     if isinstance(tick, TickWakeup):
         return tick.due
     results = tick.result if isinstance(tick, TickStepResult) else ()

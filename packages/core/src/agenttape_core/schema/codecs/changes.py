@@ -1,12 +1,12 @@
-"""The change between two pieces of plain data, so that of a stream of growing pieces only the new parts are stored.
+"""The change between two pieces of plain data, so that only the new parts of a stream of growing pieces are stored.
 
-A text is appended to the text there (or is put there, where there was none); any other bare value is put there.
-now. `{"$in": {key: change}}` changes a dict, `{"$items": {"#0": change}}` a list, both perhaps new; `{"$to": value}`
-puts anything else there, and `{"$gone": true}` takes it away. So all pieces of a text stand at one path, where
-redaction looks for what was split between chunks.
+A text is appended to the text there (or is put there, where there was none); any other bare value is put there. now.
+`{"$in": {key: change}}` changes a dict, `{"$items": {"#0": change}}` a list, both perhaps new; `{"$to": value}` puts
+anything else there, and `{"$gone": true}` takes it away. So all pieces of a text have the same path, where redaction
+looks for secrets that were split between chunks.
 
-A chunk of such a stream is a dict of what is there now, but for three keys: `content` is a text to put behind the one
-there, `changes` holds changes by key, and `delta` is what the chunk calls itself.
+A chunk of such a stream is a dict with the current values, except for three keys: `content` is a text to append to the
+present one, `changes` holds changes by key, and `delta` is the chunk's own change.
 """
 
 from __future__ import annotations

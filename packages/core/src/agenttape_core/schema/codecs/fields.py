@@ -25,7 +25,7 @@ Nested = Callable[[Any], Any]
 CLASS = "$class"
 """Names a subclass that is not the framework's own, as `module:QualName`."""
 EXTRA = "$extra"
-"""Holds what was given beyond the declared fields, where the class allows that."""
+"""Holds the extra values beyond the declared fields, if the class allows that."""
 SET, UNSET = "$set", "$unset"
 """Name the fields that were given at their default, and those that were not given although they differ from it."""
 
@@ -40,12 +40,12 @@ class Shape(NamedTuple):
 
     Args:
         order: The fields in the order in which they are written for readers.
-        defaults: One default per field, in the class's own order; a required field has a mark of its own.
+        defaults: One default per field, in the class's own order; a required field has a special mark.
         required: The fields that have no default.
         makers: How the defaults are made that must be fresh for each instance.
-        given: The fields that are always given, and left out of what is written where they are empty.
+        given: The fields that are always passed, and left out of the record if they are empty.
         allows_extra: Whether instances hold undeclared fields.
-        has_own_state: Whether the class restores its instances in a way of its own.
+        has_own_state: Whether the class restores its instances in its own way.
     """
 
     order: tuple[str, ...]
@@ -123,7 +123,7 @@ def dump_fields(
         special: How single fields are written, instead of by `nested`.
 
     Raises:
-        UnrecordableValueError: If the object has private attributes, which nothing here could restore.
+        UnrecordableValueError: If the object has private attributes, which couldn't be restored.
     """
     shape, state = shape_of(type(obj)), obj.__dict__
     if obj.__pydantic_private__:
@@ -149,7 +149,7 @@ keeping_sets = writing_answers
 def note_set(obj: BaseModel, body: dict[str, Plain], fields: Iterable[str] | None = None) -> dict[str, Plain]:
     """Return a body, with the fields that the object was given if they are not those that reading would take.
 
-    For what a call returns. A request is the same whether a field was given at its default or not.
+    For a call's return value. A request is the same whether a field was given at its default or not.
 
     Args:
         obj: The object.
@@ -204,7 +204,7 @@ def build(
         fields: The fields.
         extra: What it holds beyond them.
         body: What it is read from: its marks say which fields it was given, if others than these.
-        known: The fields among these that nobody gave it: they say which class it is of.
+        known: The fields among these that were not set explicitly: they identify the class.
 
     Raises:
         UnreadableValueError: If a required field is missing, or a field is not one of the class.
@@ -265,7 +265,7 @@ def class_in(body: Mapping[str, Plain], known: type[Model]) -> type[Model]:
     """Return the class that a body names, or the known one; only a loaded subclass of that is accepted.
 
     Raises:
-        UnreadableValueError: If the class is not loaded, or is no subclass of the known one.
+        UnreadableValueError: If the class isn't loaded, or isn't a subclass of the known one.
     """
     name = body.get(CLASS)
     if name is None:

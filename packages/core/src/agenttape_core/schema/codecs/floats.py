@@ -1,7 +1,7 @@
 """Vectors: long lists of floats, written as bytes.
 
-A vector of 1536 numbers is 1536 lines of YAML that nobody reads. As the base64 of its bytes it is a quarter to a half
-of that size, one line, and five to ten times quicker to write and to load. Short lists stay numbers, for readers.
+A vector of 1536 numbers would be 1536 unreadable lines of YAML. As the base64 of its bytes it is a quarter to a half of
+that size, one line, and five to ten times quicker to write and to load. Short lists stay numbers, for readers.
 
 `{"$floats": {"f4": {"$bytes": "..."}}}` holds little-endian IEEE 754 numbers of 4 bytes, where every one of them is
 exact in so few, as those are that OpenAI sends; `f8` holds numbers of 8 bytes. `scalar` names the class of numpy where

@@ -1,7 +1,7 @@
 """The HTTP request and response that provider SDKs attach to their exceptions, of httpx and of httpx2.
 
-Retry policies, middleware and frameworks read `error.response.status_code`, `.headers` and `.json()`. Kept is what the
-provider answered, and of the request only its method and URL: its headers hold the key, and its body is the
+Retry policies, middleware and frameworks read `error.response.status_code`, `.headers` and `.json()`. Only the
+provider's answer is kept, and the method and URL of the request: its headers hold the key, and its body is the
 interaction's own request. Neither library is imported. If the recorded one is not loaded the other takes its place,
 since an SDK that moved from one to the other is still read in the same way.
 """
