@@ -18,7 +18,7 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import CassetteMissError, ConfigurationError, NetworkBlockedError, UnrecordedCallError
-from agenttape_core.guard import let_through
+from agenttape_core.guard import exempt_thread
 from agenttape_core.lifecycle import sinks
 
 from .world import call
@@ -294,7 +294,7 @@ async def subscribed(url: str, program: Any, ends: int = 1) -> list[tuple[str, d
 @pytest.fixture
 def outside() -> Iterator[Executor]:
     """A thread of the test: a replay lets it receive on connections, and kill processes, that are older than itself."""
-    with ThreadPoolExecutor(1, initializer=let_through) as pool:
+    with ThreadPoolExecutor(1, initializer=exempt_thread) as pool:
         pool.submit(int).result()  # it begins before a session is open
         yield pool
 
