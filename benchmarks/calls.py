@@ -90,7 +90,11 @@ def events(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
 
 
 def growth(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
-    """Measure whether a call costs the same in a large cassette: equal requests, and each its own."""
+    """Measure whether a call costs the same in a large cassette: equal requests, and each its own.
+
+    Each round has as many calls at every size, as the first calls after a collection of garbage take longer.
+    """
+    times = min(scale.calls, min(scale.sizes) // ROUNDS)
     for size in scale.sizes:
         for name, words in (("equal", "the same"), ("unique", "question {}")):
             path, model = folder / f"{name}{size}.jsonl", tape(fake())
@@ -98,11 +102,11 @@ def growth(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
             with use_cassette(path, mode="record"):
                 for question in questions:
                     model.invoke(question)
-            base = microseconds(partial(fake().invoke, "the same"), scale.calls)
+            base = microseconds(partial(fake().invoke, "the same"), times)
             waiting = iter(questions)
             with use_cassette(path, on_unused="ignore"):
-                replayed = microseconds(lambda: model.invoke(next(waiting)), min(scale.calls, size // ROUNDS))  # noqa: B023
+                replayed = microseconds(lambda: model.invoke(next(waiting)), times)  # noqa: B023
             yield Row(f"replay one of {size} {name} calls", f"{replayed / base:.2f}x", "the same at every size")
             waiting, stand_in = iter(questions), ReplayChatModel(path)
-            alone = microseconds(lambda: stand_in.invoke(next(waiting)), min(scale.calls, size // ROUNDS))  # noqa: B023
+            alone = microseconds(lambda: stand_in.invoke(next(waiting)), times)  # noqa: B023
             yield Row(f"the same by `ReplayChatModel`, {size} {name}", f"{alone / base:.2f}x", "the same at every size")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from pydantic import BaseModel, Field
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError, ConfigurationError
-from agenttape_langchain import tape
+from agenttape_langchain import ReplayChatModel, tape
 
 from .fakes import FAKES, DelegatingChat, FakeChat, NativeChat, StreamingChat, World, calling
 from .shapes import QUESTION, SHAPES, abatch, ainvoke, answer_of, astream, astream_events_v2, batch, invoke, stream
@@ -527,3 +528,14 @@ def test_tools_that_a_model_knows_by_name(tmp_path: Path) -> None:
         with use_cassette(tmp_path / "c.yaml", mode=mode):
             assert model.invoke("Is it?").content == "yes"
     assert open_cassette(tmp_path / "c.yaml").interaction(1).request["tools"] == ["look"]
+
+
+@pytest.mark.parametrize(("cls", "name"), [(NativeChat, "_generate"), (NativeChat, "_agenerate")])
+def test_a_taped_method_holds_its_signature(cls: Any, name: str, tmp_path: Path) -> None:
+    """The signature of the real method is there, as LangChain reads it on each call and would make it each time."""
+    real = inspect.signature(getattr(cls, name))
+
+    with use_cassette(tmp_path / "run.yaml", mode="record"):
+        assert vars(getattr(cls, name))["__signature__"] == real
+    assert "__signature__" not in vars(getattr(cls, name))
+    assert vars(getattr(ReplayChatModel, name))["__signature__"] == inspect.signature(getattr(ReplayChatModel, name))

@@ -340,3 +340,22 @@ def test_a_newer_format_is_refused_before_anything_is_parsed(tmp_path: Path, nam
 
     with pytest.raises(CassetteVersionError, match=r"format 3, .* up to 2"):
         open_cassette(path)
+
+
+@LAYOUTS
+@pytest.mark.parametrize("value", ["warm", None, {"$tuple": [1, {"effects": []}]}])
+def test_an_outcome_that_is_read_without_a_validator(
+    value: object, suffix: str, make: MakeInteraction, tmp_path: Path
+) -> None:
+    """A returned outcome, which needs no validator, is what the validator makes of it, and shares nothing mutable."""
+    path = tmp_path / f"run{suffix}"
+    write_cassette(path, Header(name="run"), [make(1, outcome=Outcome(status="returned", value=value))])
+    cassette = open_cassette(path)
+
+    read, again = cassette.outcome(1), cassette.outcome(1)
+
+    validated = cassette.interaction(1).outcome
+    assert (read, repr(read), read.model_dump()) == (validated, repr(validated), validated.model_dump())
+    assert read.model_fields_set == validated.model_fields_set
+    assert read.effects is not again.effects
+    assert read.arguments is not again.arguments

@@ -44,8 +44,7 @@ def placement(name: str, tags: Sequence[str], metadata: Mapping[str, Any]) -> di
             return {"label": f"{name}@{step}{sent}", "at": step}
         if tag.startswith("map:key:"):
             return {"label": f"{tag.removeprefix('map:key:')}={name}", "group": "map"}
-    index = index_of_call(name, metadata)
-    if index is not None:
+    if metadata.get("langgraph_node") == name and (index := index_of_call(name, metadata)) is not None:
         return {"label": f"{name}[{index}]", "group": "call", "within": index}
     return {"label": name}
 

@@ -27,7 +27,6 @@ from agenttape_core.integration import (
     generator,
     plain,
     session_of_call,
-    state_of,
 )
 from agenttape_langchain._compat import as_provider_sees, invocation_params
 from agenttape_langchain.answers import chosen_result, message_of
@@ -62,7 +61,7 @@ def _cross(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossin
         params, position = invocation_params(model, stop, given), None
     seen = chat_body(as_provider_sees(messages, traced=False), params)
     body = with_identity(session, CHAT, model, seen, BaseChatModel)
-    return session.cross(CHAT, type(model).__name__, body, position=position, owner=state_of(model))
+    return session.cross(CHAT, type(model).__name__, body, position=position, owner=vars(model))
 
 
 def _asked(name: str, asked: Asked, messages: Any, stop: Any, manager: Any) -> Any:
@@ -103,7 +102,10 @@ _SHAPES = {"_generate": plain, "_agenerate": coroutine, "_stream": generator, "_
 
 CHAT_MODELS = Family(
     BaseChatModel,
-    {name: Leaf(shape, _cross, functools.partial(_describe, name)) for name, shape in _SHAPES.items()},
+    {
+        name: Leaf(shape, _cross, functools.partial(_describe, name), is_inspected=shape in {plain, coroutine})
+        for name, shape in _SHAPES.items()
+    },
     defaults=frozenset({"_agenerate"}),  # it goes on in a thread, while its caller may cancel it
 )
 """Every chat model."""

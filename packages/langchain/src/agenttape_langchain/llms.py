@@ -172,7 +172,12 @@ _SHAPES = {"_generate": plain, "_agenerate": coroutine, "_stream": generator, "_
 LLMS = Family(
     BaseLLM,
     {
-        name: Leaf(shape, functools.partial(_cross, name), functools.partial(_describe, name))
+        name: Leaf(
+            shape,
+            functools.partial(_cross, name),
+            functools.partial(_describe, name),
+            is_inspected=shape in {plain, coroutine},
+        )
         for name, shape in _SHAPES.items()
     },
 )

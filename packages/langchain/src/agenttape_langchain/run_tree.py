@@ -226,7 +226,7 @@ class RunTree(InlineHandler):
     def _forget_announced(self) -> None:
         waiting = _announced.get()
         if waiting:
-            _announced.set(tuple(entry for entry in waiting if entry[0]() is not self))
+            _announced.set(tuple([entry for entry in waiting if entry[0]() is not self]))
 
     def chain(self) -> Run | None:
         """Return the innermost open chain that began in this context.

@@ -167,6 +167,9 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
 
 TOOLS = Family(
     BaseTool,
-    {"_run": Leaf(plain, _cross, _describe), "_arun": Leaf(coroutine, _cross, _describe)},
+    {
+        "_run": Leaf(plain, _cross, _describe, is_inspected=True),
+        "_arun": Leaf(coroutine, _cross, _describe, is_inspected=True),
+    },
 )
 """Every tool."""

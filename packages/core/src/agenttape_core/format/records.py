@@ -30,6 +30,9 @@ _FIRST = 1
 _SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})
 """The keys of records that version 1 does not have."""
 _REQUIRED: Any = object()
+_FREE = frozenset({"status", "value"})
+"""The keys of an outcome that returned, and did nothing else: any value will do."""
+_set = object.__setattr__
 _OPTIONAL = ("parent", "ids", "tags", "metadata", "fidelity", "fidelity_note", "acts")
 INTERACTION_KEYS = {*HEAD, *_OPTIONAL, "continues", "keep", "without", "request", "outcome"}
 """The keys that a stored interaction may have."""
@@ -195,7 +198,19 @@ def interaction_from_dict(value: dict[str, Any], request: dict[str, Any]) -> Int
 
 def outcome_from_dict(value: Any) -> Outcome:
     """Check a stored outcome."""
-    return _validate(Outcome, value)
+    if type(value) is not dict or value.get("status") != "returned" or not value.keys() <= _FREE:
+        return _validate(Outcome, value)
+    made = Outcome.__new__(Outcome)  # as `model_construct` does: nothing can be wrong, and each call is answered by one
+    _set(made, "__dict__", {**_nothing_else(), "effects": [], "arguments": {}, **value})
+    _set(made, "__pydantic_fields_set__", set(value))
+    _set(made, "__pydantic_extra__", None)
+    _set(made, "__pydantic_private__", None)
+    return made
+
+
+@cache
+def _nothing_else() -> dict[str, Any]:
+    return dict(_defaults(Outcome))
 
 
 def _natural(value: dict[str, Any], key: str) -> int | None:

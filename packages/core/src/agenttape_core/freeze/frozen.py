@@ -187,7 +187,7 @@ class Frozen:
         if self._ticks_since is not None:
             return self._began + _REAL_MONOTONIC() - self._ticks_since
         frame = calling_frame(_PASSING)
-        passed = self._spinning.read(self._passed, frame)
+        passed = self._spinning.read(self._passed, frame, self.calls)
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0] if frame is not None else ""
         passed = self._readings.read(self._branches.touch().name, package, passed)
         if passed > self._passed:
@@ -288,7 +288,6 @@ class Frozen:
     def progressed(self) -> None:
         """Note that the session has come on: a call begins."""
         self.calls += 1
-        self._spinning.reset()
 
     def is_importing(self) -> bool:
         """Return True if the caller runs because a module is imported within the session.

@@ -32,22 +32,27 @@ class Spinning:
         self._is_under_way = is_under_way
         self._readings: dict[tuple[int, int], int] = {}
         self._due: float | None = None
+        self._calls = 0
 
     def reset(self) -> None:
         """Begin again: something else happened."""
         self._readings.clear()
         self._due = None
 
-    def read(self, passed: float, frame: types.FrameType | None) -> float:
+    def read(self, passed: float, frame: types.FrameType | None, calls: int) -> float:
         """Count a reading by the line that reads.
 
         Args:
             passed: The seconds by which the clock has passed.
             frame: The frame of the code that reads.
+            calls: The number of calls of the session that have begun: each is something else that happened.
 
         Returns:
             The seconds by which it has passed now.
         """
+        if calls != self._calls:
+            self._calls = calls
+            self.reset()
         place = (id(frame.f_code), frame.f_lasti) if frame is not None else (0, 0)
         readings = self._readings.get(place, 0)
         if readings < PATIENCE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+_RANDOM, _UNIX_TIME = 4, 7
 VERSIONS = (1, 4, 6, 7)
 """The UUID versions that can be laid out."""
 
@@ -36,12 +37,14 @@ def uuid_from(
     """
     value = int.from_bytes(noise, "big")
     low = value & ((1 << 62) - 1)
-    if version in (1, 6):
+    if version == _RANDOM:
+        high = value >> 64
+    elif version == _UNIX_TIME:
+        high = milliseconds << 16 | (value >> 64 & 0xFFF)
+    else:
         node = (value & 0xFFFF_FFFF_FFFF) | _MULTICAST if node is None else node & 0xFFFF_FFFF_FFFF
         clock_seq = (value >> 48 if clock_seq is None else clock_seq) & 0x3FFF
         low = clock_seq << 48 | node
-    high = {4: value >> 64, 7: milliseconds << 16 | (value >> 64 & 0xFFF)}.get(version)
-    if high is None:
         high = _gregorian(version, (milliseconds * _TICKS_PER_MILLISECOND + _GREGORIAN_OFFSET) & ((1 << 60) - 1))
     high = high & 0xFFFF_FFFF_FFFF_0FFF | version << 12
     made = _new(uuid.UUID)  # its constructor takes six times as long, to find out which of its arguments is given

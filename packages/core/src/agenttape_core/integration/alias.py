@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from agenttape_core.errors import ConfigurationError
+
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
+
+    _signature = functools.partial(inspect.signature, annotation_format=Format.FORWARDREF)  # names may be unknown here
+else:
+    _signature = inspect.signature
 
 _MARK = "__agenttape_alias__"
 _FORWARDS = "__agenttape_forwards__"
@@ -40,12 +48,28 @@ def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type])
     looks = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     for name, method in methods.items():
         if inspect.isfunction(method):
-            # Frameworks read the signature on every call; set here, it need not be searched for behind the wrapper.
-            method.__signature__ = inspect.signature(getattr(cls, name))  # type: ignore[attr-defined]
+            hold_signature(method, getattr(cls, name))
     own = {**methods, "__reduce_ex__": _reduce, _MARK: staticmethod(make)}
     alias: type = _forwarding(type(cls))(cls.__name__, (cls,), {**looks, **own})
     setattr(alias, _FORWARDS, True)
     return alias
+
+
+MethodT = TypeVar("MethodT", bound=Callable[..., Any])
+
+
+def hold_signature(method: MethodT, real: Callable[..., Any] | None = None) -> MethodT:
+    """Keep the signature of a method with it, and return the method.
+
+    LangChain reads it on every call: to make it of the code, and to look for that behind a wrapper, takes longer than
+    most of our work on a call.
+
+    Args:
+        method: The method.
+        real: The function that it wraps, if it wraps one.
+    """
+    method.__signature__ = _signature(method if real is None else real)  # type: ignore[attr-defined]
+    return method
 
 
 @functools.cache

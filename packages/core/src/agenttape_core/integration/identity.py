@@ -65,8 +65,6 @@ _OF_THE_MACHINE = frozenset(
 )
 """Words in the names of attributes that say where and as whom an object works, not as which model."""
 
-_ALL = (*MODEL_NAMES, *MODEL_SETTINGS)
-
 
 def public_fields(value: Any, base: type) -> dict[str, Any]:
     """Return the attributes that tell a model from others of its class, which does not describe itself.
@@ -78,16 +76,16 @@ def public_fields(value: Any, base: type) -> dict[str, Any]:
         value: The model.
         base: The framework's class, whose own attributes do not count.
     """
-    names = _public_names(value, base)
-    found = settings_of(value, _ALL + names)  # at once: this is done for each call
-    if not found and not names:
-        return {}
+    names, wanted = _public_names(value, base)
+    found = settings_of(value, wanted)  # in one search: this is done for each call
+    state = getattr(value, "__dict__", {})
+    members = {name: state[name].value for name in names if isinstance(state.get(name), Enum)}
+    if not found:
+        return members
     named = [found[name] for name in MODEL_NAMES if name in found]
     model = {"model": named[0]} if named else {}
     settings = {name: found[name] for name in MODEL_SETTINGS if name in found}
     described = {name: found[name] for name in names if isinstance(found.get(name), str | float)}
-    state = getattr(value, "__dict__", {})
-    members = {name: state[name].value for name in names if isinstance(state.get(name), Enum)}
     return {**model, **settings, **described, **members}
 
 
@@ -120,15 +118,17 @@ def _root(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
-def _public_names(value: Any, base: type) -> tuple[str, ...]:
+def _public_names(value: Any, base: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the attributes that tell a model from others, and these with the names of known settings."""
     declared: Iterable[str] = getattr(type(value), "model_fields", ()) or getattr(value, "__dict__", ())
     return _told_apart(tuple(declared), base)
 
 
 @functools.lru_cache(256)
-def _told_apart(declared: tuple[str, ...], base: type) -> tuple[str, ...]:
+def _told_apart(declared: tuple[str, ...], base: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
     others = {*_names_of(base), *MODEL_NAMES}
-    return tuple(name for name in declared if _tells_models_apart(name) and name not in others)
+    names = tuple(name for name in declared if _tells_models_apart(name) and name not in others)
+    return names, (*MODEL_NAMES, *MODEL_SETTINGS, *names)
 
 
 @functools.lru_cache(1024)

@@ -16,7 +16,7 @@ from operator import is_
 from pickle import PicklingError
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
+from agenttape_core.integration.alias import alias_class, alias_of, hold_signature, is_alias, original_of, state_of
 from agenttape_core.integration.parts import taking_part_while
 from agenttape_core.integration.shapes import Call, Shape, as_it_is
 from agenttape_core.integration.stand_ins.stand_in import StandIn
@@ -69,6 +69,7 @@ class Leaf(NamedTuple):
             is part of the alias's.
         within: Returns a method whose inner function is replaced by the wrapped one, if the leaf isn't
             the method itself: inside a property, inside decorators of the framework.
+        is_inspected: Whether the framework reads the signature of the method on each call.
     """
 
     shape: Shape
@@ -76,6 +77,7 @@ class Leaf(NamedTuple):
     describe: DescribeLeaf = leaf_call()
     inherited: Cross | None = None
     within: Callable[[Any, Callable[[Any], Any]], Any] = _itself
+    is_inspected: bool = False
 
     def around(self, real: Any, cross: Cross, is_made_of_parts: Callable[[Any], bool] | None = None) -> Any:
         """Return a taped method around a real one.
@@ -192,6 +194,8 @@ class Family:
         if known is not real:
             leaf = self.leaves[name]
             method = leaf.around(real, _only_ambient(self, leaf))
+            if leaf.is_inspected:
+                hold_signature(method, real)
             if "<locals>" not in cls.__qualname__:
                 self._ambient[cls, name] = real, method
         return method

@@ -6,7 +6,7 @@ machine that the object runs on, and a replay on another one must find its recor
 
 from __future__ import annotations
 
-from functools import lru_cache
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -100,29 +100,31 @@ def model_of(value: Any) -> dict[str, Any]:
 
 def settings_of(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the attributes of an object under these names that hold texts, numbers, or collections."""
-    state = getattr(value, "__dict__", {})
-    cls = type(value)
-    of_class = _attributes_of(cls)
-    wanted = _as_set(names)
-    present = wanted & of_class | wanted & state.keys()  # few of the names are those of an attribute
-    if not present:
-        return {}
-    found = {name: state[name] if name in state else getattr(cls, name, None) for name in names if name in present}
-    return {name: setting for name, setting in found.items() if isinstance(setting, _PLAIN) and setting not in _EMPTY}
+    cls, state = type(value), getattr(value, "__dict__", {})
+    wanted, of_class = _wanted(cls, names)
+    present = of_class | wanted.intersection(state)  # few of the names are those of an attribute
+    found = {name: state[name] if name in state else getattr(cls, name, None) for name in present}
+    found = {name: setting for name, setting in found.items() if isinstance(setting, _PLAIN) and setting not in _EMPTY}
+    return {name: found[name] for name in names if name in found} if len(found) > 1 else found
 
 
-_as_set = lru_cache(256)(frozenset[str])
-_attributes: WeakKeyDictionary[type, tuple[list[int], frozenset[str]]] = WeakKeyDictionary()
+_MOST_KEPT = 16
+_Kept = tuple[list[int], dict[tuple[str, ...], tuple[frozenset[str], frozenset[str]]]]
+_kept: WeakKeyDictionary[type, _Kept] = WeakKeyDictionary()
 
 
-def _attributes_of(cls: type) -> frozenset[str]:
-    """Return the names of the attributes of a class, which most settings are not.
+def _wanted(cls: type, names: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return names as a set, and those of them that are attributes of a class.
 
     They are kept until the number of names in a class that it inherits from changes. A class of pydantic takes longer
-    to say that it has no such attribute than the rest of a request takes.
+    to report that it has no such attribute than the rest of a request takes.
     """
-    sizes = [len(vars(each)) for each in cls.__mro__]
-    kept = _attributes.get(cls)
-    if kept is None or kept[0] != sizes:
-        kept = _attributes[cls] = sizes, frozenset().union(*map(vars, cls.__mro__))
-    return kept[1]
+    sizes = [*map(len, map(vars, cls.__mro__))]
+    kept = _kept.get(cls)
+    if kept is None or kept[0] != sizes or len(kept[1]) > _MOST_KEPT:
+        kept = _kept[cls] = sizes, {}
+    found = kept[1].get(names)
+    if found is None:
+        wanted = frozenset(names)
+        found = kept[1][names] = wanted, wanted.intersection(chain(*map(vars, cls.__mro__)))
+    return found

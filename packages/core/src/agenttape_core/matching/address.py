@@ -118,8 +118,10 @@ def task_branch(position: Position) -> Branch | None:
         position: The position that the caller runs below; forks are counted by it.
     """
     branch = _branch.get()
-    task = _running_task() if branch is not None else None
-    if branch is None or task is None or branch.runs(task):
+    if branch is None or asyncio._get_running_loop() is None:  # noqa: SLF001 - see `_running_task`
+        return branch
+    task = _running_task()
+    if task is None or branch.runs(task):
         return branch
     if branch.claim(task):
         if not branch.lent:

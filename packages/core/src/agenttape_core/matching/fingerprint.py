@@ -279,7 +279,17 @@ def _request(
     compared = parts
     if ignored.paths:
         compared = {key: part for key, part in parts.items() if not ignores(below(ignored.paths, key))}
-    fingerprint = sha256("\n".join(_lines(kind, compared, numbers)).encode()).hexdigest()[:32]
+    lines = [kind]
+    for key, part in compared.items():
+        if isinstance(part, Part):
+            lines.append(part.line or _line(key, part, numbers))
+        else:
+            lines.append(f"{key}[]")
+            of_items = [item.line for item in part]
+            if "" in of_items:
+                of_items = [item.line or _line(f"{key}[]", item, numbers) for item in part if item.digest]
+            lines += of_items
+    fingerprint = sha256("\n".join(lines).encode()).hexdigest()[:32]
     return CanonicalRequest(kind, name, fingerprint, (*numbers, *around, *ids), parts, len(ids), len(around))
 
 
@@ -296,21 +306,6 @@ def _digest(key: str, plain: Plain, paths: Paths = (), on_new: Callable[[bytes],
         written = RUN_SPECIFIC_ID.sub("<id>", written.decode()).encode()
     digest = sha256(written).hexdigest()
     return Part(plain, digest, ids, "" if ids else f"{key} {digest}")
-
-
-def _lines(kind: str, parts: Mapping[str, Part | list[Part]], numbers: dict[str, int]) -> list[str]:
-    lines = [kind]
-    for key, part in parts.items():
-        if isinstance(part, Part):
-            lines.append(part.line or _line(key, part, numbers))
-        else:
-            key = f"{key}[]"  # noqa: PLW2901 - the key of an item says that it is one
-            lines.append(key)
-            of_items = [item.line for item in part]
-            if "" in of_items:
-                of_items = [item.line or _line(key, item, numbers) for item in part if item.digest]
-            lines += of_items
-    return lines
 
 
 def _line(key: str, part: Part, numbers: dict[str, int]) -> str:

@@ -125,7 +125,8 @@ class AnsweredCall(Call):
         if self.found is None:
             return _RIGHT_AWAY
         address = self.session.recordings.address_of(self.recording)  # not where it is made in this run
-        answers = len(self.outcome().chunks or ()) + 1 if self.outcome().effects else 0
+        outcome = self._outcome or self.outcome()
+        answers = len(outcome.chunks or ()) + 1 if outcome.effects else 0
         return self.arrivals.awaiting(self, address, answers=answers, is_opening=is_opening, during=self._answering)
 
     def _answering(self) -> AbstractContextManager[None]:

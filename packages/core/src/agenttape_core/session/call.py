@@ -25,7 +25,7 @@ class Call:
         owner: The object whose call it is; calls that the same object makes inside are part of this one.
     """
 
-    __slots__ = ("arrivals", "boundary", "number", "owner", "position", "request", "session")
+    __slots__ = ("_arrivals", "boundary", "number", "owner", "position", "request", "session")
 
     def __init__(
         self,
@@ -43,8 +43,14 @@ class Call:
         self.position = position
         self.number = number
         self.owner = owner
-        self.arrivals: Arrivals = session.scheduler.arrivals(self)
-        """The arrivals of the call: its chunks, its effects, its end."""
+        self._arrivals: Arrivals | None = None
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """The arrivals of the call: its chunks, its effects, its end. Most answered calls need none."""
+        if self._arrivals is None:
+            self._arrivals = self.session.scheduler.arrivals(self)
+        return self._arrivals
 
     def __str__(self) -> str:
         return f"{self.request.kind} {self.request.name} at {self.position.address}"

@@ -80,20 +80,18 @@ def scope_seen() -> str:
 def current_scope() -> str:
     """Return the name of the sequential branch of the run that the caller is in, the same in every run."""
     begun = begun_scope()
-    return f"{begun}>{_scope_of_run()}" if begun else _scope_of_run()
-
-
-def _scope_of_run() -> str:
     for provider in _scopes:
         scope = provider()
         if scope is not None:
-            return scope
+            return f"{begun}>{scope}" if begun else scope
     session = current_session() if _positions else context_session()
-    if session is None:
-        return ""
-    position = here(session)
-    branch = task_branch(position)
-    if _positions:
-        rank = position.rank_of(branch) if branch is not None and branch.rank else ()
-        return f"{position.address}|{rank_name(rank) if rank else ''}"
-    return branch.name if branch is not None else ""
+    scope = ""
+    if session is not None:
+        position = here(session)
+        branch = task_branch(position)
+        if _positions:
+            rank = position.rank_of(branch) if branch is not None and branch.rank else ()
+            scope = f"{position.address}|{rank_name(rank) if rank else ''}"
+        elif branch is not None:
+            scope = branch.name
+    return f"{begun}>{scope}" if begun else scope

@@ -12,7 +12,7 @@ from langchain_core.outputs import GenerationChunk, LLMResult
 from pydantic import PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, aserve_stream, serve, serve_stream
-from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn
+from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn, hold_signature
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import completion_body
 
@@ -69,6 +69,7 @@ class ReplayLLM(StandIn, BaseLLM):
 
         return self._recorded.cross(COMPLETION, body, given)
 
+    @hold_signature
     def _generate(
         self,
         prompts: list[str],
@@ -79,6 +80,7 @@ class ReplayLLM(StandIn, BaseLLM):
         result: LLMResult = serve(self._cross(prompts, stop, kwargs))
         return result
 
+    @hold_signature
     async def _agenerate(
         self,
         prompts: list[str],

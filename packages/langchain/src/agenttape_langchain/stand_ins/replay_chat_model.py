@@ -6,7 +6,7 @@ import functools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -28,6 +28,7 @@ from agenttape_core.integration.stand_ins import (
     StandIn,
     format_meaning,
     formats_agree,
+    hold_signature,
 )
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
@@ -61,6 +62,11 @@ class ReplayChatModel(StandIn, BaseChatModel):
     on_repeat: OnRepeat | None = None
     pace: Pace | None = None
 
+    # LangChain looks for these on each call, and pydantic takes long to report that there are none.
+    model_name: ClassVar[None] = None
+    temperature: ClassVar[None] = None
+    max_tokens: ClassVar[None] = None
+
     _recorded: RecordedModel = PrivateAttr()
 
     def __init__(self, cassette: str | Path, **options: Any) -> None:
@@ -87,6 +93,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
         seen = as_provider_sees(messages, traced=False)
         return self._recorded.cross(CHAT, functools.partial(chat_body, seen), given)
 
+    @hold_signature
     def _generate(
         self,
         messages: list[BaseMessage],
@@ -97,6 +104,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
         result: ChatResult = serve(self._cross(messages, stop, kwargs))
         return result
 
+    @hold_signature
     async def _agenerate(
         self,
         messages: list[BaseMessage],

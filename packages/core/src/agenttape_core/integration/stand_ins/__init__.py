@@ -13,6 +13,7 @@ from agenttape_core.integration.stand_ins.stand_in import StandIn
 from agenttape_core.schema.late_names import late_names as _late_names
 
 if TYPE_CHECKING:
+    from agenttape_core.integration.alias import hold_signature
     from agenttape_core.integration.stand_ins.methods import CrossMethod, served_method
     from agenttape_core.integration.stand_ins.recorded import (
         Options,
@@ -49,6 +50,7 @@ __all__ = [
     "distinct_settings",
     "format_meaning",
     "formats_agree",
+    "hold_signature",
     "meaning_of",
     "open_replay",
     "served_method",
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "agenttape_core.integration.alias": ("hold_signature",),
     "agenttape_core.integration.stand_ins.methods": ("CrossMethod", "served_method"),
     "agenttape_core.integration.stand_ins.recorded": (
         "Options",
