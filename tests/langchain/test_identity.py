@@ -190,27 +190,16 @@ def test_name_beside_an_empty_one(tmp_path: Any) -> None:
         Unnamed(described={"model": "", "model_name": "b"}).invoke("Hi")
 
 
-class Bare(BaseChatModel):
-    """A chat model with no settings at all."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "bare"
-
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("warm"))])
-
-
 def test_a_setting_that_the_class_gets_later_counts(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting that a class gets between two calls is a part of the second request."""
     path = tmp_path / "run.yaml"
     with use_cassette(path, mode="record") as tape:
-        Bare().invoke("Paris?")
+        InHouse().invoke("Paris?")
         with monkeypatch.context() as patched:
-            patched.setattr(Bare, "temperature", 0.5, raising=False)
-            Bare().invoke("Paris?")
+            patched.setattr(InHouse, "temperature", 0.5, raising=False)
+            InHouse().invoke("Paris?")
     assert [call.request.get("temperature") for call in tape.interactions] == [None, 0.5]
 
-    with use_cassette(path), pytest.raises(CassetteMissError, match="temperature"):
-        Bare().invoke("Paris?")
-        Bare().invoke("Paris?")
+    with pytest.raises(CassetteMissError, match="temperature"), use_cassette(path):
+        InHouse().invoke("Paris?")
+        InHouse().invoke("Paris?")

@@ -32,8 +32,7 @@ from agenttape_langchain._compat import as_provider_sees, invocation_params
 from agenttape_langchain.answers import chosen_result, message_of
 from agenttape_langchain.candidates import Asked, asked_instead
 from agenttape_langchain.codec import join_chunks, split_result
-from agenttape_langchain.identity import with_identity
-from agenttape_langchain.requests import chat_body
+from agenttape_langchain.requests import chat_body, with_identity
 from agenttape_langchain.session_tree import model_run
 
 

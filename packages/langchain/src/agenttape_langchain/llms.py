@@ -39,8 +39,7 @@ from agenttape_langchain._compat import completion_params
 from agenttape_langchain.answers import chosen_texts, text_of
 from agenttape_langchain.candidates import FRAMEWORK, Asked
 from agenttape_langchain.codec import join_texts, split_texts
-from agenttape_langchain.identity import with_identity
-from agenttape_langchain.requests import completion_body
+from agenttape_langchain.requests import completion_body, with_identity
 from agenttape_langchain.session_tree import position_of
 
 # -- Ask a candidate, which is a chat model, what a text model of the program is asked: each prompt is a message to it.

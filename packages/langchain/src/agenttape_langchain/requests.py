@@ -9,10 +9,19 @@ from functools import lru_cache
 from typing import Any
 
 from langchain_core.documents import Document
+from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from agenttape_core.integration import KeyedItems, request_value
+from agenttape_core.integration import (
+    Boundary,
+    KeyedItems,
+    Session,
+    as_recorded,
+    public_fields,
+    request_value,
+    warn_unless_identified,
+)
 from agenttape_core.integration.codecs import Floats, packed
 
 _AUTHORED = frozenset({HumanMessage, SystemMessage})
@@ -45,6 +54,28 @@ def chat_body(messages: Sequence[BaseMessage], params: Mapping[str, Any]) -> dic
         body["tools"] = [_tool(tool) for tool in params["tools"]]
     body["messages"] = _message_parts(messages)
     return body
+
+
+def with_identity(
+    session: Session, boundary: Boundary, model: BaseLanguageModel[Any], seen: Mapping[str, Any], base: type
+) -> Mapping[str, Any]:
+    """Return the request of a model, which names which model is asked even if the model has no identifying parameters.
+
+    LangChain asks a model for them; a model written for a single company often has none, and is then identified by
+    its class alone. LangChain's own caches confuse two such models as well.
+
+    Args:
+        session: The session.
+        boundary: The family of the call.
+        model: The model.
+        seen: The request as callbacks see it.
+        base: The framework's class, whose own attributes do not count.
+    """
+    if seen.get("model") or model._identifying_params:
+        return seen
+    identity = public_fields(model, base)
+    warn_unless_identified(session, boundary.kind, model, identity, base)
+    return as_recorded(session, boundary, {**identity, **seen}, seen) if identity else seen
 
 
 def tool_body(name: str, arguments: Any) -> dict[str, Any]:
