@@ -22,8 +22,7 @@ from agenttape_core.integration import Position
 from agenttape_core.integration.observing import Observation
 from agenttape_core.lifecycle.running_test import RunningTest, during
 from agenttape_langchain import tape
-from agenttape_langchain.requests import retrieval_body
-from agenttape_langchain.vector_stores import RETRIEVAL
+from agenttape_langchain.requests import RETRIEVAL, retrieval_body
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,8 +22,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
-from agenttape_langchain.requests import method_body
-from agenttape_langchain.vector_stores import MEMORY, RETRIEVAL
+from agenttape_langchain.requests import MEMORY, RETRIEVAL, method_body
 
 _METHODS = {"upsert": (MEMORY, "items"), "delete": (MEMORY, "ids"), "get": (RETRIEVAL, "ids")}
 _NAMES = [f"{prefix}{method}" for method in _METHODS for prefix in ("", "a")]

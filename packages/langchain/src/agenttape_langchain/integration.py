@@ -19,10 +19,9 @@ from agenttape_langchain.effects import (
 )
 from agenttape_langchain.graphs import register_tape
 from agenttape_langchain.inputs import plain_without_run_ids
-from agenttape_langchain.requests import method_body, runnable_body
+from agenttape_langchain.requests import MEMORY, method_body, runnable_body
 from agenttape_langchain.run_tree import ChainFacts, Run
 from agenttape_langchain.session_tree import position_of, register_follower
-from agenttape_langchain.vector_stores import MEMORY
 
 if TYPE_CHECKING:
     from agenttape_langchain.callbacks.runs import RAISED, ObservedRun

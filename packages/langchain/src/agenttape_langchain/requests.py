@@ -24,6 +24,12 @@ from agenttape_core.integration import (
 )
 from agenttape_core.integration.codecs import Floats, packed
 
+RETRIEVAL = Boundary("retrieval")
+SEARCH = Boundary("retrieval", is_program=True)
+"""A search by code of the program: a replay steps into it where it only asked other boundaries."""
+MEMORY = Boundary("memory")
+"""Boundaries of more than one interface."""
+
 _AUTHORED = frozenset({HumanMessage, SystemMessage})
 _ANSWERED = frozenset({AIMessage, AIMessageChunk})
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}

@@ -15,7 +15,6 @@ from langchain_core.retrievers import BaseRetriever
 
 from agenttape_core.integration import (
     SEARCH_SETTINGS,
-    Boundary,
     Crossing,
     Family,
     InMemoryClasses,
@@ -30,12 +29,8 @@ from agenttape_core.integration import (
     times_left,
     times_recorded,
 )
-from agenttape_langchain.requests import retrieval_body
+from agenttape_langchain.requests import SEARCH, retrieval_body
 from agenttape_langchain.session_tree import position_of
-from agenttape_langchain.vector_stores import runs as vector_store_runs
-
-SEARCH = Boundary("retrieval", is_program=True)
-"""A search by code of the program: a replay steps into it where it only asked other boundaries."""
 
 _LEAVES = {"_get_relevant_documents": plain, "_aget_relevant_documents": coroutine}
 
@@ -56,7 +51,15 @@ _OF_STORES = InMemoryClasses(("langchain_core.vectorstores.base.VectorStoreRetri
 def runs(retriever: Any) -> bool:
     """Return whether a retriever searches data held in this process."""
     cls = type(retriever)
-    return cls in _IN_MEMORY or (cls in _OF_STORES and vector_store_runs(retriever.vectorstore))
+    return cls in _IN_MEMORY or (cls in _OF_STORES and _is_in_process(retriever.vectorstore))
+
+
+def _is_in_process(store: Any) -> bool:
+    from agenttape_langchain.vector_stores import (
+        runs as store_runs,  # LangChain's module of stores imports its module of retrievers
+    )
+
+    return store_runs(store)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -25,8 +25,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
-from agenttape_langchain.requests import method_body
-from agenttape_langchain.vector_stores import MEMORY
+from agenttape_langchain.requests import MEMORY, method_body
 
 METHODS: dict[str, tuple[str, ...]] = {
     "mget": ("keys",),

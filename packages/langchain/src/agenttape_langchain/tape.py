@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable
@@ -12,29 +13,34 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Family
 from agenttape_langchain.bindings import tape_within
 from agenttape_langchain.chat_models import CHAT_MODELS
-from agenttape_langchain.compressors import COMPRESSORS, CROSS_ENCODERS
 from agenttape_langchain.configurable_models import is_configurable_model, tape_configurable_model
 from agenttape_langchain.embeddings import EMBEDDINGS
 from agenttape_langchain.graphs import tape_graph
-from agenttape_langchain.histories import HISTORIES, refuse_history_in_process
 from agenttape_langchain.llms import LLMS
-from agenttape_langchain.retrievers import RETRIEVERS
-from agenttape_langchain.stores import STORES
 from agenttape_langchain.tools import TOOLS
-from agenttape_langchain.vector_stores import VECTOR_STORES
 
 T = TypeVar("T")
 
-RUNNABLES = (CHAT_MODELS, LLMS, TOOLS, RETRIEVERS)
+RUNNABLES = (CHAT_MODELS, LLMS, TOOLS)
 """The families whose objects are runnables: LangChain wraps them in others, which are taped inside."""
-OTHERS = (EMBEDDINGS, VECTOR_STORES, COMPRESSORS, CROSS_ENCODERS, STORES, HISTORIES)
+OTHERS = (EMBEDDINGS,)
 """The other families. They come first: an object may belong to one of them and also be a runnable."""
-LATE = {
+_LATE_RUNNABLES = {
+    "langchain_core.retrievers": ("agenttape_langchain.retrievers", "RETRIEVERS"),
     "langchain_core.decisions.base": ("agenttape_langchain.decisions", "DECISION_MODELS"),
     "langchain_core.indexing.base": ("agenttape_langchain.document_indexes", "DOCUMENT_INDEXES"),
     "langchain_openai.decisions.base": ("agenttape_langchain.openai_decisions", "OPENAI_DECISIONS"),
 }
-"""The families of modules that are rare or new, and that are never imported for them: where each is made."""
+_HISTORIES = "langchain_core.chat_history"
+_LATE_OTHERS = {
+    "langchain_core.vectorstores.base": ("agenttape_langchain.vector_stores", "VECTOR_STORES"),
+    "langchain_core.documents.compressor": ("agenttape_langchain.compressors", "COMPRESSORS"),
+    "langchain_core.cross_encoders": ("agenttape_langchain.cross_encoders", "CROSS_ENCODERS"),
+    "langchain_core.stores": ("agenttape_langchain.stores", "STORES"),
+    _HISTORIES: ("agenttape_langchain.histories", "HISTORIES"),
+}
+LATE = _LATE_RUNNABLES | _LATE_OTHERS
+"""The families of modules that most agents don't import, and that are never imported for them: where each is made."""
 
 
 def late_family(module: str) -> Family:
@@ -60,8 +66,11 @@ def tape(obj: T) -> T:
         ConfigurationError: If `obj` is none of these, keeps its state where a taped object cannot share it, or is a
             graph and `agenttape-langgraph` is not installed.
     """
-    refuse_history_in_process(obj)
-    if (family := _family_of(obj, OTHERS)) is not None:
+    if _HISTORIES in sys.modules:
+        from agenttape_langchain.histories import refuse_history_in_process
+
+        refuse_history_in_process(obj)
+    if (family := _family_of(obj, (*OTHERS, *_imported(_LATE_OTHERS)))) is not None:
         return family.tape(obj)
     if (graph := tape_graph(obj)) is not None:
         return graph  # type: ignore[no-any-return]
@@ -85,8 +94,12 @@ def _tape_leaf(obj: Any) -> Any:
         return obj
     if is_configurable_model(obj):
         return tape_configurable_model(obj)
-    family = _family_of(obj, (*RUNNABLES, *(late_family(module) for module in LATE if module in sys.modules)))
+    family = _family_of(obj, (*RUNNABLES, *_imported(_LATE_RUNNABLES)))
     return family.tape(obj) if family is not None else tape_graph(obj)
+
+
+def _imported(modules: Iterable[str]) -> Iterator[Family]:
+    return (late_family(module) for module in modules if module in sys.modules)
 
 
 def _family_of(obj: Any, families: tuple[Family, ...]) -> Family | None:

@@ -15,7 +15,6 @@ from langchain_core.vectorstores import VectorStore
 
 from agenttape_core.integration import (
     STORE_SETTINGS,
-    Boundary,
     Crossing,
     Family,
     InMemoryClasses,
@@ -26,10 +25,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
-from agenttape_langchain.requests import method_body
-
-MEMORY = Boundary("memory")
-RETRIEVAL = Boundary("retrieval")
+from agenttape_langchain.requests import MEMORY, RETRIEVAL, method_body
 
 READS: dict[str, tuple[str, ...]] = {
     "similarity_search": ("query", "k"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agenttape_core.interventions.damages import Damage, How, damaged, register_damage
-from agenttape_core.interventions.on_new_call import ASKING, OnNewCall, checked_on_new_call, policy_after_change
 from agenttape_core.schema.late_names import late_names
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
         raises,
         returns,
     )
+    from agenttape_core.interventions.on_new_call import ASKING, OnNewCall, checked_on_new_call, policy_after_change
     from agenttape_core.interventions.placing import Changes, Placed, placed
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
 
 _HOMES = {
     ".changes": ("Change", "GivenOutcome", "always", "cut", "edits", "late", "once", "raises", "returns"),
+    ".on_new_call": ("ASKING", "OnNewCall", "checked_on_new_call", "policy_after_change"),
     ".placing": ("Changes", "Placed", "placed"),
 }
 """The module of each name that is imported on demand."""

@@ -16,7 +16,6 @@ from agenttape_core.errors import (
     counted,
     shown_path,
 )
-from agenttape_core.lifecycle.changed import unlanded_error
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session import NAMES, runs
@@ -46,6 +45,8 @@ def judged(opened: Opened) -> Judgement:
     if opened.prepared.request.candidate is not None and not _asks_models(opened):
         return Judgement(_untried(opened))
     if opened.prepared.request.judges_changes and opened.prepared.changes:
+        from agenttape_core.lifecycle.changed import unlanded_error  # most sessions change nothing
+
         unlanded = unlanded_error(opened.session, opened.prepared.changes, opened.prepared.shown)
         if unlanded is not None:
             return Judgement(unlanded)

@@ -7,12 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, halt_in
-from agenttape_core.interventions import policy_after_change
-from agenttape_core.lifecycle.commit import settle
-from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.judgement import judged
-from agenttape_core.lifecycle.missing import missing_integration
-from agenttape_core.lifecycle.pseudonym_hint import note_of_unrestored
 from agenttape_core.lifecycle.remedy import note_missing_key
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.session_stack import Surroundings
@@ -85,6 +80,8 @@ class CassetteInUse:
 
     def depart(self) -> None:
         """Go on beyond what was recorded, as far as the request allows: what is executed may reach the outside."""
+        from agenttape_core.interventions import policy_after_change  # most sessions change nothing
+
         policy = policy_after_change(
             self.session.policy, self._opened.prepared.request.on_new_call, self.session.source.entries
         )
@@ -120,8 +117,12 @@ class CassetteInUse:
         failed = error or session.latch.error or self._problem
         if failed is None and session.policy.records and not prepared.request.leaves_empty:
             # Of a command, all processes are judged together.
+            from agenttape_core.lifecycle.missing import missing_integration
+
             failed = self._problem = missing_integration(self._opened)
         if self._opened.journal is not None:
+            from agenttape_core.lifecycle.commit import settle  # most sessions only replay
+
             try:
                 settle(self._opened, failed)
             except Exception as problem:  # noqa: BLE001 - raised by `judge`, which knows what it must not replace
@@ -151,6 +152,8 @@ class CassetteInUse:
             raise
         finally:
             if failure is not None:
+                from agenttape_core.lifecycle.failed_blocks import tell_failed
+
                 tell_failed(self.session.path, self.session, failure)
 
     def _judge(self, error: BaseException | None) -> None:
@@ -158,6 +161,8 @@ class CassetteInUse:
         if halt is not None and halt is not error:
             raise self.session.failure or halt from error
         if isinstance(error, Exception) and self.session.is_replay:
+            from agenttape_core.lifecycle.pseudonym_hint import note_of_unrestored
+
             note = note_of_unrestored(self.session, self._source)
             if note is not None:
                 error.add_note(f"AgentTape: {note}")

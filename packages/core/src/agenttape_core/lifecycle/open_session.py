@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.engine import IDEMPOTENT, Mode, Policy, parse_mode
 from agenttape_core.errors import (
@@ -14,7 +14,6 @@ from agenttape_core.errors import (
     ConfigurationError,
     how_to_recover,
 )
-from agenttape_core.lifecycle.changed import changes_of
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.path_placeholders import places_of_run
 from agenttape_core.lifecycle.prepared import Prepared
@@ -31,12 +30,13 @@ from agenttape_core.settings import Settings
 from agenttape_core.storage import (
     Cassette,
     Location,
-    is_replaceable,
-    left_over,
-    leftover_journals,
     open_cassette,
 )
 from agenttape_core.storage.files import CONFLICT, choose_side
+
+if TYPE_CHECKING:
+    from agenttape_core.interventions import Placed
+    from agenttape_core.storage import LeftOver
 
 _BESIDE_THE_RUN: Mapping[str, object] = {
     "live": (),
@@ -111,12 +111,26 @@ def prepare(request: SessionRequest) -> Prepared:
     redactor = redactor_for(path, matched, request.redact, settings, key=key, places=places, writes=writes)
     header = new_header(path, prior, settings, redactor, replaces=policy.replaces, clock=request.clock)
     header = header.model_copy(update={"payload": request.payload}) if policy.replaces else header
-    changes = changes_of(request.changes, cassette, policy) if request.changes and cassette is not None else {}
+    changes = _changes(request, cassette, policy)
     began = perf_counter()
-    left = left_over(cassette) if cassette is not None and policy.updates else ()
+    left = _left_over(cassette) if cassette is not None and policy.updates else ()
     return Prepared(
         request, settings, path, cassette, is_broken, policy, redactor, header, began, candidates, changes, left
     )
+
+
+def _changes(request: SessionRequest, cassette: Cassette | None, policy: Policy) -> Mapping[int, Placed]:
+    if not request.changes or cassette is None:
+        return {}
+    from agenttape_core.lifecycle.changed import changes_of  # most sessions change nothing
+
+    return changes_of(request.changes, cassette, policy)
+
+
+def _left_over(cassette: Cassette) -> Sequence[LeftOver]:
+    from agenttape_core.storage import left_over  # a replay never looks for them
+
+    return left_over(cassette)
 
 
 def _selector(option: str, keys: Sequence[Key], cassette: Cassette | None) -> Selector:
@@ -192,10 +206,14 @@ def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cass
         return open_cassette(path), False
     except CassetteNotFoundError:
         if mode is Mode.REPLAY and not request.may_be_missing:
+            from agenttape_core.storage import leftover_journals  # most cassettes are there
+
             remedy = "\n  ".join([*request.remedy(False), *map(recoverable, leftover_journals(path))])
             raise CassetteNotFoundError(path, "no cassette yet", remedy=remedy) from None
         return None, False
     except CassetteFormatError as error:
+        from agenttape_core.storage import is_replaceable  # most cassettes can be read
+
         if request.mode is not None or not is_replaceable(path):
             raise
         if mode is not Mode.RECORD:

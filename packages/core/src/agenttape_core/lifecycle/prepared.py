@@ -14,14 +14,11 @@ from agenttape_core.session import (
     Candidates,
 )
 from agenttape_core.settings import Settings
-from agenttape_core.storage import (
-    Cassette,
-    LeftOver,
-    Location,
-)
+from agenttape_core.storage import Cassette, Location
 
-if TYPE_CHECKING:  # most sessions change nothing
+if TYPE_CHECKING:  # most sessions change nothing, and no run was cut off before
     from agenttape_core.interventions import Placed
+    from agenttape_core.storage import LeftOver
 
 
 class Prepared(NamedTuple):

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.interventions import OnNewCall
 from agenttape_core.lifecycle.project import Project
 from agenttape_core.lifecycle.remedy import Remedy
-from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Plain, Step
 from agenttape_core.storage import Location
 
 if TYPE_CHECKING:  # most sessions change nothing
-    from agenttape_core.interventions import Changes
+    from agenttape_core.interventions import Changes, OnNewCall
     from agenttape_core.lifecycle.chosen_order import Imposing, Order
+    from agenttape_core.lifecycle.sinks import EventsOption
 
 
 SELECTING = frozenset({"live", "replay_only", "step_into"})

@@ -6,7 +6,7 @@ import time
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.errors import (
     ConfigurationError,
@@ -22,7 +22,6 @@ from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import unchanged
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.shape_only import WithoutContent
-from agenttape_core.lifecycle.sinks import sink_of
 from agenttape_core.matching import NOTHING, Ignored, Position
 from agenttape_core.scheduling import Choices, Order, Scheduler, Times
 from agenttape_core.schema import GAP
@@ -45,13 +44,15 @@ from agenttape_core.session import (
     scope_seen,
 )
 from agenttape_core.storage import (
-    Journal,
     Location,
     derived_path,
     is_pending,
     pending_path,
 )
 from agenttape_core.storage.location import refuse_read_only
+
+if TYPE_CHECKING:
+    from agenttape_core.storage import Journal
 
 
 class Opened(NamedTuple):
@@ -105,6 +106,8 @@ def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None)
         target = _target(prepared)
         refuse_read_only(target)
         # A request of a server has a cassette with a name of its own: the server must not see that its disk is full.
+        from agenttape_core.storage import Journal  # most sessions only replay
+
         journal = Journal(target, prepared.header, is_unique=request.is_unique, is_quiet=request.is_unique)
     try:
         opened = Opened(prepared, _session(prepared, journal, run_id, events), journal)
@@ -255,6 +258,8 @@ def _events(prepared: Prepared, run_id: str) -> Events | None:
     option = prepared.request.events or prepared.settings.events
     if option is None or not prepared.request.is_current:
         return None
+    from agenttape_core.lifecycle.sinks import sink_of  # most sessions tell no events
+
     return Events(sink_of(option), run_id, shown_path(prepared.shown), is_replay=not prepared.policy.records)
 
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.interventions import OnNewCall, checked_on_new_call
 from agenttape_core.lifecycle.chosen_order import Imposing, Order
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, no_remedy
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.schema import Plain
 
 if TYPE_CHECKING:  # most sessions change nothing
-    from agenttape_core.interventions import Changes
+    from agenttape_core.interventions import Changes, OnNewCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +80,8 @@ class Variation:
             options["live"] = self.live
         if self.write_to is not None:
             options["on_error"] = "keep" if self.keeps else "discard"
+        from agenttape_core.interventions import checked_on_new_call
+
         on_new_call = checked_on_new_call(self.on_new_call)
         derives = self.write_to is not None or request.derived_as is not None or not isinstance(on_new_call, str)
         candidate = self.candidate if self.candidate is not None else request.candidate

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agenttape_core.engine import IDEMPOTENT, Decision, StepInto
 from agenttape_core.errors import CassetteMissError, shown_path
 from agenttape_core.guard import how_to_end, warn_of_late
 from agenttape_core.guard.caller import caller
 from agenttape_core.matching import Candidate as Match
-from agenttape_core.matching import CanonicalRequest, Nearest, Position, Selector, differences
+from agenttape_core.matching import CanonicalRequest, Position, Selector
 from agenttape_core.schema import KINDS, IndexRow
 from agenttape_core.session.events import Events
 from agenttape_core.session.id_mapping import Asked
@@ -20,6 +20,9 @@ from agenttape_core.session.report import CallRecord, Divergence
 from agenttape_core.session.secret_scope import HeldSecrets
 from agenttape_core.session.session import Session
 from agenttape_core.session.slot import Slot
+
+if TYPE_CHECKING:  # a miss is rare
+    from agenttape_core.matching import Nearest
 
 
 def listen(session: Session) -> None:
@@ -117,6 +120,8 @@ class _Departures(Listener):
         del is_served
         if not found.same:
             recorded = self._session.source.interaction(found.number).request
+            from agenttape_core.matching import differences  # few calls differ from their recordings
+
             differing = tuple((one.path, one.recorded, one.asked) for one in differences(recorded, request.body))
             self._note("changed", request, crossed.address, crossed.number, differing)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.engine import Decision
 from agenttape_core.matching import Candidate as Match
-from agenttape_core.matching import CanonicalRequest, Nearest, Position
+from agenttape_core.matching import CanonicalRequest, Position
 from agenttape_core.session.report import CallRecord
+
+if TYPE_CHECKING:  # a miss is rare
+    from agenttape_core.matching import Nearest
 
 
 class Listener:

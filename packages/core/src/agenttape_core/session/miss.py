@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from agenttape_core.engine import Refuse
 from agenttape_core.errors import CassetteError, CassetteMissError, UnrecordedCallError, counted, shown_path
-from agenttape_core.matching import CanonicalRequest, Ignored, Nearest, Position, nearest
+from agenttape_core.matching import CanonicalRequest, Ignored, Position
 from agenttape_core.schema import GAP, is_gap_of
 from agenttape_core.session.hash_seed import advice
 from agenttape_core.session.ports import Source
@@ -16,6 +16,7 @@ from agenttape_core.session.sources import held
 from agenttape_core.session.unrecorded_call import UnrecordedCall
 
 if TYPE_CHECKING:
+    from agenttape_core.matching import Nearest  # a miss is rare
     from agenttape_core.session.session import Session  # the type alone: it misses calls by what is here
 
 _SHOWN = 10
@@ -72,7 +73,7 @@ def miss_of(
     near = nearest_to(session.source, request, position.address, session.setup.ignored) if not lossy else None
     if session.policy.on_miss == "raise":
         _raise_miss(session, request, position, (summary, reason), near)
-    found = near if isinstance(near, Nearest) else None
+    found = None if isinstance(near, str) else near
     unrecorded = UnrecordedCall(
         summary,
         kind=request.kind,
@@ -115,7 +116,7 @@ def _raise_miss(
             zone=setup.zone,
         ),
     ]
-    found = near if isinstance(near, Nearest) else None
+    found = None if isinstance(near, str) else near
     miss = CassetteMissError(
         summary,
         "\n" + "\n".join(f"  {line}".rstrip() for line in lines),
@@ -164,6 +165,8 @@ def nearest_to(source: Source, request: CanonicalRequest, address: str, ignored:
         address: Where the call was made.
         ignored: The request paths that are not compared.
     """
+    from agenttape_core.matching import nearest  # a miss is rare
+
     try:
         near = nearest(request, address, source.entries, lambda number: source.interaction(number).request, ignored)
     except CassetteError as error:  # a record that cannot be read must not hide the miss
@@ -201,12 +204,12 @@ def explanation(
         return ["", *_aligned([lossy, *remedy()[:1]])]
     words = next((words for reader in _readers if (words := reader(address)) is not None), None)
     place = f" in {words}" if words is not None else "" if address == request.name else f" at {address}"
-    is_permuted = isinstance(near, Nearest) and near.is_permuted
+    is_permuted = not isinstance(near, str) and near.is_permuted
     return [
         f"{'call':<10}{request.kind} {request.name}{place}",
         *(f"{'run' if number == 0 else '':<10}{line}" for number, line in enumerate(around)),
-        *(near.lines() if isinstance(near, Nearest) else [near]),
-        *(_dates(source, request, near) if isinstance(near, Nearest) and near.found else []),
+        *([near] if isinstance(near, str) else near.lines()),
+        *(_dates(source, request, near) if not isinstance(near, str) and near.found else []),
         *_missing(source, request, address, is_permuted=is_permuted),
         *([f"{'zone':<10}{zone}"] if zone else []),
         "",
@@ -217,7 +220,7 @@ def explanation(
 
 def _remedies(near: Nearest | str, remedy: Callable[[], Sequence[str]]) -> Sequence[str]:
     """Return advice about a miss. A value that's new in every run would be new in another recording as well."""
-    if not isinstance(near, Nearest) or not near.drawn:
+    if isinstance(near, str) or not near.drawn:
         return _intents(remedy())
     paths = ", ".join(f'"{path}"' for path in near.drawn)
     return [

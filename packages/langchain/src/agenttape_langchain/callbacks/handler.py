@@ -33,9 +33,8 @@ from agenttape_langchain.effects import request_of_run
 from agenttape_langchain.graphs import load_graphs
 from agenttape_langchain.inputs import plain_without_run_ids
 from agenttape_langchain.llms import COMPLETION
-from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
+from agenttape_langchain.requests import RETRIEVAL, chat_body, completion_body, retrieval_body, tool_body
 from agenttape_langchain.tools import TOOL
-from agenttape_langchain.vector_stores import RETRIEVAL
 
 if TYPE_CHECKING:
     from uuid import UUID

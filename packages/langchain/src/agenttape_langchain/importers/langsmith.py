@@ -37,9 +37,8 @@ from agenttape_langchain.importers.foreign_objects import (
 from agenttape_langchain.importers.langsmith_runs import ForeignRun, runs_of
 from agenttape_langchain.importers.langsmith_service import fetched_run, is_run_id
 from agenttape_langchain.llms import COMPLETION
-from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
+from agenttape_langchain.requests import RETRIEVAL, chat_body, completion_body, retrieval_body, tool_body
 from agenttape_langchain.tools import TOOL
-from agenttape_langchain.vector_stores import RETRIEVAL
 
 # -- LangSmith runs that reach outside, as interactions: a run holds what callbacks received for the call.
 

@@ -45,9 +45,8 @@ from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.importers.foreign_objects import is_message, read_message
 from agenttape_langchain.importers.langsmith import graded_runs
 from agenttape_langchain.importers.requests import tool_names
-from agenttape_langchain.requests import chat_body, retrieval_body, tool_body
+from agenttape_langchain.requests import RETRIEVAL, chat_body, retrieval_body, tool_body
 from agenttape_langchain.tools import TOOL
-from agenttape_langchain.vector_stores import RETRIEVAL
 
 # -- Spans of OpenInference's instrumentation of LangChain: they hold the inputs and outputs of runs, as LangSmith does.
 #

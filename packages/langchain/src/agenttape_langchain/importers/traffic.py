@@ -32,9 +32,8 @@ from agenttape_langchain.importers.clients import model_on_wire
 from agenttape_langchain.importers.foreign_objects import is_message, read_document, read_message
 from agenttape_langchain.importers.requests import History, ModelCall
 from agenttape_langchain.importers.services import Service, embedding_connection, service_of
-from agenttape_langchain.requests import chat_body, embedding_body, retrieval_body, tool_body
+from agenttape_langchain.requests import RETRIEVAL, chat_body, embedding_body, retrieval_body, tool_body
 from agenttape_langchain.tools import TOOL
-from agenttape_langchain.vector_stores import RETRIEVAL
 
 # -- Exchanges with embedding models as interactions.
 

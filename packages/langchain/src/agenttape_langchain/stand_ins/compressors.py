@@ -12,8 +12,7 @@ from pydantic import PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, serve
 from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn, settings_of_method
-from agenttape_langchain.requests import method_body
-from agenttape_langchain.vector_stores import RETRIEVAL
+from agenttape_langchain.requests import RETRIEVAL, method_body
 
 _METHOD = "compress_documents"
 

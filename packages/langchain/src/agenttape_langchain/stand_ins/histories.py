@@ -11,8 +11,8 @@ from langchain_core.messages import BaseMessage
 
 from agenttape_core.integration import aserve, serve
 from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
+from agenttape_langchain.requests import MEMORY
 from agenttape_langchain.stand_ins.methods import Replaying
-from agenttape_langchain.vector_stores import MEMORY
 
 _METHODS = {"messages": (), "add_messages": (), "clear": ()}
 

@@ -13,8 +13,7 @@ from pydantic import PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, serve
 from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn
-from agenttape_langchain.requests import retrieval_body
-from agenttape_langchain.vector_stores import RETRIEVAL
+from agenttape_langchain.requests import RETRIEVAL, retrieval_body
 
 
 class ReplayRetriever(StandIn, BaseRetriever):

@@ -10,9 +10,9 @@ from langchain_core.stores import BaseStore
 
 from agenttape_core.integration import aserve, aserve_stream, serve, serve_stream
 from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
+from agenttape_langchain.requests import MEMORY
 from agenttape_langchain.stand_ins.methods import Replaying
 from agenttape_langchain.stores import METHODS
-from agenttape_langchain.vector_stores import MEMORY
 
 
 class ReplayStore(Replaying, BaseStore[str, Any]):

@@ -11,8 +11,9 @@ from langchain_core.vectorstores import VectorStore
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import aserve, serve
 from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
+from agenttape_langchain.requests import MEMORY, RETRIEVAL
 from agenttape_langchain.stand_ins.methods import Replaying, served
-from agenttape_langchain.vector_stores import MEMORY, READS, RETRIEVAL, WRITES
+from agenttape_langchain.vector_stores import READS, WRITES
 
 
 class ReplayVectorStore(Replaying, VectorStore):
