@@ -25,9 +25,9 @@ _FOREIGN_LETTER = Lazy("[" + "".join(sorted({max(word) for word in vocabulary.FO
 _ENDS = frozenset(word[-3:] for word in vocabulary.LAST_WORDS)
 _PAIRS = frozenset(
     (first, last)
+    for last, demand in ((last, demand_of(last)) for last in vocabulary.SECOND_WORDS if last.isascii())
     for first in vocabulary.FIRST_WORDS
-    for last in vocabulary.SECOND_WORDS
-    if f"{first}{last}".isascii() and demand_of(f"{first} {last}") is not demand_of(last)
+    if first.isascii() and demand_of(f"{first} {last}") is not demand
 )
 _OF_PAIRS = frozenset(word for pair in _PAIRS for word in pair)
 
